@@ -1,0 +1,183 @@
+"""The one table of opcodes and their fields: what FORMATS.md says of a CMDQ entry.
+
+Reading, building, checking types, the JSON Schema and the documentation all take it from here, so a field is
+described, bounded and given its default in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernbench.common.errors import ABSENT
+
+Engine = Literal["dma", "te", "ve", "control"]
+Kind = Literal["int", "choice", "text", "ids", "label", "any", "range"]
+
+QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+MAX_INT = 2**63 - 1  # cycles, bytes and ids are signed 64-bit integers in the core
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field of an entry: its type, range, default and meaning."""
+
+    name: str
+    kind: Kind
+    doc: str
+    default: Any = ABSENT  #: ABSENT: the field is required, unless it belongs to one of the opcode's alternatives
+    low: int = 0  #: smallest value of an int field
+    choices: tuple[Any, ...] = ()  #: allowed values of a choice field
+    fields: tuple[FieldSpec, ...] = ()  #: what a range field (a nested mapping) holds
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeSpec:
+    """One opcode: the engine that runs it and its own fields."""
+
+    name: str
+    engine: Engine
+    doc: str
+    fields: tuple[FieldSpec, ...] = ()
+    alternatives: tuple[tuple[str, ...], ...] = ()  #: exactly one of these groups of fields is given, whole
+    op: str = ""  #: the short name of what it computes: `gemm`, `softmax`; empty for moves and control
+
+
+def _int(name: str, doc: str, low: int = 0, default: Any = ABSENT) -> FieldSpec:
+    return FieldSpec(name, "int", doc, default=default, low=low)
+
+
+def _qbits(name: str, what: str) -> FieldSpec:
+    return FieldSpec(name, "choice", f"bits per element of {what}", choices=QBITS)
+
+
+def _place(prefix: str, what: str) -> tuple[FieldSpec, FieldSpec]:
+    return (
+        _int(f"{prefix}_bank", f"scratchpad bank where {what} begins"),
+        _int(f"{prefix}_offset", f"byte offset of {what} in that bank"),
+    )
+
+
+ENTRY_FIELDS: tuple[FieldSpec, ...] = (
+    _int("id", "unique number of the entry; its index in the file where it is left out", default=None),
+    FieldSpec("deps_before", "ids", "ids of entries that must be complete before this one is issued", default=()),
+    FieldSpec("deps_after", "ids", "ids of entries that wait for this one", default=()),
+)
+
+META_FIELDS: tuple[FieldSpec, ...] = (
+    _int("layer_id", "layer of the model", default=None),
+    FieldSpec("phase", "text", "phase of the run, as `prefill` or `decode`", default=None),
+    _int("head_id", "attention head", default=None),
+    _int("token_idx", "position of the token", default=None),
+    _int("seq_len", "length of the sequence in tokens", default=None),
+    _int("block_id", "block inside the layer", default=None),
+    _int("tile_id", "tile inside the block", default=None),
+    FieldSpec("precision", "text", "number format, as `W4A8`", default=None),
+    FieldSpec("model_name", "text", "name of the model", default=None),
+    _int("tenant_id", "tenant that the entry belongs to", default=None),
+    _int("core_id", "core that queued the entry", default=None),
+    _int("npu_id", "NPU that the entry is for", default=None),
+    _int("thread_id", "thread that queued the entry", default=None),
+    FieldSpec("source", "choice", "how the entry was queued", default=None, choices=("ISA", "MMIO")),
+    _int("desc_addr", "address of the entry's descriptor", default=None),
+    _int("token", "written as TOKEN_COMPLETE when the entry ends", default=None),
+    _int("irq_line", "written as IRQ_EMIT when the entry ends", default=None),
+    FieldSpec("marker", "label", "an integer or a text, written as MARKER when the entry ends", default=None),
+    FieldSpec("debug", "any", "anything; kept and never read", default=None),
+)
+RESERVED_PREFIX = "reserved_"  # keys that begin so are ignored
+
+_DMA_ID = _int("dma_id", "DMA engine that moves the tile", default=0)
+_TE_ID = _int("te_id", "tensor engine that computes the tile", default=0)
+_VE_ID = _int("ve_id", "vector engine that computes the tile", default=0)
+
+_DMA = (
+    _DMA_ID,
+    FieldSpec("tensor_role", "choice", "what the tile is part of", choices=("activation", "weight", "kv", "embedding")),
+    _qbits("qbits", "the tile"),
+    _int("dram_addr", "DRAM address of the first byte"),
+    *_place("spm", "the tile"),
+    _int("num_elements", "elements of a contiguous tile", low=1),
+    _int("rows", "rows of a 2-D tile", low=1),
+    _int("row_elements", "elements of a row", low=1),
+    _int("stride_bytes", "bytes from the start of a row to the start of the next", low=1),
+)
+_DMA_ALTERNATIVES = (("num_elements",), ("rows", "row_elements", "stride_bytes"))
+
+_KV_RANGE = (
+    _int("t_start", "first token"),
+    _int("t_len", "tokens", low=1),
+    _int("d_start", "first element of the head dimension", default=0),
+    _int("d_len", "elements of the head dimension; head_dim - d_start where it is left out", low=1, default=None),
+)
+_KV = (
+    _DMA_ID,
+    _int("head_id", "attention head of the KV cache"),
+    FieldSpec("kv_kind", "choice", "K or V", choices=("k", "v")),
+    _int("dram_base_addr", "DRAM address of this layer's K or V cache"),
+    FieldSpec("qbits_kv", "choice", "bits per element of the KV cache", choices=QBITS),
+    *_place("spm", "the tile"),
+    _int("kv_layout_id", "index into the machine's kv_layouts", default=0),
+)
+_KV_LOAD = (*_KV, FieldSpec("kv_range", "range", "tokens and elements to load", fields=_KV_RANGE))
+_KV_STORE = (*_KV, *_KV_RANGE)
+
+_TE = (
+    _TE_ID,
+    _int("m", "rows of the input and of the output", low=1),
+    _int("n", "columns of the weights and of the output", low=1),
+    _int("k", "columns of the input and rows of the weights", low=1),
+    _qbits("qbits_weight", "the weights"),
+    _qbits("qbits_activation", "input and output"),
+    *_place("ifm", "the input"),
+    *_place("wgt", "the weights"),
+    *_place("ofm", "the output"),
+)
+_VE = (
+    _VE_ID,
+    _int("length", "elements of a row", low=1),
+    _int("batch", "rows", low=1, default=1),
+    _qbits("qbits_activation", "input and output"),
+    *_place("in", "the input"),
+    *_place("out", "the output"),
+)
+_IN2 = _place("in2", "the second input")
+
+TE_OPS: tuple[str, ...] = ("gemm", "matmul", "qkt", "av")
+VE_OPS: tuple[str, ...] = (
+    "layernorm", "rmsnorm", "softmax", "gelu", "silu", "sigmoid", "tanh", "exp", "add", "mul", "copy", "sum", "max", "min",
+)  # fmt: skip
+VE_BINARY_OPS: frozenset[str] = frozenset({"add", "mul"})
+VE_REDUCTIONS: frozenset[str] = frozenset({"sum", "max", "min"})
+
+_MOVES = (
+    OpcodeSpec("DMA_LOAD_TILE", "dma", "DRAM to scratchpad", _DMA, _DMA_ALTERNATIVES),
+    OpcodeSpec("DMA_STORE_TILE", "dma", "scratchpad to DRAM", _DMA, _DMA_ALTERNATIVES),
+    OpcodeSpec("DMA_PREFETCH_TILE", "dma", "DRAM to scratchpad, ahead of its use", _DMA, _DMA_ALTERNATIVES),
+    OpcodeSpec("KV_LOAD_TILE", "dma", "KV cache to scratchpad", _KV_LOAD),
+    OpcodeSpec("KV_STORE_TILE", "dma", "scratchpad to KV cache, in the order of t_start", _KV_STORE),
+)
+_CONTROL = (
+    OpcodeSpec(
+        "BARRIER",
+        "control",
+        "completes when what it waits for is complete; nothing after it in the file is issued before it",
+        (FieldSpec("wait_for", "ids", "ids of entries that must be complete", default=()),),
+    ),
+    OpcodeSpec("NOP", "control", "completes at once"),
+    OpcodeSpec("END", "control", "completes when everything before it has; nothing may follow it"),
+)
+
+#: Every opcode by name, in the order of FORMATS.md.
+OPCODES: dict[str, OpcodeSpec] = {
+    spec.name: spec
+    for spec in (
+        *_MOVES,
+        *(OpcodeSpec(f"TE_{op.upper()}_TILE", "te", "matrix product m x k by k x n", _TE, op=op) for op in TE_OPS),
+        *(
+            OpcodeSpec(f"VE_{op.upper()}_TILE", "ve", f"{op} over rows", _VE + (_IN2 if op in VE_BINARY_OPS else ()), op=op)
+            for op in VE_OPS
+        ),
+        *_CONTROL,
+    )
+}

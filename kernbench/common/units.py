@@ -1,0 +1,119 @@
+"""Exact numbers: sizes with units, decimals as rationals, cycles as nanoseconds.
+
+No float takes part. A decimal is the rational that its text says (`0.1` is 1/10), and where a Python float is
+all there is, the rational that its shortest decimal form says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+#: Bytes per unit. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by others.
+SIZE_UNITS: dict[str, int] = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+MAX_DIGITS = 60  # digits, and powers of ten, that a number's text may have: far past any machine, cheap to hold
+
+_DECIMAL = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?|([+-]?)\.([0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
+_RATIO = re.compile(r"([+-]?[0-9]{1,60})/([0-9]{1,60})")
+_SIZE = re.compile(r"([0-9.]+)\s*([A-Za-z]+)")
+
+
+def parse_decimal(text: str) -> Fraction:
+    """The exact rational that a decimal's text says: `1.5` is 3/2, `1.0e+3` is 1000.
+
+    Raises ValueError for anything else, and for more than 60 digits or powers of ten.
+    """
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise ValueError("it must be a decimal number")
+    digits = (match[2] or "") + (match[3] or "") + (match[6] or "")
+    exponent = int(match[4] or match[7] or 0)
+    if len(digits) > MAX_DIGITS or abs(exponent) > MAX_DIGITS:
+        raise ValueError(f"it must have at most {MAX_DIGITS} digits and powers of ten")
+    return Fraction(text)
+
+
+def parse_rational(value: object) -> Fraction:
+    """An exact rational from an int, a Fraction, a Decimal, a float (its shortest decimal), or text (`1.5`, `3/2`).
+
+    Raises ValueError for booleans, NaN, infinities and everything that is not a number.
+    """
+    if isinstance(value, bool):
+        raise ValueError("it must be a number, not a boolean")
+    if isinstance(value, (int, Fraction)):
+        return Fraction(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("it must be a finite number")
+        return Fraction(repr(value))
+    if isinstance(value, Decimal):
+        return parse_decimal(str(value))
+    if isinstance(value, str):
+        ratio = _RATIO.fullmatch(value)
+        if ratio is None:
+            return parse_decimal(value)
+        if int(ratio[2]) == 0:
+            raise ValueError("it must not divide by zero")
+        return Fraction(int(ratio[1]), int(ratio[2]))
+    raise ValueError("it must be a number")
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a plain integer or from text with a unit: `1 GiB`, `64 KiB`, `256 B`, `1.5 MB`.
+
+    Raises ValueError for an unknown unit and for a size that is not a whole number of bytes.
+    """
+    if isinstance(value, bool):
+        raise ValueError("it must be a size, not a boolean")
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str):
+        raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
+    number, unit = match[1], match[2]
+    if unit not in SIZE_UNITS:
+        raise ValueError(f"the unit {unit} is not one of {', '.join(SIZE_UNITS)}")
+    exact = parse_decimal(number) * SIZE_UNITS[unit]
+    if exact.denominator != 1:
+        raise ValueError("it must be a whole number of bytes")
+    return exact.numerator
+
+
+def plain_number(value: Fraction) -> int | float | str:
+    """A rational for JSON, exactly: an int, else a float whose shortest decimal is the value, else `p/q`.
+
+    `parse_rational` reads each of the three back as the same value.
+    """
+    if value.denominator == 1:
+        return value.numerator
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        return f"{value.numerator}/{value.denominator}"
+    exact = math.isfinite(nearest) and Fraction(repr(nearest)) == value
+    return nearest if exact else f"{value.numerator}/{value.denominator}"
+
+
+def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
+    """Nanoseconds that `cycles` of a `freq_ghz` clock take (MODEL section 1): exactly cycles / freq_ghz."""
+    return Fraction(cycles) / freq_ghz
+
+
+def ceil_div(numerator: int | Fraction, denominator: int | Fraction) -> int:
+    """The smallest integer at or above numerator / denominator, exactly."""
+    return -((-numerator) // denominator)

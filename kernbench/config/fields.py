@@ -1,0 +1,188 @@
+"""Types of machine fields: integers that are integers, exact rationals, sizes with units, tables keyed by qbits.
+
+Each type refuses with a rule in the words of kernbench (`it must be at least 1`) and describes itself to the
+JSON Schema, so `schema.py` only names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
+
+QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (MODEL, introduction)
+WIDE_LIMIT = 2**62  # addresses and cycle counts stay below it: 64-bit sums of two cannot overflow
+MAX_ENGINES = 4096  # engines of a kind, and DRAM channels: a typing error must not ask for gigabytes of state
+MAX_BANKS = 65536
+MAX_MESH_SIDE = 256
+#: VE ops whose time has no term of their own in `sfu` (MODEL section 7).
+WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "softmax", "sum")
+
+JsonSchema = dict[str, Any]
+
+
+def refuse(rule: str) -> PydanticCustomError:
+    """The error that a check raises; braces in the rule are safe."""
+    return PydanticCustomError("rule", "{rule}", {"rule": rule})
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a field's value must be: a check that returns the value in its final type, and its JSON Schema."""
+
+    check: Callable[[Any], Any]
+    json: Callable[[], JsonSchema]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return self.json()
+
+
+def integer(low: int, limit: int = TERM_LIMIT) -> Rule:
+    """An integer from `low` to `limit - 1`; text, decimals and booleans are refused."""
+    return Rule(
+        lambda value: _in_range(value, low, limit),
+        lambda: {"type": "integer", "minimum": low, "exclusiveMaximum": limit},
+    )
+
+
+def _in_range(value: Any, low: int, limit: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise refuse("it must be an integer")
+    number: int = value.__index__()  # numpy's integers are integers too
+    if number < low:
+        raise refuse(f"it must be at least {low}")
+    if number >= limit:
+        power = f"below 2^{limit.bit_length() - 1}"
+        raise refuse(f"it must be {power if limit >= TERM_LIMIT else f'at most {limit - 1}'}")
+    return number
+
+
+def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
+    """A number of bytes: an integer, or text with a unit."""
+
+    def check(value: Any) -> int:
+        try:
+            return _in_range(parse_size(value) if isinstance(value, str) else value, low, limit)
+        except PydanticCustomError as error:
+            if not isinstance(value, str) and not hasattr(value, "__index__"):
+                raise refuse('it must be a whole number of bytes or a size like "64 KiB"') from None
+            raise error
+        except ValueError as error:
+            raise refuse(str(error)) from None
+
+    number = {"type": "integer", "minimum": low, "exclusiveMaximum": limit}
+    text = {"type": "string", "pattern": rf"^[0-9.]+\s*({'|'.join(SIZE_UNITS)})$"}
+    return Rule(check, lambda: {"anyOf": [number, text]})
+
+
+def rational(positive: bool, limit: int = TERM_LIMIT) -> Rule:
+    """An exact rational whose numerator and denominator stay below `limit`; positive, or not negative."""
+
+    def check(value: Any) -> Fraction:
+        try:
+            exact = parse_rational(value)
+        except ValueError as error:
+            raise refuse(str(error)) from None
+        if exact < 0 or (positive and exact == 0):
+            raise refuse("it must be above 0" if positive else "it must be at least 0")
+        if exact.numerator >= limit or exact.denominator >= limit:
+            raise refuse(f"as a fraction of integers its terms must be below 2^{limit.bit_length() - 1}")
+        return exact
+
+    number = {"type": "number", ("exclusiveMinimum" if positive else "minimum"): 0}
+    text = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$|^[0-9]+/[0-9]+$"}
+    return Rule(check, lambda: {"anyOf": [number, text]})
+
+
+def _table(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A check of a mapping's keys: made canonical, and no two of them the same."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise refuse("it must be a mapping")
+        table: dict[Any, Any] = {}
+        for key, item in value.items():
+            canonical = key_of(key)
+            if canonical in table:
+                raise refuse(f"it has the key {canonical} twice")
+            table[canonical] = item
+        return table
+
+    return check
+
+
+def _qbits_key(key: Any) -> int:
+    for qbits in QBITS:
+        if not isinstance(key, bool) and (key == qbits or key == str(qbits)):
+            return qbits
+    raise refuse(f"its keys must be among the qbits {', '.join(map(str, QBITS))}, and {str(key)[:40]!r} is not")
+
+
+def _sfu_key(key: Any) -> str:
+    if not isinstance(key, str) or re.fullmatch(r"[a-z][a-z0-9_]{0,39}", key) is None:
+        raise refuse(f"its keys must be names of vector ops in lower case, and {str(key)[:40]!r} is not")
+    if key in WITHOUT_SFU:
+        raise refuse(f"the time of {key} has no sfu term of its own")
+    return key
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise refuse("it must be true or false")
+    return value
+
+
+def _place(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise refuse("it must be a pair [row, col]")
+    row, col = (_in_range(item, 0, MAX_MESH_SIDE) for item in value)
+    return row, col
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        raise refuse("it must be a list")
+    return value
+
+
+def _mapping_schema(pattern: str, values: Rule) -> Callable[[], JsonSchema]:
+    return lambda: {"type": "object", "patternProperties": {pattern: values.json()}, "additionalProperties": False}
+
+
+_QBITS_PATTERN = f"^({'|'.join(map(str, QBITS))})$"
+_RATE = rational(positive=True)
+_ENERGY = rational(positive=False, limit=WIDE_LIMIT)
+_NATURAL = integer(0)
+
+Count = Annotated[int, integer(1)]
+Natural = Annotated[int, _NATURAL]
+Signed = Annotated[int, integer(-TERM_LIMIT + 1)]
+Engines = Annotated[int, integer(1, MAX_ENGINES + 1)]
+Size = Annotated[int, size()]
+TermSize = Annotated[int, size(limit=TERM_LIMIT)]
+Rate = Annotated[Fraction, _RATE]
+Energy = Annotated[Fraction, _ENERGY]
+Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT)]
+Factors = Annotated[dict[int, Rate], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _RATE))]
+Energies = Annotated[dict[int, Energy], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _ENERGY))]
+SfuCycles = Annotated[dict[str, Natural], Rule(_table(_sfu_key), _mapping_schema("^[a-z][a-z0-9_]*$", _NATURAL))]
+Flag = Annotated[bool, Rule(_flag, lambda: {"type": "boolean"})]
+Place = Annotated[
+    tuple[int, int],
+    Rule(_place, lambda: {"type": "array", "items": integer(0).json(), "minItems": 2, "maxItems": 2}),
+]
+Places = Annotated[
+    tuple[Place, ...],
+    Rule(_listed, lambda: {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}),
+]

@@ -1,0 +1,145 @@
+"""Rules between the fields of one machine: what a check of single values cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.units import plain_number
+from kernbench.config.fields import QBITS, TERM_LIMIT, WIDE_LIMIT
+from kernbench.config.weights import dram_weight, link_weight
+
+if TYPE_CHECKING:
+    from kernbench.config.schema import Noc, NpuConfig, Spm, Te, Ve
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A rule that a machine breaks, at the field that has to change."""
+
+    path: Path
+    value: Any
+    rule: str
+
+
+def broken_rules(config: NpuConfig) -> list[BrokenRule]:
+    """Every rule between fields that `config` breaks, in the order of the file's sections."""
+    broken = _spm_rules(config.spm) + _te_rules(config.te) + _ve_rules(config.ve)
+    if config.noc is not None:
+        broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
+    if not broken:  # the routes that these need are known to exist only now
+        broken = _capacity_rules(config)
+    return broken
+
+
+def _spm_rules(spm: Spm) -> list[BrokenRule]:
+    broken = []
+    split = (spm.read_ports, spm.write_ports)
+    if spm.ports is not None and split != (None, None):
+        broken.append(BrokenRule(("spm", "ports"), spm.ports, "it cannot stand beside read_ports and write_ports"))
+    if spm.ports is None and None in split:
+        missing = "write_ports" if spm.read_ports is not None else "read_ports"
+        broken.append(
+            BrokenRule(("spm",), None, f"{missing} is missing: give either ports, or both read_ports and write_ports")
+        )
+    if spm.bank_size_bytes % spm.bank_width_bytes:
+        rule = f"it must be a multiple of bank_width_bytes ({spm.bank_width_bytes})"
+        broken.append(BrokenRule(("spm", "bank_size_bytes"), spm.bank_size_bytes, rule))
+    if spm.num_banks * spm.bank_width_bytes >= TERM_LIMIT:
+        rule = f"times num_banks ({spm.num_banks}) it must be below 2^31: one row of banks is buffered"
+        broken.append(BrokenRule(("spm", "bank_width_bytes"), spm.bank_width_bytes, rule))
+    if spm.size_bytes >= WIDE_LIMIT:
+        rule = f"times num_banks ({spm.num_banks}) it must be below 2^62"
+        broken.append(BrokenRule(("spm", "bank_size_bytes"), spm.bank_size_bytes, rule))
+    return broken
+
+
+def _te_rules(te: Te) -> list[BrokenRule]:
+    if te.timing == "systolic":
+        return [
+            BrokenRule(("te", key), None, "it is required with timing systolic")
+            for key in ("rows", "cols", "dataflow")
+            if getattr(te, key) is None
+        ]
+    broken = [
+        BrokenRule(("te", key), getattr(te, key), "it may stand only with timing systolic")
+        for key in ("rows", "cols", "dataflow")
+        if getattr(te, key) is not None
+    ]
+    for weight_bits, activation_bits in ((w, a) for w in QBITS for a in QBITS):
+        rate = te.rate(weight_bits, activation_bits)
+        if not _fits(rate):
+            rule = (
+                f"times f_w[{weight_bits}] and f_a[{activation_bits}] it makes the rate {rate}, whose terms must be below 2^31"
+            )
+            return [*broken, BrokenRule(("te", "macs_per_cycle"), plain_number(te.macs_per_cycle), rule)]
+    return broken
+
+
+def _ve_rules(ve: Ve) -> list[BrokenRule]:
+    for qbits in QBITS:
+        rate = ve.rate(qbits)
+        if not _fits(rate):
+            rule = f"times ops_per_lane and f_a[{qbits}] it makes the rate {rate}, whose terms must be below 2^31"
+            return [BrokenRule(("ve", "lanes"), ve.lanes, rule)]
+    return []
+
+
+def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
+    broken = []
+    for key, places, count, counted in (
+        ("dma_at", noc.dma_at, engines, "dma.engines"),
+        ("dram_at", noc.dram_at, channels, "dram.channels"),
+    ):
+        if len(places) != count:
+            rule = f"it has {len(places)} places, and {counted} is {count}: there must be one for each"
+            broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule))
+        for i, (row, col) in enumerate(places):
+            if row >= noc.rows or col >= noc.cols:
+                rule = f"it must lie in the mesh of {noc.rows} rows and {noc.cols} columns, counted from 0"
+                broken.append(BrokenRule(("noc", key, i), [row, col], rule))
+    return broken
+
+
+def _fits(value: Fraction) -> bool:
+    return value.numerator < TERM_LIMIT and value.denominator < TERM_LIMIT
+
+
+def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
+    """The terms of every rate that can arise stay below 2^31 (MODEL section 3).
+
+    A rate is `num * w / (den * W)`: its terms are largest with the largest weight, and with the largest sum W. A
+    common factor of all weights cancels. `max_min_v1` floors a rate that does not fit, so there only the capacities
+    themselves have to.
+    """
+    weights = [channel.weight for channel in config.dma.channels]
+    factor = gcd(*weights)
+    top = 1 if config.allocation == "max_min_v1" else max(weights) // factor
+
+    def needs_more(capacity: Fraction, weight_sum: int) -> bool:
+        total = 1 if config.allocation == "max_min_v1" else weight_sum // factor
+        return capacity.numerator * top >= TERM_LIMIT or capacity.denominator * total >= TERM_LIMIT
+
+    broken = []
+    capacity, weight_sum = config.dram.capacity, dram_weight(config)
+    if needs_more(capacity, weight_sum):
+        peak = plain_number(config.dram.peak_bw_bytes_per_cycle)
+        rule = _rate_rule("a DRAM channel", capacity, weights, weight_sum)
+        broken.append(BrokenRule(("dram", "peak_bw_bytes_per_cycle"), peak, rule))
+    if config.noc is not None:
+        capacity, weight_sum = config.noc.link_bytes_per_cycle, link_weight(config, config.noc)
+        if needs_more(capacity, weight_sum):
+            rule = _rate_rule("a mesh link", capacity, weights, weight_sum)
+            broken.append(BrokenRule(("noc", "link_bytes_per_cycle"), plain_number(capacity), rule))
+    return broken
+
+
+def _rate_rule(name: str, capacity: Fraction, weights: list[int], weight_sum: int) -> str:
+    return (
+        f"{name} of {capacity} bytes per cycle, with weights up to {max(weights)} that may add up to {weight_sum}, "
+        "needs rates whose terms are 2^31 or more"
+    )

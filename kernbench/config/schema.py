@@ -1,0 +1,294 @@
+"""The machine `kernbench/npu/1` as frozen models: every key of FORMATS.md, its default, unit and range.
+
+The defaults stand here and nowhere else. Rules between fields are in `rules.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from kernbench.common.units import plain_number
+from kernbench.config.fields import (
+    MAX_BANKS,
+    MAX_MESH_SIDE,
+    WIDE_LIMIT,
+    Count,
+    Energies,
+    Energy,
+    Engines,
+    Factors,
+    Flag,
+    Frequency,
+    Natural,
+    Places,
+    Rate,
+    SfuCycles,
+    Signed,
+    Size,
+    TermSize,
+    integer,
+)
+from kernbench.config.rules import broken_rules
+
+SCHEMA = "kernbench/npu/1"
+Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
+
+
+class Section(BaseModel):
+    """A mapping of the machine file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), serialize_by_alias=True)
+
+
+class Control(Section):
+    """The executor of the command queue."""
+
+    issue_width: Natural = Field(0, description="[jobs per cycle] engine jobs issued per cycle; 0 is no limit")
+
+
+class Channel(Section):
+    """One of a DMA engine's channels."""
+
+    max_concurrent: Count = Field(4, description="[transfers] transfers of this channel at a time, per engine")
+    priority: Signed = Field(0, description="start order of pending jobs: a higher score starts first")
+    weight: Count = Field(1, description="share of a resource relative to other member flows")
+
+
+class Channels(Section):
+    """The three channels: index 0, 1, 2 in this order."""
+
+    act_weight: Channel = Field(default_factory=Channel, description="everything but KV")
+    kv_load: Channel = Field(default_factory=Channel, description="KV cache to scratchpad")
+    kv_store: Channel = Field(default_factory=Channel, description="scratchpad to KV cache")
+
+    def __iter__(self) -> Any:
+        """The three `Channel`s by index."""
+        return iter((self.act_weight, self.kv_load, self.kv_store))
+
+
+class Dma(Section):
+    """The DMA engines (MODEL section 4)."""
+
+    engines: Engines = Field(1, description="number of engines")
+    max_concurrent_transfers: Count = Field(4, description="[transfers] transfers at a time, per engine")
+    queue_depth_per_master: Count = Field(8, description="[transfers] outstanding transfers of one channel, per engine")
+    alignment_bytes: TermSize = Field(64, description="[byte] transfers are widened to multiples of this")
+    kv_load_bonus: Natural = Field(1, description="added to the channel priority of every KV load")
+    channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
+    period: Count = Field(1, description="[cycle] jobs are admitted in multiples of this")
+
+
+class Dram(Section):
+    """The DRAM channels (MODEL section 3)."""
+
+    channels: Engines = Field(1, description="number of channels")
+    interleave_bytes: Size = Field(256, description="[byte] consecutive bytes on one channel")
+    capacity_bytes: Size = Field(2**30, description="[byte] size of the whole DRAM")
+    bus_width_bytes: TermSize = Field(64, description="[byte] bytes of one burst on one channel")
+    dram_burst_cycles: Count = Field(4, description="[cycle] time of one burst")
+    peak_bw_bytes_per_cycle: Rate = Field(Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
+    t_setup_cycles: Natural = Field(0, description="[cycle] from a transfer's start to its first share")
+    period: Count = Field(1, description="a channel's capacity is divided by this")
+
+    @property
+    def capacity(self) -> Fraction:
+        """Bytes per cycle that one channel can move: min(peak, bus width / burst time) / period."""
+        return min(self.peak_bw_bytes_per_cycle, Fraction(self.bus_width_bytes, self.dram_burst_cycles)) / self.period
+
+
+class Noc(Section):
+    """The mesh between DMA engines and DRAM channels; every directed link is a resource."""
+
+    kind: Literal["mesh"] = Field("mesh", description="kind of network")
+    rows: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(2, description="rows of the mesh")
+    cols: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(4, description="columns of the mesh")
+    link_bytes_per_cycle: Rate = Field(Fraction(64), description="[byte/cycle] capacity of one directed link")
+    hop_latency_cycles: Natural = Field(2, description="[cycle] latency of one link")
+    dma_at: Places = Field(((1, 0),), description="[row, col] of each DMA engine")
+    dram_at: Places = Field(((0, 0),), description="[row, col] of each DRAM channel")
+
+
+class Spm(Section):
+    """The scratchpad and its banks (MODEL section 5)."""
+
+    num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(16, description="number of banks")
+    bank_size_bytes: Size = Field(64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes")
+    bank_width_bytes: TermSize = Field(16, description="[byte] one line: what a bank port moves per cycle")
+    map: Literal["interleaved", "blocked"] = Field("interleaved", description="how addresses belong to banks")
+    ports: Count | None = Field(1, description="ports of a bank for reads and writes together")
+    read_ports: Count | None = Field(None, description="read ports of a bank; with write_ports, instead of ports")
+    write_ports: Count | None = Field(None, description="write ports of a bank; with read_ports, instead of ports")
+    conflict_penalty_cycles: Count = Field(1, description="[cycle] from a denial to the next asking")
+    max_wait_cycles: Natural = Field(8, description="[cycle] after this wait a request goes before the others")
+    backpressure_cycles: Count = Field(8, description="[cycle] after this wait a flow leaves its resources")
+    check_overlap: Literal["none", "warn", "error"] = Field("none", description="what an unordered overlap does")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_ports_replace_ports(cls, data: Any) -> Any:
+        """`ports` has its default only where neither of the two other keys stands."""
+        if isinstance(data, dict) and "ports" not in data and ("read_ports" in data or "write_ports" in data):
+            return {**data, "ports": None}
+        return data
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole scratchpad."""
+        return self.num_banks * self.bank_size_bytes
+
+
+class Te(Section):
+    """The tensor engines (MODEL section 6)."""
+
+    engines: Engines = Field(2, description="number of engines")
+    macs_per_cycle: Rate = Field(Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
+    f_w: Factors = Field(
+        {8: Fraction(1), 4: Fraction(3, 2), 2: Fraction(2)},
+        description="rate factor by bits of the weights; 1 where missing",
+    )
+    f_a: Factors = Field(
+        {8: Fraction(1), 4: Fraction(11, 10)}, description="rate factor by bits of the activations; 1 where missing"
+    )
+    init_cycles: Natural = Field(8, description="[cycle] before the body of a job")
+    finalize_cycles: Natural = Field(4, description="[cycle] after the body of a job")
+    spm_traffic: Flag = Field(True, description="operands are streamed through the scratchpad's banks")
+    timing: Literal["macs", "systolic"] = Field("macs", description="which formula gives the body's cycles")
+    rows: Count | None = Field(None, description="rows of the systolic array; with timing systolic only")
+    cols: Count | None = Field(None, description="columns of the systolic array; with timing systolic only")
+    dataflow: Literal["os", "ws", "is"] | None = Field(
+        None, description="output, weight or input stationary; with timing systolic only"
+    )
+    period: Count = Field(1, description="[cycle] jobs start and progress in multiples of this")
+
+    def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
+        """MACs per cycle at these bit widths."""
+        return self.macs_per_cycle * self.f_w.get(qbits_weight, 1) * self.f_a.get(qbits_activation, 1)
+
+
+class Ve(Section):
+    """The vector engines (MODEL section 7)."""
+
+    engines: Engines = Field(2, description="number of engines")
+    lanes: Count = Field(64, description="lanes of one engine")
+    ops_per_lane: Rate = Field(Fraction(1), description="[op/cycle] operations of one lane")
+    f_a: Factors = Field({8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing")
+    init_cycles: Natural = Field(8, description="[cycle] before the body of a job")
+    finalize_cycles: Natural = Field(4, description="[cycle] after the body of a job")
+    reduction_pipeline: Natural = Field(8, description="[cycle] depth of the reduction tree's pipeline")
+    sfu: SfuCycles = Field(
+        {"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
+        description="[cycle] latency of the special function unit per op; 0 where missing",
+    )
+    spm_traffic: Flag = Field(True, description="operands are streamed through the scratchpad's banks")
+    period: Count = Field(1, description="[cycle] jobs start and progress in multiples of this")
+
+    def rate(self, qbits_activation: int) -> Fraction:
+        """Elementwise operations per cycle at this bit width."""
+        return self.lanes * self.ops_per_lane * self.f_a.get(qbits_activation, 1)
+
+
+class KvLayout(Section):
+    """Shape of a KV cache, per head."""
+
+    t_max: Count = Field(2048, description="[token] tokens that a head has room for")
+    head_dim: Count = Field(128, description="[element] elements of a token")
+
+
+class EnergyModel(Section):
+    """Energy per event; it decides no cycle."""
+
+    dram_pj_per_byte: Energy = Field(Fraction(20), description="[pJ/byte] DRAM access")
+    noc_pj_per_byte_hop: Energy = Field(Fraction(1), description="[pJ/byte] one mesh link")
+    spm_pj_per_byte: Energy = Field(Fraction(1), description="[pJ/byte] scratchpad access")
+    mac_pj: Energies = Field({8: Fraction(1, 5)}, description="[pJ] one MAC by qbits")
+    ve_op_pj: Energy = Field(Fraction(1, 2), description="[pJ] one vector operation")
+    static_mw: Energy = Field(Fraction(0), description="[mW] static power")
+
+
+class NpuConfig(Section):
+    """One NPU. Made by `load_config`; two are equal when every value is, wherever the values came from."""
+
+    schema_name: Literal["kernbench/npu/1"] = Field(SCHEMA, alias="schema", description="kind and version of the file")
+    freq_ghz: Frequency = Field(Fraction(1), description="[GHz] core clock")
+    allocation: Allocation = Field("shared_bw_v1", description="how flows share a resource (MODEL section 3)")
+    max_cycles: Annotated[int, integer(0, WIDE_LIMIT)] = Field(
+        100_000_000, description="[cycle] a run is aborted here; this cycle is not run"
+    )
+    control: Control = Field(default_factory=Control, description="the command queue's executor")
+    dma: Dma = Field(default_factory=Dma, description="DMA engines")
+    dram: Dram = Field(default_factory=Dram, description="DRAM channels")
+    noc: Noc | None = Field(None, description="mesh; absent: the DMA engines sit at the DRAM")
+    spm: Spm = Field(default_factory=Spm, description="scratchpad")
+    te: Te = Field(default_factory=Te, description="tensor engines")
+    ve: Ve = Field(default_factory=Ve, description="vector engines")
+    kv_layouts: tuple[KvLayout, ...] = Field((KvLayout(),), description="shapes of KV caches, by kv_layout_id")
+    energy: EnergyModel = Field(default_factory=EnergyModel, description="energy per event")
+
+    _source: str = PrivateAttr("machine")
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _keep_rules_between_fields(self) -> NpuConfig:
+        broken = broken_rules(self)
+        if broken:
+            raise PydanticCustomError("rules", "{text}", {"text": "; ".join(b.rule for b in broken), "broken": broken})
+        return self
+
+    @property
+    def source(self) -> str:
+        """The file or preset that the machine came from, as errors name it."""
+        return self._source
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every value as plain JSON, defaults included; `load_config` reads it back as the same machine."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def digest(self) -> str:
+        """SHA-256, in hex, of `to_dict()`: the same for machines that are equal."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def effective(self) -> list[tuple[str, Any, str]]:
+        """Every value with its path and origin: `("dram.channels", 8, "npu.yaml:12:13")`.
+
+        The origin is `default`, a place in the file, `given` (from a dict) or `override`.
+        """
+        leaves = _leaves("", self.to_dict())
+        return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NpuConfig) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+
+def _plain(value: Any) -> Any:
+    """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text."""
+    if isinstance(value, Section):
+        fields = type(value).model_fields
+        items = {(spec.alias or name): _plain(getattr(value, name)) for name, spec in fields.items()}
+        return {name: item for name, item in items.items() if item is not None}
+    if isinstance(value, Fraction):
+        return plain_number(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(value[key]) for key in sorted(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
+    """The values below `value` that are no mapping, with their paths; lists of mappings are gone into."""
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(f"{path}.{key}" if path else key, item)]
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [leaf for i, item in enumerate(value) for leaf in _leaves(f"{path}[{i}]", item)]
+    return [(path, value)]

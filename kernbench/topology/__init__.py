@@ -1,0 +1,1 @@
+"""Where things are and how data travels between them."""

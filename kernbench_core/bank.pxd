@@ -1,0 +1,128 @@
+"""Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef struct Tally:            # how often each bank was counted, in bit-sliced counters (bank.pyx says why)
+    uint64_t* low             # [words][4] planes, added to without a branch
+    uint64_t* high            # [words][12] planes, drained into every 15 additions
+    int64_t* count            # [banks] totals drained so far
+    int32_t adds              # additions since the low planes were drained
+    int32_t drains            # drains since the high planes were
+    int32_t words
+    int32_t banks
+
+cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE
+    cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
+    cycle_t first_denied      # its request was first denied then; NEVER: not held
+    cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
+    cycle_t asked_at          # last cycle in which it asked as an aged requester, so that it does not ask twice
+    int64_t key_engine        # engine type << 32 | engine id: first tie-break
+    int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
+    int32_t spm
+    bint compute              # TE or VE, else a flow
+
+cdef struct Spm:
+    int32_t banks
+    int32_t words             # 64-bit words of a mask of banks
+    nbytes_t line             # [B] bank_width_bytes
+    int32_t line_shift        # log2(line), or -1
+    int64_t bank_lines        # lines of one bank
+    bint blocked              # map: bank = addr // bank_size
+    bint split                # read_ports + write_ports; else everything asks for read ports
+    int32_t ports[2]          # read (or shared), write; no more than there are lanes
+    cycle_t penalty           # conflict_penalty_cycles
+    cycle_t max_wait
+    cycle_t backpressure
+    nbytes_t row              # [B] one row of banks: the most a flow keeps unspent
+    uint64_t* free[2]         # [ports][words]: banks with more than that many ports left in this cycle
+    uint64_t full             # the banks of the last word
+    Tally requests
+    Tally denials
+    slot_t* order             # the lanes that may ask, in tie-break order
+    int32_t n_order
+    int32_t n_held
+    cycle_t oldest            # no held lane was first denied earlier
+    bint uncontended          # no bank can have more askers than ports until `order` changes
+    bint judge                # `uncontended` is to be decided again
+
+cdef void tally_drain(Tally* t) noexcept nogil
+cdef void tally_flush(Tally* t) noexcept nogil
+cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil
+cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
+cdef void order_remove(Spm* p, slot_t lane) noexcept nogil
+
+cdef inline int64_t line_of(Spm* p, nbytes_t addr) noexcept nogil:
+    return addr >> p.line_shift if p.line_shift >= 0 else addr // p.line
+
+cdef inline int32_t bank_of(Spm* p, int64_t line) noexcept nogil:
+    return <int32_t>(line // p.bank_lines if p.blocked else line % p.banks)
+
+cdef inline void set_run(uint64_t* mask, int32_t first, int32_t n) noexcept nogil:
+    """Set `n` bits from bit `first` on, word by word."""
+    cdef int32_t w = first >> 6, bit = first & 63, take
+    while n > 0:
+        take = 64 - bit if 64 - bit < n else n
+        mask[w] |= (<uint64_t>-1 >> (64 - take)) << bit
+        n -= take
+        w += 1
+        bit = 0
+
+cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noexcept nogil:
+    """Add the banks of `n` consecutive lines of the interleaved map, the first on `bank`."""
+    cdef int32_t head
+    if n >= p.banks:
+        set_run(mask, 0, p.banks)
+    elif bank + n <= p.banks:
+        set_run(mask, bank, <int32_t>n)
+    else:
+        head = p.banks - bank
+        set_run(mask, bank, head)
+        set_run(mask, 0, <int32_t>n - head)
+
+cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
+    cdef uint64_t* p = t.low + 4 * w
+    cdef uint64_t s
+    s = p[0]
+    p[0] = s ^ m
+    m &= s
+    s = p[1]
+    p[1] = s ^ m
+    m &= s
+    s = p[2]
+    p[2] = s ^ m
+    m &= s
+    p[3] ^= m
+
+cdef inline void tally_done(Tally* t) noexcept nogil:
+    """After at most one `tally_word` on each word."""
+    t.adds += 1
+    if t.adds == 15:
+        tally_drain(t)
+
+cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_t w, uint64_t granted) noexcept nogil:
+    cdef int32_t k
+    for k in range(ports - 1):
+        free[k * words + w] = (free[k * words + w] & ~granted) | (free[(k + 1) * words + w] & granted)
+    free[(ports - 1) * words + w] &= ~granted
+
+cdef inline bint grant(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Grant every bank that still has its ports; leave in the masks what is missing; true where nothing is."""
+    cdef uint64_t need, got, denied, missing = 0
+    cdef int32_t w
+    for w in range(p.words):
+        need = reads[w] | writes[w]
+        got = need & (~reads[w] | p.free[0][w])
+        if p.split:
+            got &= ~writes[w] | p.free[1][w]
+            take_ports(p.free[1], p.ports[1], p.words, w, got & writes[w])
+        take_ports(p.free[0], p.ports[0], p.words, w, got & reads[w])
+        tally_word(&p.requests, w, need)
+        denied = need & ~got
+        missing |= denied
+        if denied:
+            tally_word(&p.denials, w, denied)
+        reads[w] &= denied
+        writes[w] &= denied
+    tally_done(&p.requests)
+    if missing:
+        tally_done(&p.denials)
+    return missing == 0

@@ -1,0 +1,89 @@
+"""Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
+from kernbench_core.bank cimport Spm, bank_of, set_banks, set_run
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef enum:
+    MAX_REGIONS = 4
+
+cdef struct Region:           # an operand in the scratchpad
+    nbytes_t addr             # flat address
+    nbytes_t nbytes
+    int64_t write
+
+cdef struct ComputeJob:       # constant but for `next`
+    cycle_t init              # cycles that touch nothing, first
+    cycle_t body              # cycles over which the operands stream
+    cycle_t finalize          # cycles that touch nothing, last
+    int64_t work              # MACs or ops, counted when it is complete
+    int32_t entry             # of the command queue
+    int32_t engine
+    int32_t regions
+    slot_t next               # in its engine's queue
+    Region region[MAX_REGIONS]
+
+cdef struct Stream:           # where a region stands in its body
+    nbytes_t next_line        # offset of the next line to begin; below 0: the region's first line began before it
+    nbytes_t upto             # offset of the end of this cycle's part
+    nbytes_t per_cycle        # q = ceil(nbytes / body)
+    nbytes_t nbytes
+    int64_t line              # number of that line in the scratchpad
+    int64_t write
+
+cdef struct Compute:          # one TE or VE
+    cycle_t period
+    bint traffic              # spm_traffic
+    int32_t kind              # EngineType
+    int32_t id
+    slot_t queue_first        # jobs that wait, in order
+    slot_t queue_last
+    int32_t queued
+    slot_t job                # NONE: idle
+    cycle_t started           # of the job
+    cycle_t body_left         # body cycles not done
+    cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
+    cycle_t held_since        # NEVER: not held
+    int64_t streams
+    int64_t jobs              # counters
+    int64_t work
+    cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
+    cycle_t conflict
+    Stream stream[MAX_REGIONS]
+
+cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
+cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
+cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
+cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
+cdef void compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, int64_t steps) noexcept nogil
+
+cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
+    """The first cycle from `now` on in which an engine of this period acts."""
+    return now if period == 1 else (now + period - 1) // period * period
+
+cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
+    """The lines of one region that begin in this body cycle; false where there are none."""
+    cdef int64_t n
+    s.upto += s.per_cycle
+    if s.upto > s.nbytes:
+        s.upto = s.nbytes
+    n = s.upto - 1 - s.next_line
+    if n < 0:
+        return False
+    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
+    if p.blocked:
+        set_run(mask, bank_of(p, s.line), bank_of(p, s.line + n - 1) - bank_of(p, s.line) + 1)
+        s.line += n
+    else:
+        set_banks(p, mask, <int32_t>s.line, n)
+        s.line += n
+        if s.line >= p.banks:
+            s.line = s.line - p.banks if n < p.banks else s.line % p.banks
+    s.next_line += n * p.line
+    return True
+
+cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """P5: the banks of this body cycle; false where it touches none."""
+    cdef bint any = False
+    cdef int32_t k
+    for k in range(e.streams):
+        any |= stream_want(&e.stream[k], p, writes if e.stream[k].write and p.split else reads)
+    return any

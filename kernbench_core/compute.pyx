@@ -1,0 +1,79 @@
+"""Life of a job in a TE or VE: queued, init, body, finalize, complete.
+
+A job that streams operands is a lane of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
+progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
+"""
+from kernbench_core.bank cimport Spm, line_of, tally_done, tally_word
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+
+cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil:
+    jobs[job].next = NONE
+    if e.queue_last == NONE:
+        e.queue_first = job
+    else:
+        jobs[e.queue_last].next = job
+    e.queue_last = job
+    e.queued += 1
+
+
+cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil:
+    s.nbytes = r.nbytes
+    s.write = r.write
+    s.per_cycle = (r.nbytes + body - 1) // body
+    s.upto = 0
+    s.line = line_of(p, r.addr)
+    s.next_line = s.line * p.line - r.addr
+    if not p.blocked:
+        s.line %= p.banks
+
+
+cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
+    """Start the head of the queue; return the cycle of the first body cycle with traffic, NEVER where there is none."""
+    cdef ComputeJob* j = &jobs[e.queue_first]
+    cdef int32_t k
+    e.job = e.queue_first
+    e.queue_first = j.next
+    if e.queue_first == NONE:
+        e.queue_last = NONE
+    e.queued -= 1
+    e.started = now
+    e.done_at = NEVER
+    e.held_since = NEVER
+    e.streams = 0
+    e.body_left = j.body
+    if not e.traffic or j.body == 0:
+        e.body_left = 0
+        e.done_at = now + (j.init + j.body + j.finalize - 1) * e.period
+        return NEVER
+    e.streams = j.regions
+    for k in range(j.regions):
+        open_stream(&e.stream[k], &j.region[k], p, j.body)
+    return now + j.init * e.period
+
+
+cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
+    """The last body cycle was served in `now`: finalize follows, one cycle a period."""
+    cdef cycle_t rest = jobs[e.job].finalize
+    e.done_at = on_period(now + 1, e.period) + (rest - 1) * e.period if rest else now
+
+
+cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil:
+    e.jobs += 1
+    e.work += jobs[e.job].work
+    e.job_cycles += end - e.started
+    e.job = NONE
+
+
+cdef void compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, int64_t steps) noexcept nogil:
+    """`steps` body cycles that nobody can deny."""
+    cdef int64_t i
+    cdef int32_t w
+    for i in range(steps):
+        if compute_want(e, p, reads, writes):
+            for w in range(p.words):
+                tally_word(&p.requests, w, reads[w] | writes[w])
+                reads[w] = 0
+                writes[w] = 0
+            tally_done(&p.requests)
+    e.body_left -= steps

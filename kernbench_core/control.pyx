@@ -1,0 +1,96 @@
+"""Issues what has become ready, in passes over the file.
+
+A pass is never a walk over all entries: two heaps hold the ready positions, and what becomes ready behind the pass's cursor waits
+for the next pass. The first barrier that is not complete is a gate: nothing behind it is taken.
+"""
+from kernbench_core.heap cimport int_pop, int_push
+from kernbench_core.types cimport OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t
+
+
+cdef bint is_job(Entry* e) noexcept nogil:
+    return e.op == OP_DMA or e.op == OP_COMPUTE
+
+
+cdef void make_ready(Control* q, int32_t i) noexcept nogil:
+    if is_job(&q.entry[i]):
+        int_push(q.ready_jobs, &q.n_ready_jobs, i)
+    else:
+        int_push(q.ready_control, &q.n_ready_control, i)
+
+
+cdef void release(Control* q, int32_t i) noexcept nogil:
+    """One thing less that entry `i` waits for."""
+    q.entry[i].waits -= 1
+    if q.entry[i].waits:
+        return
+    if i > q.cursor:
+        make_ready(q, i)
+    else:
+        q.later[q.n_later] = i
+        q.n_later += 1
+
+
+cdef void complete(Control* q, int32_t i) noexcept nogil:
+    cdef int32_t k
+    q.completed += 1
+    if q.entry[i].op == OP_BARRIER:
+        q.passed += 1
+    for k in range(q.entry[i].after, q.entry[i + 1].after):
+        release(q, q.dependents[k])
+    if q.completed == q.end:          # END counts one wait for "everything before it"
+        release(q, q.end)
+
+
+cdef void control_open(Control* q) noexcept nogil:
+    """Before cycle 0: what waits for nothing is ready."""
+    cdef int32_t i
+    q.cursor = -1
+    for i in range(q.n):
+        if q.entry[i].waits == 0:
+            make_ready(q, i)
+    if q.end == 0:
+        release(q, 0)
+
+
+cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
+    """Take the first ready entry that no barrier holds back; -1 where there is none."""
+    cdef int32_t gate = q.barriers[q.passed] if q.passed < q.n_barriers else q.n
+    cdef int32_t control = q.ready_control[0] if q.n_ready_control else q.n + 1
+    cdef int32_t job = q.ready_jobs[0] if q.n_ready_jobs and jobs_allowed else q.n + 1
+    if job < control:
+        return int_pop(q.ready_jobs, &q.n_ready_jobs) if job <= gate else -1
+    return int_pop(q.ready_control, &q.n_ready_control) if control <= gate else -1
+
+
+cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
+    """P2 of cycle `now`; returns how many entries were issued."""
+    cdef int32_t i, k, issued = 0, jobs = 0
+    q.cursor = -1
+    for k in range(q.n_finished):
+        complete(q, q.finished[k])
+    q.n_finished = 0
+    while True:
+        i = next_ready(q, q.width == 0 or jobs < q.width)
+        if i >= 0:
+            q.cursor = i
+            q.entry[i].issue = now
+            issued += 1
+            if is_job(&q.entry[i]):
+                jobs += 1
+                q.in_flight += 1
+                submit(sim, i, q.submitted)
+                q.submitted += 1
+            else:
+                q.entry[i].start = now
+                q.entry[i].end = now
+                complete(q, i)
+            continue
+        if q.n_later == 0:
+            break
+        for k in range(q.n_later):                # the next pass
+            make_ready(q, q.later[k])
+        q.n_later = 0
+        q.cursor = -1
+    q.limited = q.width != 0 and jobs == q.width and q.n_ready_jobs > 0
+    q.cursor = -1
+    return issued

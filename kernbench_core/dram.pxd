@@ -1,0 +1,34 @@
+"""Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (MODEL sections 2 and 3)."""
+from kernbench_core.types cimport int32_t, int64_t, nbytes_t
+
+cdef struct Dram:
+    int32_t channels
+    nbytes_t interleave       # [B] consecutive bytes on one channel
+    nbytes_t align            # [B] every row is widened to multiples of it
+
+cdef struct Extent:           # what a DMA job moves; 1-D is one row
+    int64_t dram_addr         # first byte of row 0, before alignment
+    nbytes_t row_bytes        # [B] of one row, before alignment
+    nbytes_t stride           # [B] from row to row
+    int64_t rows
+    nbytes_t spm_addr         # flat scratchpad address of the first aligned byte
+
+cdef struct Cursor:           # the next byte of a flow and the contiguous run that it begins
+    nbytes_t addr             # its flat scratchpad address
+    nbytes_t run_left         # [B] bytes of the run from here on; 0 past the last byte
+    int64_t dram              # its DRAM address
+    int64_t row
+    int64_t row_end           # aligned end of the row, a DRAM address
+    int64_t shift             # scratchpad address - DRAM address, constant in a row
+
+cdef void cursor_open(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil
+cdef void cursor_next_run(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil
+cdef void channel_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil
+
+cdef inline void cursor_advance(Cursor* c, Dram* d, Extent* x, int32_t channel, nbytes_t n) noexcept nogil:
+    """Go `n` bytes on, at most to the end of the run, and then to the next one."""
+    c.addr += n
+    c.dram += n
+    c.run_left -= n
+    if c.run_left == 0:
+        cursor_next_run(c, d, x, channel)

@@ -1,0 +1,5 @@
+"""From plain numbers to the tables of a run."""
+from kernbench_core.arena cimport Arena
+from kernbench_core.sim cimport Sim
+
+cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1

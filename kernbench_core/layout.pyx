@@ -1,0 +1,267 @@
+"""Builds the tables of a run from a machine and a program that are valid already (`kernbench` checks them).
+
+`machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
+here: no table grows during a run.
+"""
+from kernbench_core.arena cimport Arena
+from kernbench_core.bank cimport Lane, Spm, Tally
+from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
+from kernbench_core.control cimport Control, Entry, control_open
+from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
+from kernbench_core.dram cimport channel_bytes
+from kernbench_core.heap cimport Timer
+from kernbench_core.maxmin cimport Fill
+from kernbench_core.share cimport Flow, Resource, Route
+from kernbench_core.sim cimport Sim
+from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OP_END, int32_t, int64_t, slot_t, uint64_t
+
+
+cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
+    cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
+    cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
+    cdef int32_t k, hops = 0
+    s.share.rule = m["allocation"]
+    s.share.n_res = <int32_t>num.shape[0]
+    s.share.channels = s.dram.channels
+    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
+    a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
+    a.own(<void**>&s.share.line, s.dram.channels, sizeof(slot_t))
+    a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)
+    for k in range(s.share.n_res):
+        s.share.res[k].num = num[k]
+        s.share.res[k].den = den[k]
+        s.share.res[k].first = NONE
+    for k in range(s.dram.channels):
+        s.share.line[k] = NONE
+    a.own(<void**>&s.share.path, path.shape[0], sizeof(slot_t), False)
+    for k in range(<int32_t>path.shape[0]):
+        s.share.path[k] = <slot_t>path[k]
+    a.own(<void**>&s.route, latency.shape[0], sizeof(Route), False)
+    a.own(<void**>&s.route_latency, latency.shape[0], sizeof(int64_t), False)
+    for k in range(<int32_t>latency.shape[0]):
+        s.route[k].first = <int32_t>start[k]
+        s.route[k].length = <int32_t>(start[k + 1] - start[k])
+        s.route_latency[k] = latency[k]
+        hops = max(hops, s.route[k].length)
+    s.share.hops = hops
+    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
+    a.own(<void**>&s.share.node_next, <size_t>s.n_flows * hops, sizeof(slot_t))
+    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows * hops, sizeof(slot_t))
+    return 0
+
+
+cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:
+    t.banks = banks
+    t.words = words
+    a.own(<void**>&t.low, 4 * words, sizeof(uint64_t))
+    a.own(<void**>&t.high, 12 * words, sizeof(uint64_t))
+    a.own(<void**>&t.count, banks, sizeof(int64_t))
+    return 0
+
+
+cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes) except -1:
+    cdef int32_t side
+    p.banks = m["banks"]
+    p.words = (p.banks + 63) // 64
+    p.line = m["line"]
+    p.line_shift = m["line"].bit_length() - 1 if m["line"] & (m["line"] - 1) == 0 else -1
+    p.bank_lines = m["bank_lines"]
+    p.blocked = m["blocked"]
+    p.split = m["split"]
+    p.penalty = m["penalty"]
+    p.max_wait = m["max_wait"]
+    p.backpressure = m["backpressure"]
+    p.row = p.line * p.banks
+    p.oldest = NEVER
+    p.judge = True
+    for side in range(2):
+        p.ports[side] = min(m["ports"][side], max(lanes, 1))       # more ports than lanes are never used up
+        a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
+    lay_out_tally(&p.requests, a, p.banks, p.words)
+    lay_out_tally(&p.denials, a, p.banks, p.words)
+    a.own(<void**>&p.order, lanes, sizeof(slot_t))
+    return 0
+
+
+cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] engine = p["engine"], channel = p["channel"], group = p["group"], write = p["write"]
+    cdef const int64_t[::1] t_start = p["t_start"], dram_addr = p["dram_addr"], row_bytes = p["row_bytes"]
+    cdef const int64_t[::1] stride = p["stride"], rows = p["rows"], spm_addr = p["spm_addr"], entry = p["entry"]
+    cdef int32_t k, c
+    cdef DmaJob* j
+    cdef DmaEngine* e
+    s.n_dma = len(m["dma"])
+    s.n_dma_jobs = <int32_t>engine.shape[0]
+    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
+    a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
+    a.own(<void**>&s.dma_job, s.n_dma_jobs, sizeof(DmaJob))
+    a.own(<void**>&s.channel_bytes, s.dram.channels, sizeof(int64_t), False)
+    for k in range(s.n_dma):
+        e = &s.dma[k]
+        spec = m["dma"][k]
+        e.id = k
+        e.period = spec["period"]
+        e.max_concurrent = spec["max_concurrent"]
+        e.queue_depth = spec["queue_depth"]
+        s.dma_spm[k] = spec["spm"]
+        for c in range(CHANNELS):
+            e.channel[c].max_concurrent, e.channel[c].score, e.channel[c].weight = spec["channels"][c]
+            e.channel[c].first = NONE
+            e.channel[c].last = NONE
+    for k in range(s.n_dma_jobs):
+        j = &s.dma_job[k]
+        j.extent.dram_addr = dram_addr[k]
+        j.extent.row_bytes = row_bytes[k]
+        j.extent.stride = stride[k]
+        j.extent.rows = rows[k]
+        j.extent.spm_addr = spm_addr[k]
+        j.engine = <int32_t>engine[k]
+        j.channel = <int32_t>channel[k]
+        j.group = <int32_t>group[k]
+        j.write = write[k] != 0
+        j.t_start = t_start[k]
+        j.entry = <int32_t>entry[k]
+        j.flows = NONE
+        channel_bytes(s.channel_bytes, &s.dram, &j.extent)
+        for c in range(s.dram.channels):
+            j.nbytes += s.channel_bytes[c]
+    return 0
+
+
+cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] engine = p["engine"], init = p["init"], body = p["body"], finalize = p["finalize"]
+    cdef const int64_t[::1] work = p["work"], regions = p["regions"], entry = p["entry"]
+    cdef const int64_t[:, ::1] addr = p["region_addr"], nbytes = p["region_bytes"], write = p["region_write"]
+    cdef int32_t k, r
+    cdef Compute* e
+    cdef ComputeJob* j
+    s.n_compute = len(m["compute"])
+    s.n_compute_jobs = <int32_t>engine.shape[0]
+    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
+    a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
+    a.own(<void**>&s.compute_job, s.n_compute_jobs, sizeof(ComputeJob))
+    for k in range(s.n_compute):
+        e = &s.compute[k]
+        spec = m["compute"][k]
+        e.kind = spec["kind"]
+        e.id = spec["id"]
+        e.period = spec["period"]
+        e.traffic = spec["traffic"]
+        e.queue_first = NONE
+        e.queue_last = NONE
+        e.job = NONE
+        e.done_at = NEVER
+        e.held_since = NEVER
+        s.compute_spm[k] = spec["spm"]
+    for k in range(s.n_compute_jobs):
+        j = &s.compute_job[k]
+        j.engine = <int32_t>engine[k]
+        j.init = init[k]
+        j.body = body[k]
+        j.finalize = finalize[k]
+        j.work = work[k]
+        j.entry = <int32_t>entry[k]
+        j.regions = <int32_t>regions[k]
+        for r in range(j.regions):
+            j.region[r].addr = addr[k, r]
+            j.region[r].nbytes = nbytes[k, r]
+            j.region[r].write = write[k, r]
+    return 0
+
+
+cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] op = p["op"], job = p["job"], waits = p["waits"], after = p["after"]
+    cdef const int64_t[::1] dependents = p["dependents"]
+    cdef Control* q = &s.control
+    cdef int32_t k
+    q.n = <int32_t>op.shape[0]
+    q.width = m["issue_width"]
+    q.end = -1
+    a.own(<void**>&q.entry, q.n + 1, sizeof(Entry))
+    a.own(<void**>&q.dependents, dependents.shape[0], sizeof(int32_t), False)
+    a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
+    a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
+    a.own(<void**>&q.ready_control, q.n, sizeof(int32_t))
+    a.own(<void**>&q.later, q.n, sizeof(int32_t), False)
+    a.own(<void**>&q.finished, s.n_dma_jobs + s.n_compute_jobs, sizeof(int32_t))
+    for k in range(<int32_t>dependents.shape[0]):
+        q.dependents[k] = <int32_t>dependents[k]
+    for k in range(q.n + 1):
+        q.entry[k].after = <int32_t>after[k]
+    for k in range(q.n):
+        q.entry[k].op = <int32_t>op[k]
+        q.entry[k].job = <int32_t>job[k]
+        q.entry[k].waits = <int32_t>waits[k]
+        q.entry[k].issue = q.entry[k].start = q.entry[k].end = NEVER
+        if op[k] == OP_BARRIER:
+            q.barriers[q.n_barriers] = k
+            q.n_barriers += 1
+        elif op[k] == OP_END:
+            q.end = k
+    control_open(q)
+    return 0
+
+
+cdef list flows_at_once(Sim* s, dict program):
+    """For each DMA engine, how many flows it can have at one time."""
+    cdef int32_t k
+    jobs = [0] * s.n_dma
+    for k in range(s.n_dma_jobs):
+        jobs[s.dma_job[k].engine] += 1
+    return [
+        s.dram.channels * min(
+            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].channel[c].max_concurrent, jobs[k]) for c in range(CHANNELS)))
+        for k in range(s.n_dma)
+    ]
+
+
+cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
+    """Fill `s`; its tables belong to `a`."""
+    cdef int32_t k, engines
+    a.adopt(s, sizeof(Sim))
+    s.max_cycles = machine["max_cycles"]
+    s.setup = machine["setup"]
+    s.overlap = machine["overlap"]
+    s.dram.channels = machine["channels"]
+    s.dram.interleave = machine["interleave"]
+    s.dram.align = machine["align"]
+    s.stops.start_of = s.stops.end_of = NONE
+    s.failed_entry = NONE
+    lay_out_dma(s, a, machine, program["dma"])
+    lay_out_compute(s, a, machine, program["compute"])
+    lay_out_control(s, a, machine, program)
+    flows = flows_at_once(s, program)
+    s.n_flows = sum(flows)
+    lay_out_share(s, a, machine)
+    s.n_spm = len(machine["spm"])
+    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
+    for k in range(s.n_spm):
+        lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
+        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
+        lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes)
+        s.mask_words = max(s.mask_words, s.spm[k].words)
+    a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
+    a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute) * 2 * s.mask_words, sizeof(uint64_t))
+    for k in range(s.n_flows + s.n_compute):
+        s.lane[k].compute = k >= s.n_flows
+        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
+    a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
+    for k in range(s.n_flows):
+        s.free_flow[k] = s.n_flows - 1 - k
+    s.n_free = s.n_flows
+    engines = s.n_dma + s.n_compute
+    s.wanted_words = (engines + 63) // 64
+    a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
+    a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
+    a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
+    a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
+    a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
+    a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
+    a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
+    a.own(<void**>&s.watch, s.n_dma, sizeof(int32_t))
+    a.own(<void**>&s.running, engines if s.overlap == 0 else s.n_flows + engines, sizeof(int32_t))
+    a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
+    if s.overlap:
+        for k in range(s.control.n):
+            s.overlap_with[k] = NONE
+    return 0

@@ -1,0 +1,289 @@
+"""P3, P4 and P7: jobs start, flows join and leave, work completes."""
+from libc.string cimport memset
+
+from kernbench_core.bank cimport Lane, Spm, order_insert, order_remove
+from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
+from kernbench_core.control cimport Entry
+from kernbench_core.dma cimport (
+    BACKPRESSURE, QUEUE_FULL, DmaEngine, DmaJob, dma_activity, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
+    dma_start, dma_submit)
+from kernbench_core.dram cimport channel_bytes, cursor_open
+from kernbench_core.flow cimport settle_cursor
+from kernbench_core.heap cimport timer_pop, timer_push
+from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
+from kernbench_core.share cimport Flow, Resource, share_enter, share_quit, share_rates
+from kernbench_core.sim cimport Sim, want, watch
+from kernbench_core.types cimport DMA, FAILED, NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+
+cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
+    """P2 issued an engine job: put it into its engine's queue."""
+    cdef Sim* s = <Sim*>sim
+    cdef Entry* e = &s.control.entry[entry]
+    cdef int32_t engine
+    if e.op == OP_DMA:
+        engine = s.dma_job[e.job].engine
+        dma_submit(&s.dma[engine], s.dma_job, e.job, seq)
+        want(s, engine)
+    else:
+        engine = s.compute_job[e.job].engine
+        compute_enqueue(&s.compute[engine], s.compute_job, e.job)
+        want(s, s.n_dma + engine)
+
+
+cdef void entry_started(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
+    s.control.entry[entry].start = now
+    overlap_started(s, entry)
+    if entry == s.stops.start_of:
+        s.stops.hit = True
+
+
+cdef void entry_ended(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
+    s.control.entry[entry].end = end
+    overlap_ended(s, entry)
+    s.control.finished[s.control.n_finished] = entry
+    s.control.n_finished += 1
+    s.control.in_flight -= 1
+    if entry == s.stops.end_of:
+        s.stops.hit = True
+
+
+cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, cycle_t next_at) noexcept nogil:
+    cdef Lane* a = &s.lane[lane]
+    a.spm = spm
+    a.key_engine = key_engine
+    a.key_seq = key_seq
+    a.next_at = next_at
+    a.first_denied = NEVER
+    a.backpressure_at = NEVER
+    a.asked_at = -1
+    order_insert(&s.spm[spm], s.lane, lane)
+
+
+cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
+    """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef slot_t slot
+    cdef Flow* f
+    cdef int32_t h
+    s.n_free -= 1
+    slot = s.free_flow[s.n_free]
+    f = &s.share.flow[slot]
+    memset(f, 0, sizeof(Flow))
+    f.den = 1
+    f.left = s.channel_bytes[channel]
+    f.total = f.left
+    f.channel = channel
+    f.weight = s.dma[j.engine].channel[j.channel].weight
+    f.job = job
+    f.sibling = j.flows
+    j.flows = slot
+    f.route = s.route[(j.engine * s.dram.channels + channel) * 2 + j.write]
+    for h in range(f.route.length):
+        s.share.res[s.share.path[f.route.first + h]].used = True
+    f.started = j.started
+    f.engine = j.engine
+    f.job_seq = j.seq
+    f.line_next = NONE
+    cursor_open(&f.at, &s.dram, &j.extent, channel)
+    settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
+
+
+cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef cycle_t links = 0, latency
+    cdef int32_t k
+    dma_start(&s.dma[j.engine], s.dma_job, job, now)
+    entry_started(s, j.entry, now)
+    channel_bytes(s.channel_bytes, &s.dram, &j.extent)
+    j.flows = NONE
+    for k in range(s.dram.channels - 1, -1, -1):
+        if s.channel_bytes[k] == 0:
+            continue
+        open_flow(s, job, k)
+        latency = s.route_latency[(j.engine * s.dram.channels + k) * 2 + j.write]
+        if latency > links:
+            links = latency
+    j.live = 0
+    j.free = 0
+    j.out = 0
+    j.in_head = True
+    s.dma[j.engine].free += 1
+    watch(s, j.engine)
+    timer_push(&s.joins, now + s.setup + links, job)
+
+
+cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
+    """P3 of one DMA engine."""
+    cdef slot_t job
+    cdef DmaJob* j
+    cdef int32_t stalls = 0
+    dma_begin_admission(e)
+    while True:
+        job = dma_pick(e, s.dma_job)
+        if job == NONE:
+            break
+        j = &s.dma_job[job]
+        if e.channel[j.channel].outstanding >= e.queue_depth:
+            stalls += dma_stall(e, j, QUEUE_FULL, now)
+            break
+        if not overlap_allows(s, j.entry):
+            return
+        start_transfer(s, job, now)
+    stalls += dma_defer(e, s.dma_job, now)
+    if stalls and s.stops.on_stall:
+        s.stops.hit = True
+
+
+cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
+    """P3 of one TE or VE: the head of its queue starts."""
+    cdef Compute* e = &s.compute[c]
+    cdef int32_t spm = s.compute_spm[c]
+    cdef int32_t entry = s.compute_job[e.queue_first].entry
+    cdef cycle_t body
+    if not overlap_allows(s, entry):
+        return
+    body = compute_start(e, s.compute_job, &s.spm[spm], now)
+    entry_started(s, entry, now)
+    if body == NEVER:
+        timer_push(&s.ends, e.done_at, c)
+    else:
+        open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, body)
+
+
+cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P3: DMA engines admit, idle TEs and VEs start, in tie-break order. An engine whose period has not come stays wanted."""
+    cdef int32_t w, bit, engine
+    cdef uint64_t todo
+    cdef bint more = False
+    for w in range(s.wanted_words):
+        todo = s.wanted[w]
+        while todo:
+            bit = trailing_zeros(todo)
+            todo &= todo - 1
+            engine = 64 * w + bit
+            if engine < s.n_dma:
+                if now % s.dma[engine].period:
+                    more = True
+                    continue
+                admit(s, &s.dma[engine], now)
+            else:
+                engine -= s.n_dma
+                if s.compute[engine].job == NONE and s.compute[engine].queue_first != NONE:
+                    if now % s.compute[engine].period:
+                        more = True
+                        continue
+                    start_compute(s, engine, now)
+            if s.status != RUNNING:
+                return
+            s.wanted[w] &= ~(<uint64_t>1 << bit)
+    s.any_wanted = more
+
+
+cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """The head latency is over: every flow becomes a lane of the scratchpad and enters its resources."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef slot_t flow = j.flows
+    cdef int32_t n = 0
+    while flow != NONE:
+        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, 0)
+        share_enter(&s.share, flow, now)
+        n += 1
+        flow = s.share.flow[flow].sibling
+    j.in_head = False
+    j.live = n
+    j.free = n
+    s.dma[j.engine].free += n - 1
+    watch(s, j.engine)
+
+
+cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P4."""
+    cdef int32_t k
+    for k in range(s.n_rejoin):
+        share_enter(&s.share, s.rejoin[k], now)
+    s.n_rejoin = 0
+    while s.joins.n and s.joins.item[0].at <= now:
+        join_transfer(s, timer_pop(&s.joins), now)
+    if s.share.n_dirty:
+        share_rates(&s.share, now)
+
+
+cdef void activity_phase(Sim* s, cycle_t now) noexcept nogil:
+    """Between P6 and P7: what each DMA engine did in this cycle, where that may have changed."""
+    cdef int32_t k
+    for k in range(s.n_watch):
+        dma_activity(&s.dma[s.watch[k]], now)
+        s.dma[s.watch[k]].watched = False
+    s.n_watch = 0
+
+
+cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef DmaEngine* e = &s.dma[j.engine]
+    cdef int32_t h
+    order_remove(&s.spm[s.lane[flow].spm], flow)
+    share_quit(&s.share, flow, now + 1)
+    for h in range(f.route.length):
+        s.share.res[s.share.path[f.route.first + h]].bytes += f.total
+    e.nbytes += f.total
+    e.free -= 1
+    j.free -= 1
+    j.live -= 1
+    watch(s, j.engine)
+    if j.live:
+        return
+    dma_complete(e, j)
+    flow = j.flows
+    while flow != NONE:
+        s.free_flow[s.n_free] = flow
+        s.n_free += 1
+        flow = s.share.flow[flow].sibling
+    want(s, j.engine)
+    entry_ended(s, j.entry, now + 1)
+
+
+cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """A flow held for backpressure_cycles leaves its resources; its job is stalled until it is served."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    share_quit(&s.share, flow, now + 1)
+    f.out = True
+    j.out += 1
+    if j.out > 1:
+        return
+    dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
+    s.dma[j.engine].backpressured += 1
+    watch(s, j.engine)
+    if s.stops.on_stall:
+        s.stops.hit = True
+
+
+cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
+    cdef Compute* e = &s.compute[c]
+    cdef int32_t entry = s.compute_job[e.job].entry
+    if e.streams:
+        order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
+    compute_complete(e, s.compute_job, now + 1)
+    want(s, s.n_dma + c)
+    entry_ended(s, entry, now + 1)
+
+
+cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P7."""
+    cdef int32_t k
+    for k in range(s.n_pressed):
+        press(s, s.pressed[k], now)
+    s.n_pressed = 0
+    for k in range(s.n_done_flow):
+        finish_flow(s, s.done_flow[k], now)
+    s.n_done_flow = 0
+    for k in range(s.n_done_compute):
+        finish_compute(s, s.done_compute[k], now)
+    s.n_done_compute = 0
+    while s.ends.n and s.ends.item[0].at == now:
+        finish_compute(s, timer_pop(&s.ends), now)

@@ -1,0 +1,186 @@
+"""Membership of resources and the rates that follow from it.
+
+`share_enter` and `share_quit` are the doors: a flow that could use its resources enters, one that is done or out for backpressure
+quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under `fifo_v1` it stands in line, and the first of
+each channel's line is the member.
+"""
+from kernbench_core.maxmin cimport maxmin_rates
+from kernbench_core.types cimport FIFO, MAX_MIN, NONE, cycle_t, int32_t, int64_t, slot_t
+
+
+cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
+    """Count cycles up to `now` with the members that were there."""
+    if r.members:
+        r.busy += now - r.since
+        r.member_cycles += r.members * (now - r.since)
+    r.since = now
+
+
+cdef void touch(Share* s, slot_t res) noexcept nogil:
+    if not s.res[res].dirty:
+        s.res[res].dirty = True
+        s.dirty[s.n_dirty] = res
+        s.n_dirty += 1
+
+
+cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """Make the flow a member from cycle `now` on."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Resource* r
+    cdef int32_t h
+    cdef slot_t node, res
+    f.member = True
+    for h in range(f.route.length):
+        res = s.path[f.route.first + h]
+        r = &s.res[res]
+        share_accrue(r, now)
+        r.weight += f.weight
+        r.members += 1
+        node = flow * s.hops + h
+        s.node_prev[node] = NONE
+        s.node_next[node] = r.first
+        if r.first != NONE:
+            s.node_prev[r.first] = node
+        r.first = node
+        touch(s, res)
+
+
+cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """The flow was a member up to and without cycle `now`."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Resource* r
+    cdef int32_t h
+    cdef slot_t node, res
+    f.member = False
+    for h in range(f.route.length):
+        res = s.path[f.route.first + h]
+        r = &s.res[res]
+        share_accrue(r, now)
+        r.weight -= f.weight
+        r.members -= 1
+        node = flow * s.hops + h
+        if s.node_prev[node] != NONE:
+            s.node_next[s.node_prev[node]] = s.node_next[node]
+        else:
+            r.first = s.node_next[node]
+        if s.node_next[node] != NONE:
+            s.node_prev[s.node_next[node]] = s.node_prev[node]
+        touch(s, res)
+
+
+cdef bint earlier(Flow* a, Flow* b) noexcept nogil:
+    if a.started != b.started:
+        return a.started < b.started
+    if a.engine != b.engine:
+        return a.engine < b.engine
+    return a.job_seq < b.job_seq
+
+
+cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.flow[flow]
+    cdef slot_t* link
+    f.entered = True
+    if s.rule != FIFO:
+        share_join(s, flow, now)
+        return
+    link = &s.line[f.channel]
+    while link[0] != NONE and earlier(&s.flow[link[0]], f):
+        link = &s.flow[link[0]].line_next
+    f.line_next = link[0]
+    link[0] = flow
+    touch(s, f.channel)
+
+
+cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.flow[flow]
+    cdef slot_t* link
+    if not f.entered:
+        return
+    f.entered = False
+    if f.member:
+        share_leave(s, flow, now)
+    if s.rule == FIFO:
+        link = &s.line[f.channel]
+        while link[0] != flow:
+            link = &s.flow[link[0]].line_next
+        link[0] = f.line_next
+        touch(s, f.channel)
+
+
+cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
+    cdef int64_t t
+    while b:
+        t = a % b
+        a = b
+        b = t
+    return a
+
+
+cdef void set_rate(Flow* f, int64_t num, int64_t den) noexcept nogil:
+    """Give the flow the rate num/den; its carry keeps its value in bytes, rounded down to the new unit."""
+    cdef int64_t g
+    if num == f.raw_num and den == f.raw_den:
+        return
+    f.raw_num = num
+    f.raw_den = den
+    g = gcd(num, den)
+    num //= g
+    den //= g
+    f.frac = f.frac * den // f.den
+    f.den = den
+    f.rate_whole = num // den
+    f.rate_frac = num % den
+
+
+cdef void equal_share(Share* s, Flow* f) noexcept nogil:
+    """shared_bw_v1: the smallest num * w / (den * W) along the route."""
+    cdef int64_t num = 0, den = 1, n, d
+    cdef int32_t h
+    cdef Resource* r
+    for h in range(f.route.length):
+        r = &s.res[s.path[f.route.first + h]]
+        n = r.num * f.weight
+        d = r.den * r.weight
+        if h == 0 or n * den < num * d:     # both sides below 2**62: terms are checked when the machine is loaded
+            num = n
+            den = d
+    set_rate(f, num, den)
+
+
+cdef void serve_lines(Share* s, cycle_t now) noexcept nogil:
+    """fifo_v1: the head of each changed channel's line is its member, and whoever was it before is none any more."""
+    cdef int32_t i, n = s.n_dirty            # joins and leaves append links, never a channel that is not there yet
+    cdef slot_t res, head, member
+    for i in range(n):
+        res = s.dirty[i]
+        if res >= s.channels:
+            continue
+        head = s.line[res]
+        member = s.res[res].first
+        if member != NONE:
+            member = member // s.hops
+        if member == head:
+            continue
+        if member != NONE:
+            share_leave(s, member, now)
+        if head != NONE:
+            share_join(s, head, now)
+
+
+cdef void share_rates(Share* s, cycle_t now) noexcept nogil:
+    """P4: recompute the rates of every flow on a resource whose membership changed."""
+    cdef int32_t i
+    cdef slot_t node
+    if s.rule == FIFO:
+        serve_lines(s, now)
+    if s.rule == MAX_MIN:
+        maxmin_rates(s)
+    else:
+        for i in range(s.n_dirty):
+            node = s.res[s.dirty[i]].first
+            while node != NONE:
+                equal_share(s, &s.flow[node // s.hops])
+                node = s.node_next[node]
+    for i in range(s.n_dirty):
+        s.res[s.dirty[i]].dirty = False
+    s.n_dirty = 0

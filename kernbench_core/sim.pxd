@@ -1,0 +1,85 @@
+"""Everything a run is: the tables of a machine and of its program, and where they stand."""
+from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.control cimport Control
+from kernbench_core.dma cimport DmaEngine, DmaJob
+from kernbench_core.dram cimport Dram
+from kernbench_core.heap cimport TimerHeap
+from kernbench_core.share cimport Route, Share
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef struct Stops:            # what ends a run early (`kbsim step --until`)
+    int32_t start_of          # entry, or NONE
+    int32_t end_of
+    bint on_stall
+    bint on_conflict
+    bint hit
+
+cdef struct Sim:
+    cycle_t cycle             # the next cycle to run
+    cycle_t max_cycles
+    int32_t status            # Status
+    Dram dram
+    cycle_t setup             # t_setup_cycles
+    Share share
+    Control control
+    int32_t n_dma
+    DmaEngine* dma
+    int32_t* dma_spm          # [n_dma] the scratchpad of each
+    DmaJob* dma_job
+    int32_t n_dma_jobs
+    Route* route              # [n_dma][channels][2]: loads, stores
+    cycle_t* route_latency    # the same, sum of the links' latencies
+    int32_t n_compute         # tensor engines, then vector engines
+    Compute* compute
+    int32_t* compute_spm
+    ComputeJob* compute_job
+    int32_t n_compute_jobs
+    int32_t n_spm
+    Spm* spm
+    Lane* lane                # [n_flows] flows, then [n_compute]
+    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks
+    int32_t mask_words
+    int32_t n_flows           # slots in share.flow
+    slot_t* free_flow         # stack of unused slots
+    int32_t n_free
+    TimerHeap joins           # jobs at the end of their head latency (P4)
+    TimerHeap ends            # compute engines after their body (P7)
+    slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
+    int32_t n_rejoin
+    uint64_t* wanted          # bit an engine, DMA first: P3 has something to try there
+    int32_t wanted_words
+    bint any_wanted
+    slot_t* done_flow         # finished in this cycle
+    int32_t n_done_flow
+    slot_t* done_compute
+    int32_t n_done_compute
+    slot_t* pressed           # flows whose backpressure begins in this P7
+    int32_t n_pressed
+    int32_t* watch            # DMA engines whose activity may have changed
+    int32_t n_watch
+    nbytes_t* channel_bytes   # working space: [channels]
+    int32_t overlap           # Overlap
+    int32_t* running          # entries started and not ended, for the overlap check
+    int32_t n_running
+    int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
+    int32_t failed_entry
+    Stops stops
+    int64_t denied            # requests denied, all scratchpads: for `--until conflict`
+
+cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
+    return s.mask + 2 * lane * s.mask_words
+
+cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
+    return s.mask + (2 * lane + 1) * s.mask_words
+
+cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
+    """P3 shall look at this engine (DMA engines first, then compute)."""
+    s.wanted[engine >> 6] |= <uint64_t>1 << (engine & 63)
+    s.any_wanted = True
+
+cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:
+    if not s.dma[dma].watched:
+        s.dma[dma].watched = True
+        s.watch[s.n_watch] = dma
+        s.n_watch += 1

@@ -1,0 +1,48 @@
+"""The only scalar types of the core, and the numbers shared with Python."""
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+
+ctypedef int64_t cycle_t      # core-clock cycles since reset
+ctypedef int64_t nbytes_t     # bytes
+ctypedef int32_t slot_t       # index into a table; NONE where there is none
+
+cdef extern from *:
+    """
+    #define KB_NEVER INT64_MAX
+    #define KB_NONE  (-1)
+    """
+    cycle_t NEVER "KB_NEVER"  # a cycle that does not come
+    slot_t NONE "KB_NONE"
+
+cpdef enum EngineType:        # the order that breaks ties (MODEL section 1): append, never renumber
+    DMA = 0
+    TE = 1
+    VE = 2
+    MEMORY = 3
+    TRACE = 4
+    CONTROL = 5
+    COMPONENT = 6
+
+cpdef enum Opkind:            # what an entry of a command queue is for the core
+    OP_DMA = 0
+    OP_COMPUTE = 1
+    OP_NOP = 2
+    OP_BARRIER = 3
+    OP_END = 4
+
+cpdef enum Status:
+    RUNNING = 0
+    DONE = 1
+    ABORTED = 2
+    DEADLOCK = 3
+    FAILED = 4
+    OVERFLOW = 5              # a max-min share needs terms that 128 bits do not hold
+
+cpdef enum Allocation:
+    SHARED_BW = 0
+    MAX_MIN = 1
+    FIFO = 2
+
+cpdef enum Overlap:
+    OVERLAP_NONE = 0
+    OVERLAP_WARN = 1
+    OVERLAP_ERROR = 2

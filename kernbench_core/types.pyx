@@ -1,0 +1,1 @@
+"""Names the enums of types.pxd for Python."""

@@ -1,0 +1,42 @@
+"""Builds the compiled core; everything else about the package is in pyproject.toml.
+
+KERNBENCH_BUILD: `release` (default), `checked` (bounds checks in Cython), `sanitize` (AddressSanitizer and UBSan).
+"""
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+BUILD = os.environ.get("KERNBENCH_BUILD", "release")
+FLAGS = {
+    "release": ["-O3"],
+    "checked": ["-O1", "-g"],
+    "sanitize": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+}
+if BUILD not in FLAGS:
+    raise SystemExit(f"KERNBENCH_BUILD={BUILD}: allowed are {', '.join(FLAGS)}")
+
+CHECKED = BUILD != "release"
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": CHECKED,
+    "wraparound": False,
+    "cdivision": True,          # C division: the core divides no negative numbers
+    "initializedcheck": CHECKED,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+}
+sources = sorted(Path("kernbench_core").glob("*.pyx"))
+extensions = [
+    Extension(
+        f"kernbench_core.{path.stem}",
+        [str(path)],
+        include_dirs=["kernbench_core"],
+        depends=[str(p) for p in sorted(Path("kernbench_core").glob("*.pxd")) + sorted(Path("kernbench_core").glob("*.h"))],
+        extra_compile_args=FLAGS[BUILD],
+        extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
+    )
+    for path in sources
+]
+setup(ext_modules=cythonize(extensions, compiler_directives=DIRECTIVES, build_dir=f"build/cython-{BUILD}", force=CHECKED))

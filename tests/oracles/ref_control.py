@@ -1,0 +1,71 @@
+"""Control, P2 of MODEL.md section 1: which entries are issued in a cycle, by passes in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+CONTROL = ("NOP", "BARRIER", "END")
+
+
+class Record:
+    """An entry of the program with what is known of its timing."""
+
+    def __init__(self, index: int, entry: dict[str, Any]) -> None:
+        self.entry = entry
+        self.opcode: str = entry["opcode"]
+        self.id: int = entry.get("id", index)
+        self.waits_for: list[int] = [*entry.get("deps_before", []), *entry.get("wait_for", [])]
+        self.issue: int | None = None
+        self.start: int | None = None
+        self.end: int | None = None
+
+
+class Control:
+    """The command queue: a fixed list of records, issued as their dependencies complete."""
+
+    def __init__(self, program: dict[str, Any], issue_width: int) -> None:
+        self.records = [Record(i, entry) for i, entry in enumerate(program["cmdq"])]
+        self.by_id = {record.id: record for record in self.records}
+        self.issue_width = issue_width
+        for record in self.records:
+            for later in record.entry.get("deps_after", []):
+                self.by_id[later].waits_for.append(record.id)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every entry has ended."""
+        return all(record.end is not None for record in self.records)
+
+    def issue(self, cycle: int, submit: Callable[[Record], None]) -> bool:
+        """P2 of `cycle`: hand ready engine jobs to `submit`; whether anything was issued or completed."""
+        acted = False
+        room = self.issue_width if self.issue_width else len(self.records)
+        while True:
+            before = acted
+            issued = 0
+            for i, record in enumerate(self.records):
+                if record.issue is None and self._ready(i, cycle):
+                    if record.opcode in CONTROL:
+                        record.issue = record.start = record.end = cycle
+                        issued += 1
+                    elif room > 0:
+                        record.issue = cycle
+                        room -= 1
+                        issued += 1
+                        submit(record)
+                if record.opcode == "BARRIER" and not self._ended(record, cycle):
+                    break  # nothing after an open barrier is issued
+            acted = before or issued > 0
+            if not issued:
+                return acted
+
+    def _ready(self, index: int, cycle: int) -> bool:
+        record = self.records[index]
+        if record.opcode == "END" and not all(self._ended(r, cycle) for r in self.records[:index]):
+            return False
+        return all(self._ended(self.by_id[other], cycle) for other in record.waits_for)
+
+    @staticmethod
+    def _ended(record: Record, cycle: int) -> bool:
+        return record.end is not None and record.end <= cycle

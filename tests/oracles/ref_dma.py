@@ -1,0 +1,185 @@
+"""DMA engines: pending jobs, admission, transfers and their flows (MODEL.md sections 3, 4, 5 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from .ref_banks import Request
+from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_route, pieces_by_channel
+
+
+class Flow:
+    """The bytes of a transfer on one DRAM channel."""
+
+    def __init__(self, job: DmaJob, channel: int, pieces: list[tuple[int, int]], route: tuple[str, ...]) -> None:
+        self.job = job
+        self.channel = channel
+        self.pieces = pieces  # (bank, bytes), in order
+        self.route = route
+        self.next = 0  # index of the first piece not asked for yet
+        self.left = sum(nbytes for _, nbytes in pieces)  # bytes not moved
+        self.rate = Fraction(0)
+        self.den = 1  # what the carry is counted in: carry / den bytes
+        self.carry = 0
+        self.request: Request | None = None
+        self.asked = 0  # bytes of the open request
+        self.out = False  # has left its resources for backpressure
+        self.moved_at = -1  # the last cycle in which bytes moved
+
+    def set_rate(self, rate: Fraction) -> None:
+        """Take a new rate; the carry keeps its value in bytes, rounded down."""
+        self.carry = self.carry * rate.denominator // self.den
+        self.den = rate.denominator
+        self.rate = rate
+
+    def ask(self, cycle: int, row_of_banks: int) -> None:
+        """A member cycle without a held request: accrue, and ask for the longest run of whole pieces."""
+        self.carry += self.rate.numerator
+        reach = self.carry // self.den
+        banks: list[int] = []
+        nbytes = 0
+        while self.next < len(self.pieces):
+            bank, piece = self.pieces[self.next]
+            if nbytes + piece > reach or bank in banks:
+                break
+            banks.append(bank)
+            nbytes += piece
+            self.next += 1
+        if banks:
+            order = (0, self.job.engine, self.job.seq, self.channel)
+            reads, writes = (banks, []) if self.job.is_store else ([], banks)
+            self.request = Request(order, reads, writes, cycle)
+            self.asked = nbytes
+            self.carry -= nbytes * self.den
+        self.carry = min(self.carry, self.den * row_of_banks)
+
+
+class DmaJob:
+    """A DMA entry: its channel, score, order key, scratchpad range and, once started, its flows."""
+
+    def __init__(self, entry: dict[str, Any], seq: int, machine: dict[str, Any]) -> None:
+        dma, dram = machine["dma"], machine["dram"]
+        opcode = entry["opcode"]
+        is_kv = opcode.startswith("KV_") or entry.get("tensor_role") == "kv"
+        self.entry = entry
+        self.seq = seq
+        self.engine: int = entry.get("dma_id", 0)
+        self.is_store = "STORE" in opcode
+        self.channel = "act_weight" if not is_kv else "kv_store" if self.is_store else "kv_load"
+        self.score = dma["channels"][self.channel]["priority"]
+        if self.channel == "kv_load":
+            self.score += dma["kv_load_bonus"]
+        self.kv_key = None
+        if opcode == "KV_STORE_TILE":
+            self.kv_key = (entry["dram_base_addr"], entry["head_id"], entry["kv_kind"])
+        spm = Scratchpad(machine["spm"])
+        rows = aligned_rows(dram_rows(entry, machine["kv_layouts"]), dma["alignment_bytes"])
+        spm_addr = spm.flat(entry["spm_bank"], entry["spm_offset"])
+        self.range: Range = (spm_addr, spm_addr + sum(nbytes for _, nbytes in rows))
+        by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
+        self.weight: int = dma["channels"][self.channel]["weight"]
+        self.flows = []
+        self.head: int = dram["t_setup_cycles"]
+        hops = 0
+        for channel, pieces in sorted(by_channel.items()):
+            links = self._links(channel, machine["noc"])
+            hops = max(hops, len(links))
+            in_banks = [(spm.bank_of_line(line), nbytes) for line, nbytes in pieces]
+            self.flows.append(Flow(self, channel, in_banks, (f"dram.ch{channel}", *links)))
+        if machine["noc"] is not None:
+            self.head += hops * machine["noc"]["hop_latency_cycles"]
+        self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred
+        self.start = -1
+
+    def _links(self, channel: int, noc: dict[str, Any] | None) -> list[str]:
+        if noc is None:
+            return []
+        dma_at, dram_at = noc["dma_at"][self.engine], noc["dram_at"][channel]
+        return mesh_route(dma_at, dram_at) if self.is_store else mesh_route(dram_at, dma_at)
+
+    @property
+    def backpressured(self) -> bool:
+        """Whether the job is stalled for backpressure: some flow of it has left its resources."""
+        return any(flow.out for flow in self.flows)
+
+
+class DmaEngine:
+    """One DMA engine: admission in P3 and the counters of section 10."""
+
+    def __init__(self, number: int, dma: dict[str, Any]) -> None:
+        self.number = number
+        self.dma = dma
+        self.pending: list[DmaJob] = []  # in submission order
+        self.active: list[DmaJob] = []  # TRANSFERRING
+        self.count = {"jobs": 0, "busy": 0, "idle": 0, "queue_full": 0, "priority_deferred": 0, "bytes": 0}
+        self.stalled = {"backpressure": 0, "bank_conflict": 0}
+
+    def admit(self, cycle: int, starts: Callable[[DmaJob], None]) -> None:
+        """P3: start pending jobs; `starts(job)` checks and records each start and may raise."""
+        if cycle % self.dma["period"]:
+            return
+        was_eligible: list[DmaJob] = []
+        last_started = -1
+        while True:
+            eligible = [job for job in self.pending if self._eligible(job)]
+            was_eligible += [job for job in eligible if job not in was_eligible]
+            if not eligible:
+                break
+            job = min(eligible, key=lambda j: (-j.score, j.seq))
+            if self._transferring(job.channel) >= self.dma["queue_depth_per_master"]:
+                self._stall(job, "queue_full")
+                break
+            starts(job)
+            job.start = cycle
+            job.stall_reason = None
+            self.pending.remove(job)
+            self.active.append(job)
+            last_started = max(last_started, job.seq)
+        for job in was_eligible:
+            if job in self.pending and job.seq < last_started:
+                self._stall(job, "priority_deferred")
+
+    def _eligible(self, job: DmaJob) -> bool:
+        if self._transferring(job.channel) >= self.dma["channels"][job.channel]["max_concurrent"]:
+            return False
+        if len(self.active) >= self.dma["max_concurrent_transfers"]:
+            return False
+        if job.kv_key is None:
+            return True
+        return not any(
+            other.kv_key == job.kv_key and other.entry["t_start"] < job.entry["t_start"] for other in self.pending
+        )
+
+    def _transferring(self, channel: str) -> int:
+        return sum(1 for job in self.active if job.channel == channel)
+
+    @staticmethod
+    def _stall(job: DmaJob, reason: str) -> None:
+        if job.stall_reason is None:  # an episode keeps its first reason
+            job.stall_reason = reason
+
+    def count_cycle(self, cycle: int) -> None:
+        """Between P6 and P7: what this engine did in `cycle`."""
+        for job in self.pending:
+            if job.stall_reason is not None:
+                self.count[job.stall_reason] += 1
+        if not self.active:
+            self.count["idle"] += 1
+        elif any(self._works(job, cycle) for job in self.active):
+            self.count["busy"] += 1
+        elif all(job.backpressured for job in self.active):
+            self.stalled["backpressure"] += 1
+        else:
+            self.stalled["bank_conflict"] += 1
+
+    @staticmethod
+    def _works(job: DmaJob, cycle: int) -> bool:
+        if cycle < job.start + job.head:
+            return True
+        return any(flow.moved_at == cycle or (flow.left and flow.request is None) for flow in job.flows)
+
+    def counters(self) -> dict[str, Any]:
+        """The counters of FORMATS.md."""
+        return {**self.count, "stalled": dict(self.stalled)}

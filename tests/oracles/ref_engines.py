@@ -1,0 +1,161 @@
+"""Tensor and vector engines: work cycles and operand streams (MODEL.md sections 5, 6 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from .ref_banks import Request
+from .ref_geometry import Range, Scratchpad, byte_count, ceil_div
+from .ref_machine import exact, factor
+
+
+@dataclass
+class Work:
+    """A TE or VE job: its cycles, its operand regions and what it adds to the engine's counter when it completes."""
+
+    entry: dict[str, Any]
+    seq: int
+    init: int
+    body: int
+    total: int
+    reads: list[Range]
+    writes: list[Range]
+    amount: int  # MACs of a TE, elements of a VE
+    done: int = 0  # work cycles done
+
+
+def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad) -> Work:
+    """The job of a TE_*_TILE entry."""
+    m, n, k = entry["m"], entry["n"], entry["k"]
+    qw, qa = entry["qbits_weight"], entry["qbits_activation"]
+    if te["timing"] == "systolic":
+        body = _systolic_body(m, n, k, te["rows"], te["cols"], te["dataflow"])
+    else:
+        body = ceil(m * n * k / (exact(te["macs_per_cycle"]) * factor(te["f_w"], qw) * factor(te["f_a"], qa)))
+    reads = [
+        _region(spm, entry, "ifm", byte_count(m * k, qa)),
+        _region(spm, entry, "wgt", byte_count(k * n, qw)),
+    ]
+    writes = [_region(spm, entry, "ofm", byte_count(m * n, qa))]
+    total = max(1, te["init_cycles"] + body + te["finalize_cycles"])
+    return Work(entry, seq, te["init_cycles"], body, total, reads, writes, m * n * k)
+
+
+def _systolic_body(m: int, n: int, k: int, rows: int, cols: int, dataflow: str) -> int:
+    if dataflow == "os":
+        return ceil_div(m, rows) * ceil_div(n, cols) * (k + rows + cols - 2) - 1
+    if dataflow == "ws":
+        return ceil_div(k, rows) * ceil_div(n, cols) * (m + 2 * rows + cols - 2) - 1
+    return ceil_div(k, rows) * ceil_div(m, cols) * (n + 2 * rows + cols - 2) - 1
+
+
+def ve_work(entry: dict[str, Any], seq: int, ve: dict[str, Any], spm: Scratchpad) -> Work:
+    """The job of a VE_*_TILE entry."""
+    op = entry["opcode"].removeprefix("VE_").removesuffix("_TILE").lower()
+    length, batch, qbits = entry["length"], entry.get("batch", 1), entry["qbits_activation"]
+    body = _ve_body(op, length, batch, qbits, ve)
+    size = byte_count(length * batch, qbits)
+    reads = [_region(spm, entry, "in", size)]
+    if op in ("add", "mul"):
+        reads.append(_region(spm, entry, "in2", size))
+    out_size = byte_count(batch, qbits) if op in ("sum", "max", "min") else size
+    writes = [_region(spm, entry, "out", out_size)]
+    total = ve["init_cycles"] + body + ve["finalize_cycles"]
+    return Work(entry, seq, ve["init_cycles"], body, total, reads, writes, length * batch)
+
+
+def _ve_body(op: str, length: int, batch: int, qbits: int, ve: dict[str, Any]) -> int:
+    rate = exact(ve["lanes"]) * exact(ve["ops_per_lane"]) * factor(ve["f_a"], qbits)
+    ew = ceil(length * batch / rate)
+    log2_length = (length - 1).bit_length()  # rounded up
+    red = int(ve["reduction_pipeline"]) + log2_length + batch - 1
+    sfu = ve["sfu"]
+    if op in ("add", "mul", "copy"):
+        return ew
+    if op in ("sum", "max", "min"):
+        return ew + red
+    if op in ("layernorm", "rmsnorm"):
+        return red + ew + int(sfu.get("rsqrt", 0))
+    if op == "softmax":
+        return red + ew + int(sfu.get("exp", 0)) + red + ew
+    return ew + int(sfu.get(op, 0))
+
+
+def _region(spm: Scratchpad, entry: dict[str, Any], name: str, nbytes: int) -> Range:
+    start = spm.flat(entry[f"{name}_bank"], entry[f"{name}_offset"])
+    return (start, start + nbytes)
+
+
+class ServiceEngine:
+    """A TE or VE: one job at a time, later ones queue in order."""
+
+    def __init__(self, kind: int, number: int, config: dict[str, Any], spm: Scratchpad, amount: str) -> None:
+        self.kind = kind  # 1 TE, 2 VE: the tie-break
+        self.number = number
+        self.period: int = config["period"]
+        self.traffic: bool = config["spm_traffic"]
+        self.spm = spm
+        self.amount = amount  # name of the counter of work: macs or ops
+        self.queue: list[Work] = []
+        self.job: Work | None = None
+        self.request: Request | None = None
+        self.count = {"jobs": 0, "busy": 0, "idle": 0, amount: 0}
+        self.bank_conflict = 0
+
+    def start(self, cycle: int, starts: Callable[[Work], None]) -> None:
+        """P3: an idle engine takes the head of its queue; `starts(job)` checks and records it and may raise."""
+        if self.job is None and self.queue and cycle % self.period == 0:
+            starts(self.queue[0])
+            self.job = self.queue.pop(0)
+
+    def ask(self, cycle: int) -> None:
+        """P5: open the request of this work cycle, if it touches the scratchpad."""
+        if self.job is None or self.request is not None or cycle % self.period:
+            return
+        step = self.job.done - self.job.init
+        if not self.traffic or not 0 <= step < self.job.body:
+            return
+        reads = self._banks(self.job.reads, step, self.job.body)
+        writes = self._banks(self.job.writes, step, self.job.body)
+        if reads or writes:
+            self.request = Request((self.kind, self.number, self.job.seq, 0), reads, writes, cycle)
+
+    def _banks(self, regions: list[Range], step: int, body: int) -> set[int]:
+        """Banks of the lines of `regions` that body cycle `step` of `body` asks for."""
+        banks: set[int] = set()
+        for start, end in regions:
+            share = ceil_div(end - start, body)
+            first, last = min(start + step * share, end), min(start + (step + 1) * share, end)
+            banks.update(self.spm.bank_of_line(line) for line in self.spm.lines_beginning_in(first, last))
+            if step == 0:
+                banks.add(self.spm.bank_of_line(start // self.spm.width))
+        return banks
+
+    def advance(self, cycle: int) -> None:
+        """P6: one cycle of work, when a request was served or none was needed; counts the cycle."""
+        if self.job is None:
+            self.count["idle"] += 1
+        elif self.request is not None and self.request.missing:
+            self.bank_conflict += 1
+        else:
+            self.count["busy"] += 1
+            if self.request is not None or cycle % self.period == 0:
+                self.job.done += 1
+            self.request = None
+
+    def complete(self) -> Work | None:
+        """P7: the job whose work has reached zero, if there is one."""
+        job = self.job
+        if job is None or job.done < job.total:
+            return None
+        self.count["jobs"] += 1
+        self.count[self.amount] += job.amount
+        self.job = None
+        return job
+
+    def counters(self) -> dict[str, Any]:
+        """The counters of FORMATS.md."""
+        return {**self.count, "stalled": {"bank_conflict": self.bank_conflict}}

@@ -1,0 +1,205 @@
+"""The slow, obvious simulator of MODEL.md: every cycle and every phase, exact rationals, nothing skipped.
+
+It is written from MODEL.md and FORMATS.md alone and imports nothing of what it checks. Programs are taken to be valid
+(MODEL.md section 9); machine dicts may leave out whatever FORMATS.md gives a default for.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .ref_banks import Banks
+from .ref_control import Control, Record
+from .ref_dma import DmaEngine, DmaJob, Flow
+from .ref_engines import ServiceEngine, Work, te_work, ve_work
+from .ref_geometry import Range, Scratchpad, mesh_links, overlap
+from .ref_machine import completed, exact
+from .ref_share import rates
+
+
+def simulate(machine: dict[str, Any], program: dict[str, Any]) -> dict[str, Any]:
+    """Run `program` on `machine`; status, cycles, entries and counters as in the result of FORMATS.md."""
+    return Simulation(completed(machine), program).run()
+
+
+class OverlapError(Exception):
+    """A job would start on a scratchpad range that another one uses, under `check_overlap: error`."""
+
+
+class Simulation:
+    """The state of one run; `machine` is complete."""
+
+    def __init__(self, machine: dict[str, Any], program: dict[str, Any]) -> None:
+        self.machine = machine
+        self.spm = Scratchpad(machine["spm"])
+        self.banks = Banks(machine["spm"])
+        self.control = Control(program, machine["control"]["issue_width"])
+        self.record_of = {id(record.entry): record for record in self.control.records}
+        self.dma = [DmaEngine(i, machine["dma"]) for i in range(machine["dma"]["engines"])]
+        self.te = [ServiceEngine(1, i, machine["te"], self.spm, "macs") for i in range(machine["te"]["engines"])]
+        self.ve = [ServiceEngine(2, i, machine["ve"], self.spm, "ops") for i in range(machine["ve"]["engines"])]
+        self.capacity = _capacities(machine)
+        self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
+        self.members: list[Flow] = []
+        self.submitted = 0
+        self.running: list[tuple[Record, list[Range], list[Range]]] = []  # started, unfinished: reads, writes
+
+    def run(self) -> dict[str, Any]:
+        """Step cycle by cycle to the end of the run."""
+        cycle = 0
+        while True:
+            if self.control.finished:
+                return self._result("done", max([0, *(r.end for r in self.control.records if r.end is not None)]))
+            if cycle >= self.machine["max_cycles"]:
+                return self._result("aborted", cycle)
+            acted = self.control.issue(cycle, self._submit)  # P2
+            if self.control.finished:
+                continue
+            if not acted and not self._in_flight():
+                return self._result("deadlock", cycle)
+            try:
+                self._start(cycle)  # P3
+            except OverlapError:
+                return self._result("failed", cycle)
+            self._share(cycle)  # P4
+            self._bank(cycle)  # P5
+            self._move(cycle)  # P6
+            self._complete(cycle)  # P7
+            cycle += 1
+
+    def _submit(self, record: Record) -> None:
+        entry, seq = record.entry, self.submitted
+        self.submitted += 1
+        if record.opcode.startswith("TE_"):
+            self.te[entry.get("te_id", 0)].queue.append(te_work(entry, seq, self.machine["te"], self.spm))
+        elif record.opcode.startswith("VE_"):
+            self.ve[entry.get("ve_id", 0)].queue.append(ve_work(entry, seq, self.machine["ve"], self.spm))
+        else:
+            self.dma[entry.get("dma_id", 0)].pending.append(DmaJob(entry, seq, self.machine))
+
+    def _in_flight(self) -> bool:
+        if any(engine.pending or engine.active for engine in self.dma):
+            return True
+        return any(engine.queue or engine.job for engine in (*self.te, *self.ve))
+
+    def _start(self, cycle: int) -> None:
+        def dma_starts(job: DmaJob) -> None:
+            reads, writes = ([job.range], []) if job.is_store else ([], [job.range])
+            self._record_start(cycle, self.record_of[id(job.entry)], reads, writes)
+
+        def work_starts(job: Work) -> None:
+            self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
+
+        for engine in self.dma:
+            engine.admit(cycle, dma_starts)
+        for service in (*self.te, *self.ve):
+            service.start(cycle, work_starts)
+
+    def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
+        if self.machine["spm"]["check_overlap"] == "error":
+            for _, other_reads, other_writes in self.running:
+                clash = [(a, b) for a in writes for b in other_reads + other_writes]
+                clash += [(a, b) for a in reads for b in other_writes]
+                if any(overlap(a, b) for a, b in clash):
+                    raise OverlapError
+        record.start = cycle
+        self.running.append((record, reads, writes))
+
+    def _share(self, cycle: int) -> None:
+        joined = [
+            flow
+            for engine in self.dma
+            for job in engine.active
+            if cycle >= job.start + job.head
+            for flow in job.flows
+            if flow.left and not flow.out
+        ]
+        members = _first_of_each_channel(joined) if self.machine["allocation"] == "fifo_v1" else joined
+        if members != self.members:
+            self.members = members
+            sharers = [(flow.job.weight, flow.route) for flow in members]
+            new_rates = rates(self.machine["allocation"], sharers, self.capacity)
+            for flow, rate in zip(members, new_rates, strict=True):
+                flow.set_rate(rate)
+        for name, count in self.resource.items():
+            here = sum(1 for flow in members if name in flow.route)
+            count["member_cycles"] += here
+            count["busy"] += 1 if here else 0
+
+    def _bank(self, cycle: int) -> None:
+        for flow in self.members:
+            if flow.request is None:
+                flow.ask(cycle, self.spm.banks * self.spm.width)
+        for service in (*self.te, *self.ve):
+            service.ask(cycle)
+        holders: list[Flow | ServiceEngine] = [*self._flows(), *self.te, *self.ve]
+        self.banks.arbitrate(cycle, [holder.request for holder in holders if holder.request is not None])
+
+    def _flows(self) -> list[Flow]:
+        return [flow for engine in self.dma for job in engine.active for flow in job.flows]
+
+    def _move(self, cycle: int) -> None:
+        for flow in self._flows():
+            if flow.request is not None and not flow.request.missing:
+                flow.request = None
+                flow.out = False
+                flow.left -= flow.asked
+                flow.moved_at = cycle
+                self.dma[flow.job.engine].count["bytes"] += flow.asked
+                for name in flow.route:
+                    self.resource[name]["bytes"] += flow.asked
+        for service in (*self.te, *self.ve):
+            service.advance(cycle)
+        for engine in self.dma:
+            engine.count_cycle(cycle)
+
+    def _complete(self, cycle: int) -> None:
+        backpressure = self.machine["spm"]["backpressure_cycles"]
+        for flow in self._flows():
+            first = flow.request.first_denied if flow.request is not None else None
+            if first is not None and cycle - first + 1 >= backpressure:
+                flow.out = True
+        ended: list[dict[str, Any]] = []
+        for engine in self.dma:
+            for job in [job for job in engine.active if not any(flow.left for flow in job.flows)]:
+                engine.active.remove(job)
+                engine.count["jobs"] += 1
+                ended.append(job.entry)
+        ended += [work.entry for service in (*self.te, *self.ve) if (work := service.complete()) is not None]
+        for entry in ended:
+            self.record_of[id(entry)].end = cycle + 1
+        self.running = [started for started in self.running if started[0].end is None]
+
+    def _result(self, status: str, cycles: int) -> dict[str, Any]:
+        counters: dict[str, Any] = {}
+        counters.update({f"dma{i}": engine.counters() for i, engine in enumerate(self.dma)})
+        counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})
+        counters.update({f"ve{i}": engine.counters() for i, engine in enumerate(self.ve)})
+        used = {name: count for name, count in self.resource.items() if name.startswith("dram.") or count["busy"]}
+        counters.update(used)  # a link that no flow was ever a member of is not listed
+        counters["spm"] = self.banks.counters()
+        entries = [
+            {"id": r.id, "opcode": r.opcode, "issue": r.issue, "start": r.start, "end": r.end}
+            for r in self.control.records
+        ]
+        return {"status": status, "cycles": cycles, "entries": entries, "counters": counters}
+
+
+def _first_of_each_channel(joined: list[Flow]) -> list[Flow]:
+    """`fifo_v1`: per DRAM channel the flow of the earliest started transfer."""
+    first: dict[int, Flow] = {}
+    for flow in sorted(joined, key=lambda f: (f.job.start, f.job.engine, f.job.seq)):
+        first.setdefault(flow.channel, flow)
+    return list(first.values())
+
+
+def _capacities(machine: dict[str, Any]) -> dict[str, Fraction]:
+    """Bytes per cycle of each DRAM channel and directed link."""
+    dram, noc = machine["dram"], machine["noc"]
+    bus = exact(dram["bus_width_bytes"]) / exact(dram["dram_burst_cycles"])
+    channel = min(exact(dram["peak_bw_bytes_per_cycle"]), bus) / dram["period"]
+    capacity = {f"dram.ch{i}": channel for i in range(dram["channels"])}
+    if noc is not None:
+        capacity.update({name: exact(noc["link_bytes_per_cycle"]) for name in mesh_links(noc)})
+    return capacity

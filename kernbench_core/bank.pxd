@@ -2,10 +2,10 @@
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef struct Tally:            # how often each bank was counted, in bit-sliced counters (bank.pyx says why)
-    uint64_t* low             # [words][4] planes, added to without a branch
-    uint64_t* high            # [words][12] planes, drained into every 15 additions
+    uint64_t* low             # [words][8] planes, added to without a branch
+    uint64_t* high            # [words][16] planes that the low ones are drained into
     int64_t* count            # [banks] totals drained so far
-    int32_t adds              # additions since the low planes were drained
+    int32_t adds              # the most that a bank was counted since the low planes were drained
     int32_t drains            # drains since the high planes were
     int32_t words
     int32_t banks
@@ -14,11 +14,13 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
-    cycle_t asked_at          # last cycle in which it asked as an aged requester, so that it does not ask twice
+    uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
+    uint64_t writes
+    bint compute              # TE or VE, else a flow
+    bint to_writes            # a flow's request is for write ports
+    int32_t spm
     int64_t key_engine        # engine type << 32 | engine id: first tie-break
     int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
-    int32_t spm
-    bint compute              # TE or VE, else a flow
 
 cdef struct Spm:
     int32_t banks
@@ -34,10 +36,13 @@ cdef struct Spm:
     cycle_t backpressure
     nbytes_t row              # [B] one row of banks: the most a flow keeps unspent
     uint64_t* free[2]         # [ports][words]: banks with more than that many ports left in this cycle
-    uint64_t full             # the banks of the last word
-    Tally requests
+    bint narrow               # one word and at most seven ports of a kind: narrow.pyx
+    uint64_t full             # narrow: all banks
+    uint64_t unused[2][3]     # narrow: bit planes of ~ports, all banks alike
+    Tally grants
     Tally denials
     slot_t* order             # the lanes that may ask, in tie-break order
+    slot_t* turn              # the same in the order of a cycle with aged requests
     int32_t n_order
     int32_t n_held
     cycle_t oldest            # no held lane was first denied earlier
@@ -78,25 +83,49 @@ cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noex
         set_run(mask, bank, head)
         set_run(mask, 0, <int32_t>n - head)
 
-cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
-    cdef uint64_t* p = t.low + 4 * w
-    cdef uint64_t s
-    s = p[0]
-    p[0] = s ^ m
-    m &= s
-    s = p[1]
-    p[1] = s ^ m
-    m &= s
-    s = p[2]
-    p[2] = s ^ m
-    m &= s
-    p[3] ^= m
+cdef inline uint64_t run_mask(Spm* p, int32_t bank, int64_t n) noexcept nogil:
+    """Narrow: the banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
+    cdef uint64_t m
+    if n >= p.banks:
+        return p.full
+    m = (<uint64_t>1 << n) - 1
+    return (m << bank | (m >> 1) >> (p.banks - 1 - bank)) & p.full
 
-cdef inline void tally_done(Tally* t) noexcept nogil:
-    """After at most one `tally_word` on each word."""
-    t.adds += 1
-    if t.adds == 15:
+cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
+    """Count the banks of `m` once."""
+    cdef uint64_t* p = t.low + 8 * w
+    cdef uint64_t s
+    cdef int32_t k
+    for k in range(8):
+        s = p[k]
+        p[k] = s ^ m
+        m &= s
+
+cdef inline void tally_done(Tally* t, int32_t most) noexcept nogil:
+    """After every word was counted, at most `most` times a bank (7 is the most that may be said)."""
+    t.adds += most
+    if t.adds > 255 - 7:
         tally_drain(t)
+
+cdef inline void tally_planes(Tally* t, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
+    """Count each bank of the first word a + 2 b + 4 c times."""
+    cdef uint64_t* p = t.low
+    cdef uint64_t s, carry
+    cdef int32_t k
+    s = p[0]
+    p[0] = s ^ a
+    carry = s & a
+    s = p[1]
+    p[1] = s ^ b ^ carry
+    carry = (s & b) | (carry & (s ^ b))
+    s = p[2]
+    p[2] = s ^ c ^ carry
+    carry = (s & c) | (carry & (s ^ c))
+    for k in range(3, 8):
+        s = p[k]
+        p[k] = s ^ carry
+        carry &= s
+    tally_done(t, 7)
 
 cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_t w, uint64_t granted) noexcept nogil:
     cdef int32_t k
@@ -115,14 +144,14 @@ cdef inline bint grant(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil
             got &= ~writes[w] | p.free[1][w]
             take_ports(p.free[1], p.ports[1], p.words, w, got & writes[w])
         take_ports(p.free[0], p.ports[0], p.words, w, got & reads[w])
-        tally_word(&p.requests, w, need)
+        tally_word(&p.grants, w, got)
         denied = need & ~got
         missing |= denied
         if denied:
             tally_word(&p.denials, w, denied)
         reads[w] &= denied
         writes[w] &= denied
-    tally_done(&p.requests)
+    tally_done(&p.grants, 1)
     if missing:
-        tally_done(&p.denials)
+        tally_done(&p.denials, 1)
     return missing == 0

@@ -1,8 +1,8 @@
 """Bank counters and the ordered list of requesters.
 
 Every asking counts on every bank that it asks, so counting bank by bank would cost more than arbitration itself. The counters are
-therefore bit-sliced: plane k holds bit k of all banks' counts, and adding a mask is a carry chain over four words. Every 15
-additions the four low planes are added to twelve high ones, every 273 of those to 64-bit totals.
+therefore bit-sliced: plane k holds bit k of all banks' counts, and adding a mask is a carry chain without a branch. Before a count
+may pass 255 the eight low planes are added to sixteen high ones, and before those overflow, to 64-bit totals.
 """
 from libc.string cimport memmove
 
@@ -16,22 +16,22 @@ cdef void tally_drain(Tally* t) noexcept nogil:
     cdef uint64_t* low
     cdef uint64_t* high
     for w in range(t.words):
-        low = t.low + 4 * w
-        high = t.high + 12 * w
+        low = t.low + 8 * w
+        high = t.high + 16 * w
         c = 0
-        for k in range(4):
+        for k in range(8):
             a = high[k]
             b = low[k]
             high[k] = a ^ b ^ c
             c = (a & b) | (c & (a ^ b))
             low[k] = 0
-        for k in range(4, 12):
+        for k in range(8, 16):
             a = high[k]
             high[k] = a ^ c
             c &= a
     t.adds = 0
     t.drains += 1
-    if t.drains == 273:                       # 273 * 15 = 4095, all that twelve planes hold
+    if t.drains == 257:                       # 257 * 255 = 65535, all that sixteen planes hold
         tally_flush(t)
 
 
@@ -42,17 +42,17 @@ cdef void tally_flush(Tally* t) noexcept nogil:
     cdef uint64_t* high
     cdef int64_t v
     for bank in range(t.banks):
-        low = t.low + 4 * (bank >> 6)
-        high = t.high + 12 * (bank >> 6)
+        low = t.low + 8 * (bank >> 6)
+        high = t.high + 16 * (bank >> 6)
         v = 0
-        for k in range(4):
+        for k in range(8):
             v += <int64_t>((low[k] >> (bank & 63)) & 1) << k
-        for k in range(12):
+        for k in range(16):
             v += <int64_t>((high[k] >> (bank & 63)) & 1) << k
         t.count[bank] += v
-    for k in range(4 * t.words):
+    for k in range(8 * t.words):
         t.low[k] = 0
-    for k in range(12 * t.words):
+    for k in range(16 * t.words):
         t.high[k] = 0
     t.adds = 0
     t.drains = 0

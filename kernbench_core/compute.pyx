@@ -72,8 +72,8 @@ cdef void compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, in
     for i in range(steps):
         if compute_want(e, p, reads, writes):
             for w in range(p.words):
-                tally_word(&p.requests, w, reads[w] | writes[w])
+                tally_word(&p.grants, w, reads[w] | writes[w])
                 reads[w] = 0
                 writes[w] = 0
-            tally_done(&p.requests)
+            tally_done(&p.grants, 1)
     e.body_left -= steps

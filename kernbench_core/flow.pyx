@@ -63,7 +63,7 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
         return
     n = f.whole - f.piece
     n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
-    tally_range(&p.requests, f.bank, n)
+    tally_range(&p.grants, f.bank, n)
     f.asked = f.piece + (n - 1) * p.line
     f.whole -= f.asked
     f.left -= f.asked
@@ -95,7 +95,7 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
         cycles -= 1
         if flow_want(f, p, d, x, mask):
             for w in range(p.words):
-                tally_word(&p.requests, w, mask[w])
+                tally_word(&p.grants, w, mask[w])
                 mask[w] = 0
-            tally_done(&p.requests)
+            tally_done(&p.grants, 1)
             f.left -= f.asked

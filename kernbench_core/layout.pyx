@@ -53,14 +53,14 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
 cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:
     t.banks = banks
     t.words = words
-    a.own(<void**>&t.low, 4 * words, sizeof(uint64_t))
-    a.own(<void**>&t.high, 12 * words, sizeof(uint64_t))
+    a.own(<void**>&t.low, 8 * words, sizeof(uint64_t))
+    a.own(<void**>&t.high, 16 * words, sizeof(uint64_t))
     a.own(<void**>&t.count, banks, sizeof(int64_t))
     return 0
 
 
 cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes) except -1:
-    cdef int32_t side
+    cdef int32_t side, k
     p.banks = m["banks"]
     p.words = (p.banks + 63) // 64
     p.line = m["line"]
@@ -77,9 +77,15 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes) except -1:
     for side in range(2):
         p.ports[side] = min(m["ports"][side], max(lanes, 1))       # more ports than lanes are never used up
         a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
-    lay_out_tally(&p.requests, a, p.banks, p.words)
+    lay_out_tally(&p.grants, a, p.banks, p.words)
     lay_out_tally(&p.denials, a, p.banks, p.words)
     a.own(<void**>&p.order, lanes, sizeof(slot_t))
+    a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
+    p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
+    p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
+    for side in range(2):
+        for k in range(3):
+            p.unused[side][k] = 0 if p.ports[side] >> k & 1 else p.full
     return 0
 
 

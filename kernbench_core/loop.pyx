@@ -8,8 +8,9 @@ from kernbench_core.control cimport control_issue
 from kernbench_core.layout cimport lay_out
 from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
-from kernbench_core.scratchpad cimport scratchpad_cycle, scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
+from kernbench_core.scratchpad cimport scratchpad_cycle
 from kernbench_core.sim cimport Sim
+from kernbench_core.skip cimport scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
 from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t
 
 

@@ -51,7 +51,7 @@ cdef void entry_ended(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
         s.stops.hit = True
 
 
-cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, cycle_t next_at) noexcept nogil:
+cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
     cdef Lane* a = &s.lane[lane]
     a.spm = spm
     a.key_engine = key_engine
@@ -59,7 +59,7 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     a.next_at = next_at
     a.first_denied = NEVER
     a.backpressure_at = NEVER
-    a.asked_at = -1
+    a.to_writes = writes and s.spm[spm].split
     order_insert(&s.spm[spm], s.lane, lane)
 
 
@@ -151,7 +151,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)
     else:
-        open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, body)
+        open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
 
 
 cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -189,7 +189,7 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef slot_t flow = j.flows
     cdef int32_t n = 0
     while flow != NONE:
-        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, 0)
+        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, 0)
         share_enter(&s.share, flow, now)
         n += 1
         flow = s.share.flow[flow].sibling

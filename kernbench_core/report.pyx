@@ -86,9 +86,9 @@ cdef dict counters_of(Sim* s):
             resources[s.share.path[f.route.first + h]]["bytes"] += f.total - f.left
     spms = []
     for k in range(s.n_spm):
-        requests = tally_list(&s.spm[k].requests)
+        grants = tally_list(&s.spm[k].grants)
         denials = tally_list(&s.spm[k].denials)
-        spms.append({"requests": requests, "grants": [r_ - d for r_, d in zip(requests, denials)], "denials": denials})
+        spms.append({"requests": [g + d for g, d in zip(grants, denials)], "grants": grants, "denials": denials})
     return {
         "dma": dma, "compute": [compute_counters(s, &s.compute[k]) for k in range(s.n_compute)],
         "resources": resources, "spm": spms,

@@ -1,8 +1,7 @@
 """One scratchpad's cycle: who asks, who is granted, what moves (P5 and P6)."""
+from kernbench_core.bank cimport Spm
 from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport cycle_t, int32_t, int64_t
+from kernbench_core.types cimport cycle_t, int32_t
 
+cdef void open_ports(Spm* p) noexcept nogil
 cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil
-cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil
-cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit) noexcept nogil
-cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil

@@ -68,10 +68,10 @@ cdef struct Sim:
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
 
 cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
-    return s.mask + 2 * lane * s.mask_words
+    return &s.lane[lane].reads if s.mask_words == 1 else s.mask + 2 * lane * s.mask_words
 
 cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
-    return s.mask + (2 * lane + 1) * s.mask_words
+    return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""

@@ -37,7 +37,7 @@ def shown(value: Any) -> str:
         return str(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         text = value if len(value) <= _MAX_VALUE_CHARS else value[: _MAX_VALUE_CHARS - 3] + "..."
-        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text) + '"'
+        return f'"{_printable(text)}"'
     if isinstance(value, dict):
         return f"a mapping of {len(value)} keys" if value else "an empty mapping"
     if isinstance(value, (list, tuple)):
@@ -47,6 +47,10 @@ def shown(value: Any) -> str:
     except ValueError:
         return f"a {type(value).__name__} of too many digits"
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 3] + "..."
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def _shown_list(value: list[Any] | tuple[Any, ...]) -> str:
@@ -76,7 +80,8 @@ class Problem:
             text += f"{self.field}: {self.rule}"
         else:
             text += self.rule
-        return f"{text}; {self.remedy}" if self.remedy else text
+        # Names and keys come from the user: a line feed in one must not make two lines.
+        return _printable(f"{text}; {self.remedy}" if self.remedy else text)
 
 
 class KernbenchError(Exception):

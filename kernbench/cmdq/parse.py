@@ -1,0 +1,109 @@
+"""Reads a CMDQ program from JSON, YAML or a dict, with every check that needs no machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kernbench.cmdq.depend import structure_problems
+from kernbench.cmdq.entries import Entry
+from kernbench.cmdq.program import VERSION, Program
+from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config.document import KEY, PROGRAM_BYTES, Document, data_document, path_text, read_document
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+_METADATA = ("version", "name")
+
+
+def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
+    """The program in a `.json`, `.yaml` or `.yml` file, or in a dict of the same form.
+
+    Raises InputError with every problem of entries, ids and dependencies; what depends on a machine is
+    `check_program`'s. `max_bytes`: a larger file is refused.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        document = read_document(source, max_bytes)
+    else:
+        document = data_document(source if not isinstance(source, Mapping) else dict(source), "program")
+    name, found = _metadata(document.data)
+    queue = document.data.get("cmdq", ABSENT)
+    if queue is ABSENT:
+        found.append((("cmdq",), "it is missing", ABSENT, ""))
+        queue = []
+    elif not isinstance(queue, (list, tuple)):
+        found.append((("cmdq",), "it must be a list of entries", queue, ""))
+        queue = []
+    if found:
+        raise InputError(document.problems(found))
+    entries = _entries(queue, document)
+    program = Program(name, entries, document.source)
+    program.document = document if document.text is not None else None
+    return program
+
+
+def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...], str, Any, str]]]:
+    """(name, problems) of the top of a program."""
+    found: list[tuple[tuple[Any, ...], str, Any, str]] = [
+        ((key, KEY), "there is no such key; the keys here are metadata, cmdq", ABSENT, "")
+        for key in data
+        if key not in ("metadata", "cmdq")
+    ]
+    metadata = data.get("metadata", ABSENT)
+    if not isinstance(metadata, Mapping):
+        rule = "it is missing" if metadata is ABSENT else "it must be a mapping"
+        return "", [*found, (("metadata",), rule, metadata, 'write {"version": "1.0", "name": ...}')]
+    for key in metadata:
+        if key not in _METADATA:
+            found.append((("metadata", key, KEY), "there is no such key; the keys here are version, name", ABSENT, ""))
+    version, name = metadata.get("version", ABSENT), metadata.get("name", "")
+    if version != VERSION:
+        rule = "it is missing" if version is ABSENT else f'it must be "{VERSION}", as text'
+        found.append((("metadata", "version"), rule, version, f'write "version": "{VERSION}"' if version is ABSENT else ""))
+    if not isinstance(name, str):
+        found.append((("metadata", "name"), "it must be text", name, ""))
+        name = ""
+    return name, found
+
+
+def _entries(queue: Iterable[Any], document: Document) -> list[Entry]:
+    entries: list[Entry] = []
+    problems: list[tuple[int, FieldProblem]] = []
+    sound = True
+    for index, raw in enumerate(queue):
+        entry, found = read_entry(raw, index)
+        if found:
+            problems += [(index, problem) for problem in found]
+        if entry is None:
+            sound = False
+            entry = Entry(index=index, id=read_id(raw, index), opcode="NOP")  # stands in: others may wait for its id
+        entries.append(entry)
+    problems += structure_problems(entries)
+    if problems or not sound:
+        raw_entries = list(queue)
+        names = {i: _name_of(raw_entries[i], i) for i, _ in problems}
+        raise InputError(entry_problems(problems, names, document))
+    return entries
+
+
+def _name_of(raw: Any, index: int) -> str:
+    """How errors name an entry that may be wrong: `cmdq[3] (id 7, DMA_LOAD_TILE)`, as far as it is known."""
+    opcode = raw.get("opcode") if isinstance(raw, Mapping) else None
+    return f"cmdq[{index}] (id {read_id(raw, index)}{f', {opcode[:40]}' if isinstance(opcode, str) else ''})"
+
+
+def entry_problems(
+    found: Iterable[tuple[int, FieldProblem]], names: Mapping[int, str], document: Document | None, source: str = "program"
+) -> list[Problem]:
+    """(index, problem) pairs as Problems in file order: `prog.json:57:5: cmdq[12] (id 12, NOP): field = ...`."""
+    items = sorted(found, key=lambda item: item[0])
+    paths = [("cmdq", index, *problem.path) for index, problem in items]
+    places = document.find(paths) if document is not None else {}
+    problems = []
+    for (index, problem), path in zip(items, paths, strict=True):
+        where = document.where(places.get(path)) if document is not None else source
+        problems.append(
+            Problem(f"{where}: {names[index]}", problem.rule, path_text(problem.path), problem.value, problem.remedy)
+        )
+    return problems

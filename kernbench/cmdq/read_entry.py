@@ -1,0 +1,257 @@
+"""One entry from its raw mapping, checked against the table of `opcodes.py`; nothing here knows a machine."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from kernbench.cmdq.entries import DmaEntry, Entry, entry_type
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, RESERVED_PREFIX, FieldSpec, OpcodeSpec
+from kernbench.common.errors import ABSENT
+from kernbench.common.units import plain_number
+
+MAX_DEBUG_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field of an entry, before the entry's place is known."""
+
+    path: tuple[Any, ...]  #: inside the entry: `("kv_range", "t_len")`
+    rule: str
+    value: Any = ABSENT
+    remedy: str = ""
+
+
+class _Bad(Exception):
+    """A value breaks its field's rule; the argument is the rule."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """An opcode's row of the table, ready for look-up by name."""
+
+    spec: OpcodeSpec
+    entry_type: type[Entry]
+    fields: dict[str, FieldSpec]  #: id, deps and the opcode's own, by name
+    meta: dict[str, FieldSpec]  #: common metadata whose name is no field of the opcode
+    required: tuple[str, ...]
+    defaults: dict[str, Any]
+
+
+@lru_cache(maxsize=None)
+def _shape(opcode: str) -> _Shape:
+    spec = OPCODES[opcode]
+    fields = {field.name: field for field in (*ENTRY_FIELDS, *spec.fields)}
+    grouped = {name for group in spec.alternatives for name in group}
+    own = [field for field in spec.fields if field.kind != "range"]
+    return _Shape(
+        spec=spec,
+        entry_type=entry_type(opcode),
+        fields=fields,
+        meta={field.name: field for field in META_FIELDS if field.name not in fields},
+        required=tuple(f.name for f in spec.fields if f.default is ABSENT and f.name not in grouped),
+        defaults={field.name: field.default for field in own if field.default is not ABSENT},
+    )
+
+
+def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
+    """The entry that `raw` (position `index` of the file) describes, or everything that is wrong with it."""
+    if not isinstance(raw, Mapping):
+        return None, [FieldProblem((), "an entry must be a mapping", raw)]
+    if "opcode" not in raw:
+        return None, [FieldProblem(("opcode",), "it is missing")]
+    opcode = raw["opcode"]
+    if not isinstance(opcode, str) or opcode not in OPCODES:
+        near = difflib.get_close_matches(str(opcode)[:40], OPCODES, n=1) if isinstance(opcode, str) else []
+        remedy = f"did you mean {near[0]}?" if near else f"opcodes are {', '.join(OPCODES)}"
+        return None, [FieldProblem(("opcode",), "there is no such opcode", opcode, remedy)]
+    shape = _shape(opcode)
+    values: dict[str, Any] = {"index": index, "opcode": opcode, "id": index, **shape.defaults}
+    meta: dict[str, Any] = {}
+    problems = _read_fields(raw, shape, values, meta)
+    problems += _missing(raw, shape)
+    if problems:
+        return None, problems
+    if meta:
+        values["meta"] = meta
+    entry = shape.entry_type(**values)
+    return entry, _stride_problem(entry)
+
+
+def read_id(raw: Any, index: int) -> int:
+    """The id of an entry that may be wrong otherwise: its index where the id is missing or wrong too."""
+    value = raw.get("id", index) if isinstance(raw, Mapping) else index
+    return value if type(value) is int and value >= 0 else index
+
+
+def _read_fields(raw: Mapping[Any, Any], shape: _Shape, values: dict[str, Any], meta: dict[str, Any]) -> list[FieldProblem]:
+    problems: list[FieldProblem] = []
+    for name, value in raw.items():
+        if name == "opcode":
+            continue
+        field = shape.fields.get(name)
+        try:
+            if field is not None:
+                if field.kind == "range":
+                    problems += _read_range(field, value, values)
+                else:
+                    values[name] = _READERS[field.kind](field, value)
+            elif name in shape.meta:
+                meta[name] = _READERS[shape.meta[name].kind](shape.meta[name], value)
+            elif not (isinstance(name, str) and name.startswith(RESERVED_PREFIX)):
+                problems.append(_unknown(name, list(shape.fields) + list(shape.meta), shape.spec.name))
+        except _Bad as bad:
+            problems.append(FieldProblem((name,), str(bad), value))
+    return problems
+
+
+def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[FieldProblem]:
+    """A nested mapping whose fields become the entry's own."""
+    if not isinstance(raw, Mapping):
+        raise _Bad("it must be a mapping")
+    known = {part.name: part for part in field.fields}
+    problems = []
+    values.update({part.name: part.default for part in field.fields if part.default is not ABSENT})
+    for name, value in raw.items():
+        part = known.get(name)
+        if part is None:
+            problem = _unknown(name, list(known), field.name)
+            problems.append(FieldProblem((field.name, *problem.path), problem.rule, ABSENT, problem.remedy))
+            continue
+        try:
+            values[name] = _READERS[part.kind](part, value)
+        except _Bad as bad:
+            problems.append(FieldProblem((field.name, name), str(bad), value))
+    missing = (part.name for part in field.fields if part.default is ABSENT and part.name not in raw)
+    return problems + [FieldProblem((field.name, name), "it is missing") for name in missing]
+
+
+def _unknown(name: Any, known: list[str], of: str) -> FieldProblem:
+    near = difflib.get_close_matches(str(name)[:40], known, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}"
+    return FieldProblem((str(name),), f"it is not a field of {of}", ABSENT, remedy)
+
+
+def _missing(raw: Mapping[Any, Any], shape: _Shape) -> list[FieldProblem]:
+    problems = [FieldProblem((name,), "it is missing") for name in shape.required if name not in raw]
+    groups = shape.spec.alternatives
+    if not groups:
+        return problems
+    either = "; give either " + ", or ".join(" + ".join(group) for group in groups)
+    begun = [group for group in groups if any(name in raw for name in group)]
+    if not begun:
+        problems.append(FieldProblem((groups[0][0],), "it is missing" + either))
+    elif len(begun) > 1:
+        name = next(name for name in begun[1] if name in raw)
+        problems.append(FieldProblem((name,), f"it cannot stand beside {begun[0][0]}" + either, raw[name]))
+    else:
+        problems += [FieldProblem((name,), "it is missing" + either) for name in begun[0] if name not in raw]
+    return problems
+
+
+def _stride_problem(entry: Entry) -> list[FieldProblem]:
+    if not isinstance(entry, DmaEntry) or entry.row_elements is None or entry.stride_bytes is None:
+        return []
+    row_bytes = bytes_of(entry.row_elements, entry.qbits)
+    if entry.stride_bytes >= row_bytes:
+        return []
+    rule = f"a row has {row_bytes} bytes, and the stride must not be below that"
+    return [FieldProblem(("stride_bytes",), rule, entry.stride_bytes)]
+
+
+def _integer(value: Any, low: int) -> int:
+    if type(value) is not int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise _Bad("it must be an integer")
+        value = value.__index__()
+    if value < low:
+        raise _Bad(f"it must be at least {low}")
+    if value > MAX_INT:
+        raise _Bad("it must be below 2^63")
+    number: int = value
+    return number
+
+
+def _read_int(field: FieldSpec, value: Any) -> int:
+    return _integer(value, field.low)
+
+
+def _read_choice(field: FieldSpec, value: Any) -> Any:
+    if type(value) is not str and not isinstance(value, bool) and hasattr(value, "__index__"):
+        value = value.__index__()
+    if type(value) not in (int, str) or value not in field.choices:
+        raise _Bad(f"it must be one of {', '.join(map(str, field.choices))}")
+    return value
+
+
+def _read_text(field: FieldSpec, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Bad("it must be text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _Bad("it holds half of a surrogate pair") from None
+    return value
+
+
+def _read_label(field: FieldSpec, value: Any) -> int | str:
+    if isinstance(value, str):
+        return _read_text(field, value)
+    try:
+        return _integer(value, 0)
+    except _Bad:
+        raise _Bad("it must be text or an integer from 0 to 2^63 - 1") from None
+
+
+def _read_ids(field: FieldSpec, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise _Bad("it must be a list of ids")
+    for item in value:
+        if type(item) is not int or not 0 <= item <= MAX_INT:
+            return tuple(_read_id_item(item) for item in value)
+    return tuple(value)
+
+
+def _read_id_item(value: Any) -> int:
+    try:
+        return _integer(value, 0)
+    except _Bad as bad:
+        raise _Bad(f"of each id in it: {bad}") from None
+
+
+def _read_any(field: FieldSpec, value: Any) -> Any:
+    return _plain(value, MAX_DEBUG_DEPTH)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """A copy of plain data with decimals as JSON writes them; anything else cannot be saved again."""
+    if depth == 0:
+        raise _Bad(f"it is nested deeper than {MAX_DEBUG_DEPTH} levels")
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    if isinstance(value, Fraction):
+        return plain_number(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, depth - 1) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, depth - 1) for key, item in value.items()}
+    raise _Bad("it must be plain data: mappings, lists, text, numbers, true, false, null")
+
+
+_READERS: dict[str, Callable[[FieldSpec, Any], Any]] = {
+    "int": _read_int,
+    "choice": _read_choice,
+    "text": _read_text,
+    "label": _read_label,
+    "ids": _read_ids,
+    "any": _read_any,
+}

@@ -1,0 +1,146 @@
+"""Reads a YAML or JSON file into plain data that still knows where each value stood.
+
+One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything else is
+what JSON has. What the formats allow and a reader would misread in silence (duplicate keys, NaN, YAML's `012`, `on`,
+`12:30`, ...) is refused with its place. Places are looked up only when an error is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config import json_text, yaml_text
+from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path
+
+MAX_DEPTH: Final = 64  # levels of nesting; a program or machine needs seven
+MACHINE_BYTES: Final = 64 * 2**20
+PROGRAM_BYTES: Final = 2**30
+FORMATS: Final = {".json": json_text, ".yaml": yaml_text, ".yml": yaml_text}
+
+__all__ = ["KEY", "MACHINE_BYTES", "MAX_DEPTH", "PROGRAM_BYTES", "Document", "PathLike", "data_document", "read_document"]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Data and where it came from."""
+
+    source: str  #: the file's name as it was given, or what stands for one
+    data: Any
+    text: str | None = None  #: the file's text; None for data that never was text
+    suffix: str = ""  #: which format the text is in
+
+    def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:
+        """Line and column of each path, or of the innermost part of it that exists; nothing where there is no text.
+
+        A path ending in `KEY` means the key and not its value.
+        """
+        if self.text is None:
+            return {}
+        asked = list(paths)
+        wanted = {normal_path(path)[:n] for path in asked for n in range(len(path) + 1)}
+        found = {path: place for path, place in self._places() if path in wanted} if asked else {}
+        return {path: _innermost(found, normal_path(path)) for path in asked}
+
+    def _places(self) -> Iterator[tuple[tuple[str, ...], Place]]:
+        return FORMATS[self.suffix].places(self.text or "")
+
+    def where(self, place: Place | None) -> str:
+        """`file:line:col`, or the source alone where the place is not known."""
+        return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
+
+    def problem(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> Problem:
+        """A problem with the value at `path` (or its key, if the path ends in KEY)."""
+        return self.problems([(path, rule, value, remedy)])[0]
+
+    def problems(self, found: Iterable[tuple[PathLike, str, Any, str]]) -> list[Problem]:
+        """Problems from (path, rule, value, remedy), their places looked up together."""
+        items = list(found)
+        places = self.find(path for path, *_ in items)
+        return [
+            Problem(self.where(places.get(path)), rule, path_text(path), value, remedy) for path, rule, value, remedy in items
+        ]
+
+
+def path_text(path: PathLike) -> str:
+    """A path as people write it: `dma.channels.kv_load.weight`, `kv_layouts[0].t_max`."""
+    text = ""
+    for step in path:
+        if step is not KEY:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+def _innermost(found: dict[tuple[str, ...], Place], path: tuple[str, ...]) -> Place:
+    for n in range(len(path), -1, -1):
+        if path[:n] in found:
+            return found[path[:n]]
+    return (1, 1)
+
+
+def read_document(path: str | os.PathLike[str], max_bytes: int) -> Document:
+    """Reads a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why it cannot be."""
+    source = os.fspath(path)
+    suffix = Path(source).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(Problem(source, "its name must end in .json, .yaml or .yml"))
+    return text_document(_text(source, _read(source, max_bytes)), source, suffix)
+
+
+def text_document(text: str, source: str, suffix: str) -> Document:
+    """The document that a text in the format of `suffix` holds; its top must be a mapping."""
+    reader = FORMATS[suffix]
+    if not text.strip():
+        raise InputError(Problem(source, "the file is empty"))
+    try:
+        data = reader.parse(text, MAX_DEPTH)
+    except Fault as fault:
+        where = f"{source}:{fault.place[0]}:{fault.place[1]}"
+        raise InputError(Problem(where, fault.rule, path_text(fault.path), fault.value, fault.remedy)) from None
+    if not isinstance(data, dict):
+        raise InputError(Problem(f"{source}:1:1", "the file must hold a mapping of keys"))
+    return Document(source, data, text, suffix)
+
+
+def data_document(data: Any, source: str) -> Document:
+    """A document from data that is already in memory; its top must be a mapping."""
+    if not isinstance(data, dict):
+        raise InputError(Problem(source, f"it must be a mapping of keys, and is of type {type(data).__name__}"))
+    return Document(source, data)
+
+
+def _read(source: str, max_bytes: int) -> bytes:
+    try:
+        with open(source, "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
+                raise InputError(_too_large(source, max_bytes))
+            content = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(Problem(source, f"it cannot be read: {reason}")) from None
+    if len(content) > max_bytes:
+        raise InputError(_too_large(source, max_bytes))
+    return content
+
+
+def _too_large(source: str, max_bytes: int) -> Problem:
+    return Problem(source, f"it is larger than the limit of {max_bytes} bytes", remedy="raise max_bytes to read it")
+
+
+def _text(source: str, content: bytes) -> str:
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise InputError(Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one"))
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        rule = f"byte 0x{content[error.start]:02x} is not valid UTF-8"
+        raise InputError(Problem(f"{source}:{line}:{column}", rule)) from None

@@ -1,0 +1,40 @@
+"""Paths into a document, places in its text, and the fault that a reader finds at one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kernbench.common.errors import ABSENT
+
+
+class _Key:
+    """The type of `KEY`."""
+
+    def __repr__(self) -> str:
+        return "KEY"
+
+    def __str__(self) -> str:
+        return "\0key"  # no key of a document is this: both formats refuse a bare NUL
+
+
+KEY: Final = _Key()  #: last step of a path that means the key itself and not its value
+
+PathLike = tuple[Any, ...]  #: steps from the top: keys and list indices
+Place = tuple[int, int]  #: (line, column), both from 1
+
+
+def normal_path(path: PathLike) -> tuple[str, ...]:
+    """A path with its steps as text, so that the keys `8` and `"8"` are one."""
+    return tuple(str(step) for step in path)
+
+
+class Fault(Exception):
+    """What a reader refuses, and where. `document.py` turns it into an InputError that names the file."""
+
+    def __init__(self, place: Place, rule: str, path: PathLike = (), value: Any = ABSENT, remedy: str = "") -> None:
+        super().__init__(rule)
+        self.place = place
+        self.rule = rule
+        self.path = path
+        self.value = value
+        self.remedy = remedy

@@ -1,0 +1,190 @@
+"""YAML read from its events: exact decimals, no surprises.
+
+Plain scalars are resolved here and not by PyYAML, so that what YAML 1.1 and 1.2 or two readers understand differently
+(`1e3`, `on`, `012`, `12:30`, `1_000`, dates) is refused, together with anchors, aliases, merge keys, tags, duplicate
+keys and further documents. Reading events, not nodes, keeps the depth under control and no alias can expand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from kernbench.common.units import MAX_DIGITS, parse_decimal
+from kernbench.config.places import KEY, Fault, Place
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
+_QUOTE = "quote it if it is text"
+
+#: What is refused: pattern, what readers make of it, what to write instead.
+_TRAPS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"(?i:yes|no|on|off)"), "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
+    (re.compile(r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+"), "YAML versions disagree whether it is octal", "write it in decimal or as 0x.."),
+    (re.compile(r"[-+]?0b[01_]+"), "YAML versions disagree whether it is binary", "write it in decimal or as 0x.."),
+    (
+        re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"),
+        "YAML 1.1 reads it as a number in base 60",
+        _QUOTE,
+    ),
+    (
+        re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"),
+        "YAML 1.1 reads it as text",
+        "write it without an exponent, or like 1.0e+3",
+    ),
+    (re.compile(r"[-+]?\.(?i:inf|nan)"), "it is not a finite number", ""),
+    (re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?"), "YAML versions disagree whether it is a number", "write it without _"),
+    (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?"), "YAML 1.1 reads it as a date", _QUOTE),
+    (re.compile(r"=|<<"), "it has a special meaning in YAML 1.1", _QUOTE),
+)
+
+
+def parse(text: str, max_depth: int) -> Any:
+    """The text's data; Fault with the place of the first thing refused."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # such text comes from a command line that is not UTF-8
+        raise Fault((1, error.start + 1), "it is not valid text") from None
+    root: list[Any] = []
+    holders: list[Any] = [root]
+    for path, place, kind, value, is_key in _walk(text, max_depth):
+        holder = holders[-1]
+        if kind == "close":
+            holders.pop()
+        elif is_key:
+            if value in holder or _twin(value) in holder:
+                raise Fault(place, "the key stands twice in one mapping", tuple(path))
+            holder[value] = None  # holds the place until its value comes
+        else:
+            if isinstance(holder, dict):
+                holder[path[-1]] = value
+            else:
+                holder.append(value)
+            if kind == "open":
+                holders.append(value)
+    if not root:
+        raise Fault((1, 1), "the file is empty")
+    return root[0]
+
+
+def _twin(key: str | int) -> str | int:
+    """The key of the other type that means the same: `8` and `"8"`."""
+    if isinstance(key, int):
+        return str(key)
+    return int(key) if _INTEGER.fullmatch(key) and len(key) <= MAX_DIGITS else key
+
+
+def places(text: str) -> Iterator[tuple[tuple[str, ...], Place]]:
+    """(path, place) of every key and value of a text that `parse` has read."""
+    key = str(KEY)
+    for path, place, kind, _, is_key in _walk(text, len(text)):
+        if kind != "close":
+            steps = tuple(map(str, path))
+            yield (*steps, key) if is_key else steps, place
+
+
+def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, Any, bool]]:
+    """(path, place, `open`, `close` or `scalar`, value, is a key) in order; the path is live: copy it to keep it."""
+    path: list[Any] = []
+    mappings: list[bool] = []  # per open container: it is a mapping
+    key_next = False  # the innermost container is a mapping, and its next scalar is a key
+    for event, place in _events(text):
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event, place, path[:-1] if key_next else path)
+            if key_next:
+                if not isinstance(value, (str, int)) or isinstance(value, bool):
+                    raise Fault(place, "a key must be text or an integer", tuple(path[:-1]), value)
+                path[-1] = value
+                yield path, place, "scalar", value, True
+                key_next = False
+                continue
+            yield path, place, "scalar", value, False
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            if key_next:
+                raise Fault(place, "a key must be text or an integer", tuple(path[:-1]))
+            if len(mappings) >= max_depth:
+                raise Fault(place, f"it is nested deeper than {max_depth} levels", tuple(path[:8]))
+            is_mapping = isinstance(event, yaml.MappingStartEvent)
+            yield path, place, "open", {} if is_mapping else [], False
+            mappings.append(is_mapping)
+            path.append(0)
+            key_next = is_mapping
+            continue
+        else:
+            mappings.pop()
+            path.pop()
+            yield path, place, "close", None, False
+        # A value has ended: the container that holds it goes on to its next key or item.
+        key_next = bool(mappings) and mappings[-1]
+        if mappings and not mappings[-1]:
+            path[-1] += 1
+
+
+def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
+    """The events of the one document, with what must not be in it refused."""
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            place = event.start_mark.line + 1, event.start_mark.column + 1
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise Fault(place, "a second document begins here", remedy="keep one document a file")
+            elif isinstance(event, yaml.AliasEvent):
+                raise Fault(place, f"the alias *{event.anchor} is not read", remedy="write the value out")
+            elif isinstance(event, yaml.NodeEvent):
+                if event.anchor is not None:
+                    raise Fault(place, f"the anchor &{event.anchor} is not read", remedy="leave it out")
+                if getattr(event, "tag", None) is not None:
+                    raise Fault(place, f"the tag {event.tag} is not read", remedy="leave it out")
+                yield event, place
+            elif isinstance(event, yaml.CollectionEndEvent):
+                yield event, place
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+        raise Fault(place, f"it is not YAML: {error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        raise Fault(_reader_place(text, error), f"it is not YAML: {error.reason}") from None
+
+
+def _reader_place(text: str, error: yaml.reader.ReaderError) -> Place:
+    """PyYAML gives an index into the text, libyaml one into its UTF-8."""
+    before = text.encode()[: error.position].decode(errors="ignore") if _Loader is not yaml.SafeLoader else text[: error.position]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
+    text: str = event.value
+    if not event.implicit[0]:  # quoted, or a block scalar
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    first = text[0]
+    if first.isalpha() and first not in "yYnNoO":
+        return text
+    if len(text) > MAX_DIGITS + 4 and (_INTEGER.fullmatch(text) or _HEX.fullmatch(text) or _DECIMAL.fullmatch(text)):
+        raise Fault(place, f"a number must have at most {MAX_DIGITS} digits", tuple(path))
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    if _DECIMAL.fullmatch(text):
+        try:
+            return parse_decimal(text)
+        except ValueError as error:
+            raise Fault(place, str(error), tuple(path), text) from None
+    for pattern, reading, remedy in _TRAPS:
+        if pattern.fullmatch(text):
+            raise Fault(place, f"{text} is not read: {reading}", tuple(path), remedy=remedy)
+    return text

@@ -13,20 +13,9 @@ cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
         f.whole = p.row
         f.frac = 0
 
-cdef inline void accrue(Flow* f) noexcept nogil:
-    cdef int64_t over
-    f.whole += f.rate_whole
-    f.frac += f.rate_frac
-    over = f.frac >= f.den
-    f.whole += over
-    f.frac -= f.den & -over
-
 cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
-    """P5: spend this cycle's share. True where something is asked for: `asked` bytes, its banks added to `mask`."""
+    """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`."""
     cdef int64_t n
-    if not f.member:
-        return False
-    accrue(f)
     if f.whole < f.piece:
         return False
     if f.whole >= f.at.run_left or p.blocked:
@@ -36,14 +25,18 @@ cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) 
     if n > p.banks:
         n = p.banks
     set_banks(p, mask, f.bank, n)
-    f.asked = f.piece + (n - 1) * p.line
-    f.bank += <int32_t>n
-    if f.bank >= p.banks:
-        f.bank -= p.banks
-    f.at.addr += f.asked
-    f.at.dram += f.asked
-    f.at.run_left -= f.asked
-    f.piece = p.line if f.at.run_left > p.line else f.at.run_left
-    f.whole -= f.asked
-    cap_carry(f, p)
+    take_pieces(f, p, n)
     return True
+
+cdef inline void take_pieces(Flow* f, Spm* p, int64_t n) noexcept nogil:
+    """Spend the carry on `n` pieces, at most one a bank, that end inside the run."""
+    cdef int64_t asked = f.piece + (n - 1) * p.line
+    cdef int32_t bank = f.bank + <int32_t>n
+    f.bank = bank - p.banks if bank >= p.banks else bank
+    f.asked = asked
+    f.at.addr += asked
+    f.at.dram += asked
+    f.at.run_left -= asked
+    f.piece = p.line if f.at.run_left > p.line else f.at.run_left
+    f.whole -= asked
+    cap_carry(f, p)

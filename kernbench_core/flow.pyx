@@ -1,7 +1,7 @@
 """Asking piece by piece, where a request may cross the end of a row or of an interleave chunk, and many cycles at once."""
 from kernbench_core.bank cimport Spm, bank_of, line_of, tally_done, tally_range, tally_word
 from kernbench_core.dram cimport Cursor, Dram, Extent, cursor_advance
-from kernbench_core.share cimport Flow
+from kernbench_core.share cimport Flow, flow_accrue
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
 
@@ -55,10 +55,7 @@ cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexce
 cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
     """`cycles` cycles at once, in which the carry stays below the end of the run: every line reached is asked for once."""
     cdef int64_t n
-    f.whole += cycles * f.rate_whole
-    f.frac += cycles * f.rate_frac
-    f.whole += f.frac // f.den
-    f.frac %= f.den
+    flow_accrue(f, cycles)
     if f.whole < f.piece:
         return
     n = f.whole - f.piece
@@ -80,8 +77,7 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
     cdef int32_t w
     # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
     cdef bint uncut = not p.blocked and 2 + f.rate_whole // p.line < p.banks
-    if not f.member:
-        return
+    f.seen += cycles
     while cycles:
         k = (f.at.run_left - 1 - f.whole) // (f.rate_whole + 1) if uncut else 0
         if k > cycles:
@@ -93,6 +89,7 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
             cycles -= k
             continue
         cycles -= 1
+        flow_accrue(f, 1)
         if flow_want(f, p, d, x, mask):
             for w in range(p.words):
                 tally_word(&p.grants, w, mask[w])

@@ -67,9 +67,9 @@ cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         e.conflict += now - e.held_since
         e.held_since = NEVER
         return
-    a.next_at = 0
     a.backpressure_at = NEVER
     f = &s.share.flow[lane]
+    f.seen = now + 1                    # nothing is earned in the cycle in which a held request is served
     j = &s.dma_job[f.job]
     j.free += 1
     s.dma[j.engine].free += 1

@@ -33,6 +33,26 @@ cdef int64_t quiet_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
     return n
 
 
+cdef void skip_quiet(Sim* s, cycle_t limit) noexcept nogil:
+    """Go on to the next cycle in which anything acts: lanes sleep between their requests."""
+    cdef cycle_t to = limit if limit < s.max_cycles else s.max_cycles
+    cdef int32_t k
+    if (s.any_wanted or s.control.limited or s.n_rejoin or s.n_watch or s.share.n_dirty or s.control.n_finished
+            or s.control.in_flight == 0 or s.stops.hit):
+        return
+    for k in range(s.n_spm):
+        if s.spm[k].n_order and s.spm[k].soonest < to:
+            to = s.spm[k].soonest
+            if to <= s.cycle:
+                return
+    if s.joins.n and s.joins.item[0].at < to:
+        to = s.joins.item[0].at
+    if s.ends.n and s.ends.item[0].at < to:
+        to = s.ends.item[0].at
+    if to > s.cycle:
+        s.cycle = to
+
+
 cdef bint finished(Sim* s) noexcept nogil:
     return s.control.completed + s.control.n_finished == s.control.n
 
@@ -90,6 +110,8 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
         if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
             complete_phase(s, now + n - 1)
         s.cycle = now + n
+        if skip and n == 1:
+            skip_quiet(s, limit)
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
     if s.status == RUNNING and finished(s):

@@ -1,6 +1,6 @@
 """Weighted max-min shares by progressive filling in exact rationals (MODEL section 3, max_min_v1)."""
 from kernbench_core.share cimport Share
-from kernbench_core.types cimport int64_t
+from kernbench_core.types cimport cycle_t, int64_t
 
 cdef extern from "ratio.h" nogil:
     ctypedef struct kb_ratio:
@@ -16,4 +16,4 @@ cdef struct Fill:             # one resource while shares are filled
     int64_t weight            # of the members that are not frozen
     int64_t freezing          # of those that freeze at this level
 
-cdef void maxmin_rates(Share* s) noexcept nogil
+cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil

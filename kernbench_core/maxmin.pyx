@@ -3,7 +3,7 @@
 Every membership change refills everything: under this rule a change can reach any flow.
 """
 from kernbench_core.share cimport Flow, Resource, Share, set_rate
-from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
+from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) noexcept nogil:
@@ -19,10 +19,10 @@ cdef int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) noexcept 
     return best
 
 
-cdef void maxmin_rates(Share* s) noexcept nogil:
+cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil:
     cdef Fill* fill = <Fill*>s.scratch
     cdef int32_t i, h, full
-    cdef slot_t node, res
+    cdef slot_t node, flow
     cdef Flow* f
     cdef kb_ratio level
     cdef int bad = 0
@@ -39,13 +39,14 @@ cdef void maxmin_rates(Share* s) noexcept nogil:
     while full != NONE and not bad:
         node = s.res[full].first
         while node != NONE:
-            f = &s.flow[node // s.hops]
+            flow = node // s.hops
+            f = &s.flow[flow]
             node = s.node_next[node]
             if f.frozen:
                 continue
             f.frozen = True
             kb_rate(level, f.weight, &num, &den, &bad)
-            set_rate(f, num, den)
+            set_rate(s, flow, num, den, now)
             for h in range(f.route.length):
                 fill[s.path[f.route.first + h]].freezing += f.weight
         for i in range(s.n_res):

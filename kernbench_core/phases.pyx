@@ -189,7 +189,7 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef slot_t flow = j.flows
     cdef int32_t n = 0
     while flow != NONE:
-        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, 0)
+        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         share_enter(&s.share, flow, now)
         n += 1
         flow = s.share.flow[flow].sibling

@@ -9,9 +9,9 @@ fit one word and ports are few: there the ports of a cycle are counted in three 
 """
 from kernbench_core.bank cimport Lane, Spm, grant, run_mask, tally_done, tally_planes, tally_word, bank_of
 from kernbench_core.compute cimport Compute, Stream, compute_want, on_period
-from kernbench_core.flow cimport accrue, ask_pieces, cap_carry, flow_want
+from kernbench_core.flow cimport ask_pieces, flow_want, take_pieces
 from kernbench_core.lane cimport body_over, flow_over, hold, unhold
-from kernbench_core.share cimport Flow
+from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -29,6 +29,14 @@ cdef inline void move_bytes(Sim* s, slot_t lane, Flow* f) noexcept nogil:
     f.left -= f.asked
     if f.left == 0:
         flow_over(s, lane)
+    else:
+        s.lane[lane].next_at = flow_next(f) if f.member else NEVER
+
+
+cdef inline void earn(Flow* f, cycle_t now) noexcept nogil:
+    """Bring the carry up to and with this cycle."""
+    flow_accrue(f, now + 1 - f.seen)
+    f.seen = now + 1
 
 
 cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -83,8 +91,11 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
             if not compute_want(e, p, reads, writes):
                 body_cycle(s, p, a, lane, e, now)
                 return
-        elif not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
-            return
+        else:
+            earn(f, now)
+            if not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
+                a.next_at = now + 1
+                return
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
         return
@@ -98,12 +109,9 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
 
 cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Flow* f) noexcept nogil:
     """`flow_want` for one word of banks."""
-    cdef int64_t n, asked
-    cdef int32_t bank
+    cdef int64_t n
+    cdef int32_t bank = f.bank
     cdef uint64_t mask = 0
-    if not f.member:
-        return 0
-    accrue(f)
     if f.whole < f.piece:
         return 0
     if f.whole >= f.at.run_left or p.blocked:
@@ -113,16 +121,7 @@ cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Flow* f) noexcept nogil:
     n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
     if n > p.banks:
         n = p.banks
-    asked = f.piece + (n - 1) * p.line
-    bank = f.bank
-    f.bank = bank + <int32_t>n - (p.banks if bank + n >= p.banks else 0)
-    f.asked = asked
-    f.at.addr += asked
-    f.at.dram += asked
-    f.at.run_left -= asked
-    f.piece = p.line if f.at.run_left > p.line else f.at.run_left
-    f.whole -= asked
-    cap_carry(f, p)
+    take_pieces(f, p, n)
     return run_mask(p, bank, n)
 
 
@@ -164,6 +163,7 @@ cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint s
     cdef Lane* a
     cdef Compute* e = NULL
     cdef Flow* f = NULL
+    cdef cycle_t soonest = NEVER
     for k in range(p.n_order):
         lane = order[k]
         a = &s.lane[lane]
@@ -181,11 +181,15 @@ cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint s
             else:
                 f = &s.share.flow[lane]
                 if a.first_denied == NEVER:
+                    earn(f, now)
                     if split and a.to_writes:
                         writes = narrow_flow(s, p, f)
                     else:
                         reads = narrow_flow(s, p, f)
                     if (reads | writes) == 0:
+                        a.next_at = now + 1           # the piece goes on in the next run, and the carry does not reach its end
+                        if a.next_at < soonest:
+                            soonest = a.next_at
                         continue
             got = (reads | writes) & ~(reads & (r0 ^ nr0) & (r1 ^ nr1) & (r2 ^ nr2))
             if split:
@@ -224,8 +228,13 @@ cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint s
             a.backpressure_at = NEVER
             s.pressed[s.n_pressed] = lane
             s.n_pressed += 1
+        if a.next_at < soonest:
+            soonest = a.next_at
+        if a.backpressure_at < soonest:
+            soonest = a.backpressure_at
     if not split:
         tally_planes(&p.grants, r0, r1, r2)
+    p.soonest = soonest
 
 
 cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
@@ -233,6 +242,7 @@ cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     cdef int32_t k
     cdef Lane* a
     cdef slot_t* order = p.order
+    cdef cycle_t soonest = NEVER
     if p.n_held and now - p.oldest >= p.max_wait:
         order = aged_first(s, p, now)
     if p.narrow:
@@ -250,3 +260,5 @@ cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
             a.backpressure_at = NEVER
             s.pressed[s.n_pressed] = order[k]
             s.n_pressed += 1
+        soonest = min(soonest, a.next_at, a.backpressure_at)
+    p.soonest = soonest

@@ -1,6 +1,7 @@
 """Shared bandwidth: resources, who is a member of them, and each member's rate (MODEL section 3)."""
+from kernbench_core.bank cimport Lane
 from kernbench_core.dram cimport Cursor
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t num               # capacity num/den [B/cycle]
@@ -22,6 +23,7 @@ cdef struct Route:
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t whole             # carry, whole bytes
     int64_t frac              # carry, the rest in units of 1/den: frac < den
+    cycle_t seen              # the carry holds every cycle before this one
     int64_t rate_whole        # rate: (rate_whole + rate_frac / den) [B/cycle]
     int64_t rate_frac
     int64_t den               # of the rate, and the unit of the carry also while no member
@@ -54,6 +56,7 @@ cdef struct Share:
     int32_t channels          # res[0:channels] are the DRAM channels
     slot_t* path              # resources of all routes, one after the other
     Flow* flow
+    Lane* lane                # of each flow: when it asks next
     slot_t* node_next         # member lists: node = flow * hops + position in its route
     slot_t* node_prev
     int32_t hops              # longest route
@@ -69,4 +72,25 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_rates(Share* s, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
-cdef void set_rate(Flow* f, int64_t num, int64_t den) noexcept nogil
+cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
+
+cdef inline int64_t quotient(int64_t a, int64_t b) noexcept nogil:
+    """a // b for a >= 0 and b > 0: 32-bit division costs a third, and nearly always does."""
+    return <int64_t>(<uint32_t>a // <uint32_t>b) if (a | b) >> 32 == 0 else a // b
+
+cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
+    """Earn the share of some cycles."""
+    cdef int64_t over
+    f.whole += cycles * f.rate_whole
+    f.frac += cycles * f.rate_frac
+    if f.frac >= f.den:
+        over = 1 if f.frac < 2 * f.den else quotient(f.frac, f.den)
+        f.whole += over
+        f.frac -= over * f.den
+
+cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
+    """The first cycle in which the carry reaches the next piece; it asks nothing before."""
+    cdef int64_t gap = f.piece - f.whole
+    if gap <= f.rate_whole:
+        return f.seen
+    return f.seen + quotient(gap * f.den - f.frac - 1, f.rate_whole * f.den + f.rate_frac)

@@ -5,7 +5,7 @@ quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; und
 each channel's line is the member.
 """
 from kernbench_core.maxmin cimport maxmin_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -23,6 +23,14 @@ cdef void touch(Share* s, slot_t res) noexcept nogil:
         s.n_dirty += 1
 
 
+cdef void settle(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """Bring the carry up to cycle `now`; a held flow earns nothing."""
+    cdef Flow* f = &s.flow[flow]
+    if f.member and s.lane[flow].first_denied == NEVER and now > f.seen:
+        flow_accrue(f, now - f.seen)
+    f.seen = now
+
+
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     """Make the flow a member from cycle `now` on."""
     cdef Flow* f = &s.flow[flow]
@@ -30,6 +38,8 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef int32_t h
     cdef slot_t node, res
     f.member = True
+    f.seen = now
+    f.raw_den = 0                       # whatever its rate was, it is set anew
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         r = &s.res[res]
@@ -51,7 +61,10 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Resource* r
     cdef int32_t h
     cdef slot_t node, res
+    settle(s, flow, now)
     f.member = False
+    if s.lane[flow].first_denied == NEVER:
+        s.lane[flow].next_at = NEVER
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         r = &s.res[res]
@@ -116,11 +129,13 @@ cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
     return a
 
 
-cdef void set_rate(Flow* f, int64_t num, int64_t den) noexcept nogil:
-    """Give the flow the rate num/den; its carry keeps its value in bytes, rounded down to the new unit."""
+cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
+    """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
+    cdef Flow* f = &s.flow[flow]
     cdef int64_t g
     if num == f.raw_num and den == f.raw_den:
         return
+    settle(s, flow, now)
     f.raw_num = num
     f.raw_den = den
     g = gcd(num, den)
@@ -130,10 +145,13 @@ cdef void set_rate(Flow* f, int64_t num, int64_t den) noexcept nogil:
     f.den = den
     f.rate_whole = num // den
     f.rate_frac = num % den
+    if s.lane[flow].first_denied == NEVER:
+        s.lane[flow].next_at = flow_next(f)
 
 
-cdef void equal_share(Share* s, Flow* f) noexcept nogil:
+cdef void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     """shared_bw_v1: the smallest num * w / (den * W) along the route."""
+    cdef Flow* f = &s.flow[flow]
     cdef int64_t num = 0, den = 1, n, d
     cdef int32_t h
     cdef Resource* r
@@ -144,7 +162,7 @@ cdef void equal_share(Share* s, Flow* f) noexcept nogil:
         if h == 0 or n * den < num * d:     # both sides below 2**62: terms are checked when the machine is loaded
             num = n
             den = d
-    set_rate(f, num, den)
+    set_rate(s, flow, num, den, now)
 
 
 cdef void serve_lines(Share* s, cycle_t now) noexcept nogil:
@@ -174,12 +192,12 @@ cdef void share_rates(Share* s, cycle_t now) noexcept nogil:
     if s.rule == FIFO:
         serve_lines(s, now)
     if s.rule == MAX_MIN:
-        maxmin_rates(s)
+        maxmin_rates(s, now)
     else:
         for i in range(s.n_dirty):
             node = s.res[s.dirty[i]].first
             while node != NONE:
-                equal_share(s, &s.flow[node // s.hops])
+                equal_share(s, node // s.hops, now)
                 node = s.node_next[node]
     for i in range(s.n_dirty):
         s.res[s.dirty[i]].dirty = False

@@ -10,7 +10,7 @@ from kernbench_core.dma cimport DmaJob
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.scratchpad cimport open_ports
-from kernbench_core.share cimport Flow
+from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -100,7 +100,7 @@ cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit)
             f = &s.share.flow[lane]
             if not f.member:
                 continue
-            n = (f.left - f.whole - 1) // (f.rate_whole + (f.rate_frac != 0)) + 1
+            n = (f.left - f.whole - 1) // (f.rate_whole + (f.rate_frac != 0)) + 1 - (now - f.seen)
         if n < limit:
             limit = n if n > 1 else 1
     return limit
@@ -129,6 +129,10 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
                 body_over(s, p, lane, a.next_at - e.period)
         else:
             f = &s.share.flow[lane]
-            flow_jump(f, p, &s.dram, &s.dma_job[f.job].extent, reads_of(s, lane), cycles)
+            if a.next_at >= now + cycles:
+                continue
+            flow_jump(f, p, &s.dram, &s.dma_job[f.job].extent, reads_of(s, lane), now + cycles - f.seen)
             if f.left == 0:
                 flow_over(s, lane)
+            else:
+                a.next_at = flow_next(f)

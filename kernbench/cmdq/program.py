@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+import msgspec
+import yaml
 
 from kernbench.cmdq.build import ProgramBuilder
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, KvEntry, TeEntry, VeEntry
+from kernbench.cmdq.opcodes import OPCODES
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.document import Document
 
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
 
@@ -22,7 +32,9 @@ class Program(ProgramBuilder):
     def __init__(self, name: str = "", entries: Iterable[Entry] = (), source: str = "program") -> None:
         super().__init__(source)
         self.name = name
-        self.entries.extend(entries)
+        self.document: Document | None = None  #: the file's text, so that later checks can name lines
+        for i, entry in enumerate(entries):
+            self.entries.append(entry if entry.index == i else msgspec.structs.replace(entry, index=i))
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -43,4 +55,66 @@ class Program(ProgramBuilder):
 
     def to_dict(self) -> dict[str, Any]:
         """The program as FORMATS.md writes it, in plain JSON types; `load_program` reads it back as an equal one."""
-        raise NotImplementedError
+        return {"metadata": self.metadata, "cmdq": [entry_dict(entry) for entry in self.entries]}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program as JSON or YAML by the extension; the file is there whole, or as it was before.
+
+        InputError where the extension is another, or the file cannot be written.
+        """
+        target = Path(path)
+        if target.suffix.lower() not in (".json", ".yaml", ".yml"):
+            raise InputError(Problem(str(target), "its name must end in .json, .yaml or .yml"))
+        data = self.to_dict()
+        text = _json(data) if target.suffix.lower() == ".json" else yaml.safe_dump(data, sort_keys=False, width=2**20)
+        try:
+            _replace(target, text)
+        except OSError as error:
+            raise InputError(Problem(str(target), f"it cannot be written: {error.strerror or error}")) from None
+
+
+def entry_dict(entry: Entry) -> dict[str, Any]:
+    """One entry as a file has it, its id written out; empty dependency lists and absent fields are left out."""
+    raw: dict[str, Any] = {"opcode": entry.opcode, "id": entry.id}
+    for field in OPCODES[entry.opcode].fields:
+        if field.kind == "range":
+            parts = {part.name: getattr(entry, part.name) for part in field.fields}
+            raw[field.name] = {name: value for name, value in parts.items() if value is not None}
+        else:
+            value = getattr(entry, field.name)
+            if value is not None:
+                raw[field.name] = list(value) if isinstance(value, tuple) else value
+    if entry.deps_before:
+        raw["deps_before"] = list(entry.deps_before)
+    if entry.deps_after:
+        raw["deps_after"] = list(entry.deps_after)
+    return {**raw, **entry.meta}
+
+
+def _json(data: dict[str, Any]) -> str:
+    """JSON with one entry a line: readable, and a diff names the entries that changed."""
+    lines = ",\n".join("  " + json.dumps(raw, ensure_ascii=False) for raw in data["cmdq"])
+    metadata = json.dumps(data["metadata"], ensure_ascii=False)
+    return f'{{"metadata": {metadata}, "cmdq": [\n{lines}\n]}}\n'
+
+
+def _replace(target: Path, text: str) -> None:
+    """Writes to a new file beside `target` and renames it: a reader, or a crash, never sees half of it."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

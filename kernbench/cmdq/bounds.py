@@ -1,0 +1,217 @@
+"""Lower bounds of a run's cycles, known before it: no simulation of the program on this machine ends earlier.
+
+Each bound follows from a rule of MODEL.md: a resource never moves more than its capacity times the cycles (section 3),
+an engine works on one job at a time (6, 7) or on a limited number (4), and a job starts when what it waits for has
+ended (1). They hold for runs that end `done`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.entries import Entry
+from kernbench.cmdq.footprint import Transfer, service_cycles, transfer_of
+from kernbench.cmdq.program import Program
+from kernbench.cmdq.traffic import channel_bytes
+from kernbench.common import naming
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.topology.mesh import Link, mesh_route
+
+CRITICAL_PATH = "critical path"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Cycles that a run takes at least, one bound a reason."""
+
+    critical_path: int  #: the longest chain of jobs that wait for each other, each at its full speed
+    path: tuple[int, ...]  #: ids along that chain
+    depth: int  #: entries on the longest chain, counted in entries
+    dram: dict[str, int]  #: per DRAM channel: its bytes at its capacity
+    links: dict[str, int]  #: per mesh link that has traffic: its bytes at its capacity
+    engines: dict[str, int]  #: per engine with jobs: their service times, one after the other or as many at a time as may be
+    stuck: tuple[int, ...]  #: ids that can never be issued: the run ends in a deadlock; they count in no bound
+
+    @property
+    def cycles(self) -> int:
+        """The largest of the bounds."""
+        return max([self.critical_path, *self.dram.values(), *self.links.values(), *self.engines.values()])
+
+    @property
+    def limit(self) -> str:
+        """The name of the largest: `critical path`, or a resource's or engine's. The first of equals, in this order."""
+        named = {CRITICAL_PATH: self.critical_path, **self.dram, **self.links, **self.engines}
+        return max(named, key=lambda name: named[name])
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """One job by itself: cycles from start to end, and where its bytes go."""
+
+    cycles: int
+    period: int  #: it starts in multiples of this
+    occupies: int  #: cycles for which a TE or VE is not free for the next job, less what rounding may save
+    dram: tuple[int, ...] = ()
+    links: tuple[tuple[Link, int], ...] = ()
+
+
+class _Machine:
+    """The machine's numbers that every job needs, computed once."""
+
+    def __init__(self, config: NpuConfig) -> None:
+        self.config = config
+        # A flow asks for one line of a bank at most once a cycle, so one row of banks is all it can move.
+        self.row_of_banks = Fraction(config.spm.num_banks * config.spm.bank_width_bytes)
+        self._routes: dict[tuple[int, int, bool], tuple[Link, ...]] = {}
+
+    def route(self, engine: int, channel: int, write: bool) -> tuple[Link, ...]:
+        """The mesh links between a DMA engine and a DRAM channel; none without a mesh."""
+        noc = self.config.noc
+        if noc is None:
+            return ()
+        key = (engine, channel, write)
+        if key not in self._routes:
+            dma, dram = noc.dma_at[engine], noc.dram_at[channel]
+            self._routes[key] = tuple(mesh_route(dma, dram) if write else mesh_route(dram, dma))
+        return self._routes[key]
+
+    def alone(self, entry: Entry) -> _Alone:
+        """What the job of an entry takes by itself; control entries take nothing."""
+        if entry.engine == "control":
+            return _Alone(0, 1, 0)
+        if entry.engine == "dma":
+            return self._transfer(entry.engine_id, transfer_of(entry, self.config))
+        period = self.config.te.period if entry.engine == "te" else self.config.ve.period
+        work = service_cycles(entry, self.config).total
+        return _Alone((work - 1) * period + 1, period, work * period)
+
+    def _transfer(self, engine: int, transfer: Transfer) -> _Alone:
+        config = self.config
+        dram = channel_bytes(transfer, config.dram)
+        on_link: dict[Link, int] = {}
+        hops = moving = 0
+        for channel, nbytes in enumerate(dram):
+            if nbytes == 0:
+                continue
+            route = self.route(engine, channel, transfer.write)
+            hops = max(hops, len(route))
+            moving = max(moving, ceil_div(nbytes, min(config.dram.capacity, self.row_of_banks)))
+            for link in route:
+                on_link[link] = on_link.get(link, 0) + nbytes
+        head = config.dram.t_setup_cycles
+        if config.noc is not None:
+            head += hops * config.noc.hop_latency_cycles
+            moving = max([moving, *(ceil_div(n, config.noc.link_bytes_per_cycle) for n in on_link.values())])
+        cycles = head + max(moving, 1)
+        return _Alone(cycles, config.dma.period, cycles, dram, tuple(on_link.items()))
+
+
+def lower_bounds(program: Program, config: NpuConfig) -> Bounds:
+    """The bounds of a program that `check_program` accepts for this machine."""
+    return _Run(program.entries, config).bounds()
+
+
+class _Run:
+    """The jobs of one program on one machine, each by itself."""
+
+    def __init__(self, entries: Sequence[Entry], config: NpuConfig) -> None:
+        self.entries = entries
+        self.config = config
+        machine = _Machine(config)
+        self.jobs = [machine.alone(entry) for entry in entries]
+
+    @cached_property
+    def waits(self) -> list[tuple[int, ...]]:
+        """Per entry, indices of what it waits for, barriers and END included."""
+        barrier: int | None = None
+        waits = []
+        for i, (entry, explicit) in enumerate(zip(self.entries, predecessors(self.entries), strict=True)):
+            implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
+            waits.append(tuple(sorted({*explicit, *implicit})))
+            if entry.opcode == "BARRIER":
+                barrier = i
+        return waits
+
+    def bounds(self) -> Bounds:
+        ends, before, depths = self._earliest()
+        runs = [i for i, end in enumerate(ends) if end is not None]
+        last = max(runs, key=lambda i: (ends[i], -i), default=None)
+        path: list[int] = []
+        while last is not None:
+            path.append(self.entries[last].id)
+            last = before[last]
+        return Bounds(
+            critical_path=max((end for end in ends if end is not None), default=0),
+            path=tuple(reversed(path)),
+            depth=max((depths[i] for i in runs), default=0),
+            dram=self._dram(runs),
+            links=self._links(runs),
+            engines=self._engines(runs),
+            stuck=tuple(entry.id for entry, end in zip(self.entries, ends, strict=True) if end is None),
+        )
+
+    def _earliest(self) -> tuple[list[int | None], list[int | None], list[int]]:
+        """Per entry: its earliest end (None: never issued), what it waited for longest, entries on its longest chain."""
+        count = len(self.entries)
+        dependents: list[list[int]] = [[] for _ in range(count)]
+        missing = [len(waits) for waits in self.waits]
+        for i, waits in enumerate(self.waits):
+            for other in waits:
+                dependents[other].append(i)
+        ends: list[int | None] = [None] * count
+        before: list[int | None] = [None] * count
+        ready, depths = [0] * count, [1] * count
+        able = [i for i in range(count) if missing[i] == 0]
+        while able:
+            i = able.pop()
+            job = self.jobs[i]
+            end = ceil_div(ready[i], job.period) * job.period + job.cycles
+            ends[i] = end
+            for other in dependents[i]:
+                if before[other] is None or end > ready[other]:
+                    before[other], ready[other] = i, end
+                depths[other] = max(depths[other], depths[i] + 1)
+                missing[other] -= 1
+                if missing[other] == 0:
+                    able.append(other)
+        return ends, before, depths
+
+    def _dram(self, runs: Iterable[int]) -> dict[str, int]:
+        totals = [0] * self.config.dram.channels
+        for i in runs:
+            for channel, nbytes in enumerate(self.jobs[i].dram):
+                totals[channel] += nbytes
+        return {naming.dram_channel(c): ceil_div(n, self.config.dram.capacity) for c, n in enumerate(totals)}
+
+    def _links(self, runs: Iterable[int]) -> dict[str, int]:
+        totals: dict[Link, int] = {}
+        for i in runs:
+            for link, nbytes in self.jobs[i].links:
+                totals[link] = totals.get(link, 0) + nbytes
+        if self.config.noc is None:
+            return {}
+        capacity = self.config.noc.link_bytes_per_cycle
+        return {naming.mesh_link(*link): ceil_div(totals[link], capacity) for link in sorted(totals)}
+
+    def _engines(self, runs: Iterable[int]) -> dict[str, int]:
+        """A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
+
+        A DMA engine has at most `max_concurrent_transfers` at a time.
+        """
+        totals: dict[tuple[int, str, int], int] = {}
+        for i in runs:
+            entry = self.entries[i]
+            if entry.engine != "control":
+                key = (("dma", "te", "ve").index(entry.engine), entry.engine, entry.engine_id)
+                totals[key] = totals.get(key, 0) + self.jobs[i].occupies
+        at_a_time = self.config.dma.max_concurrent_transfers
+        saved = {"te": self.config.te.period - 1, "ve": self.config.ve.period - 1}
+        return {
+            naming.engine(kind, number): ceil_div(total, at_a_time) if kind == "dma" else total - saved[kind]
+            for (_, kind, number), total in sorted(totals.items())
+        }

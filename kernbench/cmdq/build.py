@@ -1,0 +1,182 @@
+"""Builds a program from Python: one method an opcode, keyword arguments named as in FORMATS.md.
+
+    program = Program("toy")
+    weights = program.dma_load(tensor_role="weight", qbits=4, dram_addr=0, num_elements=4096, spm_bank=0, spm_offset=0)
+    program.te_gemm(m=64, n=64, k=64, ..., deps_before=[weights])
+    program.end()
+    program.save("toy.json")
+
+Every method appends one entry and returns its id. The fields are checked at once, against the same table as those of
+a file, and InputError says what is wrong. Ids and dependencies are checked by `check_program`: an entry may wait for
+one that comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kernbench.cmdq.entries import Entry
+from kernbench.cmdq.opcodes import TE_OPS, VE_OPS
+from kernbench.cmdq.read_entry import read_entry
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.document import path_text
+
+_ID_LISTS = ("deps_before", "deps_after", "wait_for")
+
+
+class ProgramBuilder:
+    """The appending half of `Program`."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.entries: list[Entry] = []
+
+    def append(self, opcode: str, **fields: Any) -> int:
+        """Appends an entry of any opcode and returns its id: the one given, else the lowest above all others.
+
+        `deps_before`, `deps_after` and `wait_for` take one id or any iterable of ids.
+        """
+        index = len(self.entries)
+        raw = {"opcode": opcode, "id": self._next_id(), **fields}
+        for name in _ID_LISTS:
+            if name in raw:
+                raw[name] = _id_list(raw[name])
+        entry, problems = read_entry(raw, index)
+        if problems or entry is None:
+            where = f"{self.source}: cmdq[{index}] (id {raw['id']}, {opcode})"
+            raise InputError([Problem(where, p.rule, path_text(p.path), p.value, p.remedy) for p in problems])
+        self.entries.append(entry)
+        return entry.id
+
+    def _next_id(self) -> int:
+        seen, highest = getattr(self, "_highest", (0, -1))
+        for entry in self.entries[seen:]:
+            highest = max(highest, entry.id)
+        self._highest = len(self.entries), highest
+        return max(highest + 1, len(self.entries))
+
+    def dma_load(self, **fields: Any) -> int:
+        """DRAM to scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and num_elements or rows + row_elements + stride_bytes."""
+        return self.append("DMA_LOAD_TILE", **fields)
+
+    def dma_store(self, **fields: Any) -> int:
+        """Scratchpad to DRAM; the fields of `dma_load`."""
+        return self.append("DMA_STORE_TILE", **fields)
+
+    def dma_prefetch(self, **fields: Any) -> int:
+        """DRAM to scratchpad ahead of its use; the fields of `dma_load`."""
+        return self.append("DMA_PREFETCH_TILE", **fields)
+
+    def kv_load(self, **fields: Any) -> int:
+        """KV cache to scratchpad: head_id, kv_kind, dram_base_addr, kv_range={t_start, t_len, ...}, qbits_kv, spm_bank, spm_offset."""
+        return self.append("KV_LOAD_TILE", **fields)
+
+    def kv_store(self, **fields: Any) -> int:
+        """Scratchpad to KV cache; the fields of `kv_load` with t_start, t_len, d_start, d_len instead of kv_range."""
+        return self.append("KV_STORE_TILE", **fields)
+
+    def te(self, op: str, **fields: Any) -> int:
+        """A tensor engine job `op` (gemm, matmul, qkt, av): m, n, k, qbits_weight, qbits_activation, {ifm,wgt,ofm}_{bank,offset}."""
+        return self.append(self._opcode("TE", op, TE_OPS), **fields)
+
+    def te_gemm(self, **fields: Any) -> int:
+        """TE_GEMM_TILE; the fields of `te`."""
+        return self.te("gemm", **fields)
+
+    def te_matmul(self, **fields: Any) -> int:
+        """TE_MATMUL_TILE; the fields of `te`."""
+        return self.te("matmul", **fields)
+
+    def te_qkt(self, **fields: Any) -> int:
+        """TE_QKT_TILE, queries by transposed keys; the fields of `te`."""
+        return self.te("qkt", **fields)
+
+    def te_av(self, **fields: Any) -> int:
+        """TE_AV_TILE, attention weights by values; the fields of `te`."""
+        return self.te("av", **fields)
+
+    def ve(self, op: str, **fields: Any) -> int:
+        """A vector engine job `op`: length, batch, qbits_activation, {in,out}_{bank,offset}; add and mul also in2_{bank,offset}."""
+        return self.append(self._opcode("VE", op, VE_OPS), **fields)
+
+    def _opcode(self, engine: str, op: str, ops: tuple[str, ...]) -> str:
+        if op not in ops:
+            where = f"{self.source}: cmdq[{len(self.entries)}]"
+            raise InputError(Problem(where, f"the ops of {engine} are {', '.join(ops)}", "op", op))
+        return f"{engine}_{op.upper()}_TILE"
+
+    def ve_layernorm(self, **fields: Any) -> int:
+        """VE_LAYERNORM_TILE; the fields of `ve`."""
+        return self.ve("layernorm", **fields)
+
+    def ve_rmsnorm(self, **fields: Any) -> int:
+        """VE_RMSNORM_TILE; the fields of `ve`."""
+        return self.ve("rmsnorm", **fields)
+
+    def ve_softmax(self, **fields: Any) -> int:
+        """VE_SOFTMAX_TILE; the fields of `ve`."""
+        return self.ve("softmax", **fields)
+
+    def ve_gelu(self, **fields: Any) -> int:
+        """VE_GELU_TILE; the fields of `ve`."""
+        return self.ve("gelu", **fields)
+
+    def ve_silu(self, **fields: Any) -> int:
+        """VE_SILU_TILE; the fields of `ve`."""
+        return self.ve("silu", **fields)
+
+    def ve_sigmoid(self, **fields: Any) -> int:
+        """VE_SIGMOID_TILE; the fields of `ve`."""
+        return self.ve("sigmoid", **fields)
+
+    def ve_tanh(self, **fields: Any) -> int:
+        """VE_TANH_TILE; the fields of `ve`."""
+        return self.ve("tanh", **fields)
+
+    def ve_exp(self, **fields: Any) -> int:
+        """VE_EXP_TILE; the fields of `ve`."""
+        return self.ve("exp", **fields)
+
+    def ve_add(self, **fields: Any) -> int:
+        """VE_ADD_TILE; the fields of `ve`, in2_bank and in2_offset."""
+        return self.ve("add", **fields)
+
+    def ve_mul(self, **fields: Any) -> int:
+        """VE_MUL_TILE; the fields of `ve`, in2_bank and in2_offset."""
+        return self.ve("mul", **fields)
+
+    def ve_copy(self, **fields: Any) -> int:
+        """VE_COPY_TILE; the fields of `ve`."""
+        return self.ve("copy", **fields)
+
+    def ve_sum(self, **fields: Any) -> int:
+        """VE_SUM_TILE, one result a row; the fields of `ve`."""
+        return self.ve("sum", **fields)
+
+    def ve_max(self, **fields: Any) -> int:
+        """VE_MAX_TILE, one result a row; the fields of `ve`."""
+        return self.ve("max", **fields)
+
+    def ve_min(self, **fields: Any) -> int:
+        """VE_MIN_TILE, one result a row; the fields of `ve`."""
+        return self.ve("min", **fields)
+
+    def barrier(self, **fields: Any) -> int:
+        """Completes when `wait_for` and `deps_before` are; nothing after it in the program is issued before it."""
+        return self.append("BARRIER", **fields)
+
+    def nop(self, **fields: Any) -> int:
+        """Completes at once when its `deps_before` have."""
+        return self.append("NOP", **fields)
+
+    def end(self, **fields: Any) -> int:
+        """Completes when everything before it has; nothing may follow it."""
+        return self.append("END", **fields)
+
+
+def _id_list(ids: Any) -> Any:
+    """One id or any iterable of ids as a list; what is neither is left for the field's check to refuse."""
+    if isinstance(ids, int):
+        return [ids]
+    return list(ids) if isinstance(ids, Iterable) and not isinstance(ids, (str, bytes, dict)) else ids

@@ -1,0 +1,61 @@
+"""Bytes that a transfer moves on each DRAM channel, without walking millions of rows."""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+import numpy as np
+
+from kernbench.cmdq.footprint import Transfer
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import Dram
+
+MAX_ROWS = 2**18  # rows, or distinct row positions, that are looked at one by one
+_FAR = 2**62  # every DRAM address is below it
+
+
+def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
+    """Bytes of `transfer` on each DRAM channel: `channel = (addr // interleave_bytes) % channels`.
+
+    Rows repeat their position relative to alignment and interleave, so only one period of them is counted. Exact up
+    to 2^18 different positions (an alignment that shares no factor with the interleave makes more); beyond, each
+    channel has at least what is given.
+    """
+    period = min(dram.interleave_bytes * dram.channels, _FAR)
+    if transfer.rows == 1:
+        start, end = transfer.aligned_row(0)
+        return tuple(_below(end, c, dram, period) - _below(start, c, dram, period) for c in range(dram.channels))
+    pattern = lcm(transfer.alignment, period)
+    distinct = pattern // gcd(transfer.stride, pattern)
+    if min(distinct, transfer.rows) > MAX_ROWS:
+        whole = ceil_div(transfer.row_bytes, transfer.alignment) * transfer.alignment // period
+        return (transfer.rows * whole * dram.interleave_bytes,) * dram.channels
+    if transfer.rows <= distinct:
+        return _rows_bytes(transfer, transfer.rows, dram, period)
+    times, rest = divmod(transfer.rows, distinct)
+    one, last = _rows_bytes(transfer, distinct, dram, period), _rows_bytes(transfer, rest, dram, period)
+    return tuple(times * a + b for a, b in zip(one, last, strict=True))
+
+
+def _below(addr: int, channel: int, dram: Dram, period: int) -> int:
+    """Bytes of `[0, addr)` that are on `channel`."""
+    turns, rest = divmod(addr, period)
+    return turns * dram.interleave_bytes + min(max(rest - channel * dram.interleave_bytes, 0), dram.interleave_bytes)
+
+
+def _rows_bytes(transfer: Transfer, rows: int, dram: Dram, period: int) -> tuple[int, ...]:
+    """Bytes of the first `rows` rows on each channel."""
+    first = transfer.dram_addr + np.arange(rows, dtype=np.int64) * transfer.stride
+    start = first // transfer.alignment * transfer.alignment
+    end = (first + transfer.row_bytes + transfer.alignment - 1) // transfer.alignment * transfer.alignment
+    totals = []
+    for channel in range(dram.channels):
+        base = channel * dram.interleave_bytes
+        if base >= transfer.dram_end:
+            totals.append(0)  # and base might not fit an int64
+            continue
+        size = min(dram.interleave_bytes, _FAR)
+        turns = int((end // period - start // period).sum()) * size
+        parts = np.clip(end % period - base, 0, size) - np.clip(start % period - base, 0, size)
+        totals.append(turns + int(parts.sum()))
+    return tuple(totals)

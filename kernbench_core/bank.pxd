@@ -46,6 +46,8 @@ cdef struct Spm:
     int32_t n_order
     int32_t n_held
     cycle_t oldest            # no held lane was first denied earlier
+    int32_t* watch            # its DMA engines whose activity may have changed
+    int32_t n_watch
     cycle_t soonest           # no lane asks, and no backpressure begins, before that cycle, unless rates change
     bint uncontended          # no bank can have more askers than ports until `order` changes
     bint judge                # `uncontended` is to be decided again

@@ -59,7 +59,7 @@ cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -
     return 0
 
 
-cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes) except -1:
+cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) except -1:
     cdef int32_t side, k
     p.banks = m["banks"]
     p.words = (p.banks + 63) // 64
@@ -80,6 +80,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes) except -1:
     lay_out_tally(&p.grants, a, p.banks, p.words)
     lay_out_tally(&p.denials, a, p.banks, p.words)
     a.own(<void**>&p.order, lanes, sizeof(slot_t))
+    a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
@@ -244,7 +245,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
         lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
-        lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes)
+        lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
     a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
     s.share.lane = s.lane
@@ -265,7 +266,6 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
     a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
-    a.own(<void**>&s.watch, s.n_dma, sizeof(int32_t))
     a.own(<void**>&s.running, engines if s.overlap == 0 else s.n_flows + engines, sizeof(int32_t))
     a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
     if s.overlap:

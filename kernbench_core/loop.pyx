@@ -4,43 +4,105 @@ Stepping runs the seven phases of MODEL section 1 for every cycle. Skipping does
 control, membership and engines, a scratchpad in which nothing can be denied is advanced in closed form (scratchpad.pyx).
 """
 from kernbench_core.arena cimport Arena
+from kernbench_core.bank cimport Spm
 from kernbench_core.control cimport control_issue
 from kernbench_core.layout cimport lay_out
 from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_cycle
 from kernbench_core.sim cimport Sim
-from kernbench_core.skip cimport scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
+from kernbench_core.skip cimport scratchpad_block, scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
 from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t
 
 
-cdef int64_t quiet_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
-    """Cycles from `now` on of which only the last may bring an event; 1 where nothing can be skipped."""
+# Cycles for which a scratchpad runs alone: enough that its lanes stay in the nearest cache while they are walked.
+cdef enum:
+    BLOCK = 32
+
+
+cdef bint pending(Sim* s) noexcept nogil:
+    """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
+    return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
+            or s.control.in_flight == 0 or s.stops.hit)
+
+
+cdef int64_t until_timer(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
+    """Cycles from `now` on of which only the last may be followed by a join or end in a timed completion."""
     cdef int64_t n = limit - now
-    cdef int32_t k
-    if s.any_wanted or s.control.limited or s.n_rejoin or s.control.in_flight == 0 or s.stops.hit:
-        return 1
-    for k in range(s.n_spm):
-        if not scratchpad_uncontended(s, k):
-            return 1
     if s.joins.n and s.joins.item[0].at - now < n:
         n = s.joins.item[0].at - now
     if s.ends.n and s.ends.item[0].at - now + 1 < n:
         n = s.ends.item[0].at - now + 1
+    return n
+
+
+cdef int64_t block_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
+    """Cycles from `now` on in which the scratchpads do not see each other, but for the last."""
+    cdef int64_t n
+    cdef int32_t k
+    if pending(s) or s.stops.on_conflict or s.stops.on_stall:
+        return 1
+    n = until_timer(s, now, limit)
+    if n > BLOCK:
+        n = BLOCK
+    for k in range(s.n_spm):
+        if n == 1:
+            break
+        if s.spm[k].n_order:
+            n = scratchpad_block(s, k, now, n)
+    return n
+
+
+cdef int64_t quiet_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
+    """The same, but in which nothing can be denied; 1 where something can."""
+    cdef int64_t n
+    cdef int32_t k
+    if pending(s):
+        return 1
+    for k in range(s.n_spm):
+        if not scratchpad_uncontended(s, k):
+            return 1
+    n = until_timer(s, now, limit)
     for k in range(s.n_spm):
         if n > 1 and s.spm[k].n_order:
             n = scratchpad_horizon(s, k, now, n)
     return n
 
 
+cdef void run_block(Sim* s, int32_t spm, cycle_t now, int64_t cycles, bint skip) noexcept nogil:
+    """P5 and P6 of one scratchpad and the activity of its DMA engines; skipping leaves out cycles in which all its lanes sleep."""
+    cdef Spm* p = &s.spm[spm]
+    cdef cycle_t end = now + cycles
+    if p.n_order == 0:
+        if p.n_watch:
+            activity_phase(s, p, now)
+        return
+    while now < end:
+        scratchpad_cycle(s, spm, now)
+        if p.n_watch:
+            activity_phase(s, p, now)
+        now = p.soonest if skip and p.soonest > now else now + 1
+
+
+cdef void jump(Sim* s, cycle_t now, int64_t cycles) noexcept nogil:
+    """Many quiet cycles of all scratchpads."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        if s.spm[k].n_watch:
+            activity_phase(s, &s.spm[k], now)
+        if s.spm[k].n_order:
+            scratchpad_jump(s, k, now, cycles)
+
+
 cdef void skip_quiet(Sim* s, cycle_t limit) noexcept nogil:
     """Go on to the next cycle in which anything acts: lanes sleep between their requests."""
-    cdef cycle_t to = limit if limit < s.max_cycles else s.max_cycles
+    cdef cycle_t to = limit
     cdef int32_t k
-    if (s.any_wanted or s.control.limited or s.n_rejoin or s.n_watch or s.share.n_dirty or s.control.n_finished
-            or s.control.in_flight == 0 or s.stops.hit):
+    if pending(s):
         return
     for k in range(s.n_spm):
+        if s.spm[k].n_watch:
+            return
         if s.spm[k].n_order and s.spm[k].soonest < to:
             to = s.spm[k].soonest
             if to <= s.cycle:
@@ -78,6 +140,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
     """Run cycles while the run goes on, up to and without cycle `limit`."""
     cdef cycle_t now
     cdef int64_t n, denied = s.denied
+    cdef cycle_t end = limit if limit < s.max_cycles else s.max_cycles
     cdef int32_t k
     while s.status == RUNNING and s.cycle < limit and not s.stops.hit:
         now = s.cycle
@@ -95,23 +158,18 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
             if s.share.overflow:
                 s.status = OVERFLOW
                 break
-        n = quiet_cycles(s, now, limit if limit < s.max_cycles else s.max_cycles) if skip else 1
+        n = quiet_cycles(s, now, end) if skip else 1
         if n > 1:
-            activity_phase(s, now)
-            for k in range(s.n_spm):
-                if s.spm[k].n_order:
-                    scratchpad_jump(s, k, now, n)
+            jump(s, now, n)
         else:
+            n = block_cycles(s, now, end)
             for k in range(s.n_spm):
-                if s.spm[k].n_order:
-                    scratchpad_cycle(s, k, now)
-            if s.n_watch:
-                activity_phase(s, now)
+                run_block(s, k, now, n, skip)
         if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
             complete_phase(s, now + n - 1)
         s.cycle = now + n
-        if skip and n == 1:
-            skip_quiet(s, limit)
+        if skip:
+            skip_quiet(s, end)
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
     if s.status == RUNNING and finished(s):

@@ -212,13 +212,13 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         share_rates(&s.share, now)
 
 
-cdef void activity_phase(Sim* s, cycle_t now) noexcept nogil:
-    """Between P6 and P7: what each DMA engine did in this cycle, where that may have changed."""
+cdef void activity_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """Between P6 and P7: what each DMA engine of a scratchpad did in this cycle, where that may have changed."""
     cdef int32_t k
-    for k in range(s.n_watch):
-        dma_activity(&s.dma[s.watch[k]], now)
-        s.dma[s.watch[k]].watched = False
-    s.n_watch = 0
+    for k in range(p.n_watch):
+        dma_activity(&s.dma[p.watch[k]], now)
+        s.dma[p.watch[k]].watched = False
+    p.n_watch = 0
 
 
 cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:

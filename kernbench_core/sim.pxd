@@ -56,8 +56,6 @@ cdef struct Sim:
     int32_t n_done_compute
     slot_t* pressed           # flows whose backpressure begins in this P7
     int32_t n_pressed
-    int32_t* watch            # DMA engines whose activity may have changed
-    int32_t n_watch
     nbytes_t* channel_bytes   # working space: [channels]
     int32_t overlap           # Overlap
     int32_t* running          # entries started and not ended, for the overlap check
@@ -79,7 +77,9 @@ cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     s.any_wanted = True
 
 cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:
+    """What this DMA engine is doing may have changed: it is looked at after P6 (`activity_phase`)."""
+    cdef Spm* p = &s.spm[s.dma_spm[dma]]
     if not s.dma[dma].watched:
         s.dma[dma].watched = True
-        s.watch[s.n_watch] = dma
-        s.n_watch += 1
+        p.watch[p.n_watch] = dma
+        p.n_watch += 1

@@ -12,7 +12,7 @@ from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.scratchpad cimport open_ports
 from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
 cdef void footprint(Spm* p, uint64_t* mask, nbytes_t addr, nbytes_t nbytes) noexcept nogil:
@@ -81,6 +81,47 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     return True
 
 
+cdef int64_t scratchpad_block(Sim* s, int32_t spm, cycle_t now, int64_t n) noexcept nogil:
+    """At most `n` cycles from `now` on of which only the last may bring this scratchpad an event that others see.
+
+    Waiting only delays the end of a lane's work, so what it could do undisturbed is a bound. A held flow may leave its resources,
+    and one that has left may come back.
+    """
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k
+    cdef slot_t lane
+    cdef Lane* a
+    cdef Compute* e
+    cdef Flow* f
+    cdef int64_t most
+    if n > p.backpressure:
+        n = p.backpressure
+    for k in range(p.n_order):
+        lane = p.order[k]
+        a = &s.lane[lane]
+        if a.compute:
+            e = &s.compute[lane - s.n_flows]
+            if e.body_left and e.body_left < n:
+                n = e.body_left
+            continue
+        f = &s.share.flow[lane]
+        if a.first_denied != NEVER and f.out:
+            most = a.next_at - now + 1
+        elif a.first_denied != NEVER:
+            most = a.next_at - now + 1 + (f.left - f.asked - f.whole) // (f.rate_whole + 1)
+            if a.backpressure_at - now + 1 < most:
+                most = a.backpressure_at - now + 1
+        elif f.member:
+            most = n
+            if f.left - f.whole <= (n + now - f.seen) * (f.rate_whole + 1):
+                most = (f.left - f.whole - 1) // (f.rate_whole + (f.rate_frac != 0)) + 1 - (now - f.seen)
+        else:
+            continue
+        if most < n:
+            n = most if most > 1 else 1
+    return n
+
+
 cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit) noexcept nogil:
     """How many cycles from `now` on, at most `limit`, no lane can end its work before the last of."""
     cdef Spm* p = &s.spm[spm]
@@ -115,6 +156,7 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
     cdef Compute* e
     cdef Flow* f
     cdef int64_t steps
+    p.soonest = 0                               # not kept here: the next walk finds it
     for k in range(p.n_order):
         lane = p.order[k]
         a = &s.lane[lane]

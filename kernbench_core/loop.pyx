@@ -4,12 +4,15 @@ Stepping runs the seven phases of MODEL section 1 for every cycle. Skipping does
 control, membership and engines, a scratchpad in which nothing can be denied is advanced in closed form (scratchpad.pyx).
 """
 from kernbench_core.arena cimport Arena
-from kernbench_core.bank cimport Spm
-from kernbench_core.control cimport control_issue
+from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.control cimport Entry, control_issue
+from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.layout cimport lay_out
 from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_cycle
+from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim
 from kernbench_core.skip cimport scratchpad_block, scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
 from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t
@@ -174,6 +177,13 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
             s.stops.hit = True
     if s.status == RUNNING and finished(s):
         s.status = DONE
+
+
+def state_layout():
+    """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
+    return "-".join(str(n) for n in (
+        sizeof(Sim), sizeof(Spm), sizeof(Lane), sizeof(Flow), sizeof(Resource), sizeof(DmaEngine), sizeof(DmaJob),
+        sizeof(Compute), sizeof(ComputeJob), sizeof(Entry)))
 
 
 cdef class Core:

@@ -62,14 +62,16 @@ def _dma(draw: Draw) -> dict[str, Any]:
 
 
 def _dram(draw: Draw) -> dict[str, Any]:
-    bus, burst = draw(st.sampled_from([(64, 4), (64, 1), (256, 1), (16, 8), (32, 12), (8, 7), (48, 5), (3, 2), (1, 1)]))
+    bus, burst = draw(
+        st.sampled_from([(64, 4), (64, 1), (256, 1), (256, 1), (16, 8), (32, 12), (8, 7), (48, 5), (3, 2), (1, 1)])
+    )
     dram = {
         "channels": draw(st.sampled_from([1, 1, 2, 2, 3, 4, 8])),
         "interleave_bytes": draw(st.sampled_from([1, 3, 8, 20, 64, 96, 100, 256, 1024])),
         "capacity_bytes": draw(st.sampled_from(["256 KiB", 262144 + 4321, 1 << 20])),
         "bus_width_bytes": bus,
         "dram_burst_cycles": burst,
-        "peak_bw_bytes_per_cycle": draw(st.sampled_from([1, 4, 10.5, 24, 64, 128])),
+        "peak_bw_bytes_per_cycle": draw(st.sampled_from([1, 4, 10.5, 24, 64, 128, 256, 256])),
         "t_setup_cycles": draw(st.sampled_from([0, 0, 1, 7, 20])),
     }
     return _with_period(draw, dram)

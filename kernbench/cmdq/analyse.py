@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from kernbench.cmdq.bounds import Bounds, lower_bounds
-from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.alone import jobs_alone
+from kernbench.cmdq.bounds import Bounds, bounds_of, lower_bounds
+from kernbench.cmdq.footprint import work_of
 from kernbench.cmdq.program import Program
-from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common import naming
 from kernbench.config.schema import NpuConfig
 
@@ -38,33 +38,36 @@ class ProgramSummary:
 
 def summarise(program: Program, config: NpuConfig) -> ProgramSummary:
     """The summary of a program that `check_program` accepts for this machine."""
-    engines = {kind: [naming.engine(kind, i) for i in range(getattr(config, kind).engines)] for kind in ("dma", "te", "ve")}
+    engines = {
+        kind: [naming.engine(kind, i) for i in range(getattr(config, kind).engines)] for kind in ("dma", "te", "ve")
+    }
     work = {kind: dict.fromkeys(engines[kind], 0) for kind in ("te", "ve")}
-    jobs = {name: 0 for names in engines.values() for name in names}
+    jobs = {name: 0 for kind in engines for name in engines[kind]}
     traffic = {write: [0] * config.dram.channels for write in (False, True)}
     asked = 0
-    for entry in program.entries:
+    alone = jobs_alone(program.entries, config)
+    for entry, job in zip(program.entries, alone, strict=True):
         if entry.engine == "control":
             continue
         name = naming.engine(entry.engine, entry.engine_id)
         jobs[name] += 1
-        if entry.engine == "dma":
-            transfer = transfer_of(entry, config)
-            asked += transfer.bytes_total
-            for channel, nbytes in enumerate(channel_bytes(transfer, config.dram)):
-                traffic[transfer.write][channel] += nbytes
+        if job.transfer is not None:
+            asked += job.transfer.bytes_total
+            channels = traffic[job.transfer.write]
+            for channel, nbytes in enumerate(job.dram):
+                channels[channel] += nbytes
         else:
             work[entry.engine][name] += work_of(entry)
-    channels = [naming.dram_channel(c) for c in range(config.dram.channels)]
+    names = [naming.dram_channel(c) for c in range(config.dram.channels)]
     return ProgramSummary(
         name=program.name,
         entries=len(program.entries),
         opcodes=dict(Counter(entry.opcode for entry in program.entries)),
         jobs=jobs,
-        dram_read=dict(zip(channels, traffic[False], strict=True)),
-        dram_written=dict(zip(channels, traffic[True], strict=True)),
+        dram_read=dict(zip(names, traffic[False], strict=True)),
+        dram_written=dict(zip(names, traffic[True], strict=True)),
         asked_bytes=asked,
         macs=work["te"],
         ops=work["ve"],
-        bounds=lower_bounds(program, config),
+        bounds=bounds_of(program.entries, alone, config),
     )

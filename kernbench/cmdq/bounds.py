@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
+from kernbench.cmdq.alone import Alone, jobs_alone
 from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import Entry
-from kernbench.cmdq.footprint import Transfer, service_cycles, transfer_of
 from kernbench.cmdq.program import Program
-from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common import naming
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.topology.mesh import Link, mesh_route
+from kernbench.topology.mesh import Link
 
 CRITICAL_PATH = "critical path"
 
@@ -34,7 +32,9 @@ class Bounds:
     depth: int  #: entries on the longest chain, counted in entries
     dram: dict[str, int]  #: per DRAM channel: its bytes at its capacity
     links: dict[str, int]  #: per mesh link that has traffic: its bytes at its capacity
-    engines: dict[str, int]  #: per engine with jobs: their service times, one after the other or as many at a time as may be
+    engines: dict[
+        str, int
+    ]  #: per engine with jobs: their service times, one after the other or as many at a time as may be
     stuck: tuple[int, ...]  #: ids that can never be issued: the run ends in a deadlock; they count in no bound
 
     @property
@@ -49,81 +49,23 @@ class Bounds:
         return max(named, key=lambda name: named[name])
 
 
-@dataclass(frozen=True)
-class _Alone:
-    """One job by itself: cycles from start to end, and where its bytes go."""
-
-    cycles: int
-    period: int  #: it starts in multiples of this
-    occupies: int  #: cycles for which a TE or VE is not free for the next job, less what rounding may save
-    dram: tuple[int, ...] = ()
-    links: tuple[tuple[Link, int], ...] = ()
-
-
-class _Machine:
-    """The machine's numbers that every job needs, computed once."""
-
-    def __init__(self, config: NpuConfig) -> None:
-        self.config = config
-        # A flow asks for one line of a bank at most once a cycle, so one row of banks is all it can move.
-        self.row_of_banks = Fraction(config.spm.num_banks * config.spm.bank_width_bytes)
-        self._routes: dict[tuple[int, int, bool], tuple[Link, ...]] = {}
-
-    def route(self, engine: int, channel: int, write: bool) -> tuple[Link, ...]:
-        """The mesh links between a DMA engine and a DRAM channel; none without a mesh."""
-        noc = self.config.noc
-        if noc is None:
-            return ()
-        key = (engine, channel, write)
-        if key not in self._routes:
-            dma, dram = noc.dma_at[engine], noc.dram_at[channel]
-            self._routes[key] = tuple(mesh_route(dma, dram) if write else mesh_route(dram, dma))
-        return self._routes[key]
-
-    def alone(self, entry: Entry) -> _Alone:
-        """What the job of an entry takes by itself; control entries take nothing."""
-        if entry.engine == "control":
-            return _Alone(0, 1, 0)
-        if entry.engine == "dma":
-            return self._transfer(entry.engine_id, transfer_of(entry, self.config))
-        period = self.config.te.period if entry.engine == "te" else self.config.ve.period
-        work = service_cycles(entry, self.config).total
-        return _Alone((work - 1) * period + 1, period, work * period)
-
-    def _transfer(self, engine: int, transfer: Transfer) -> _Alone:
-        config = self.config
-        dram = channel_bytes(transfer, config.dram)
-        on_link: dict[Link, int] = {}
-        hops = moving = 0
-        for channel, nbytes in enumerate(dram):
-            if nbytes == 0:
-                continue
-            route = self.route(engine, channel, transfer.write)
-            hops = max(hops, len(route))
-            moving = max(moving, ceil_div(nbytes, min(config.dram.capacity, self.row_of_banks)))
-            for link in route:
-                on_link[link] = on_link.get(link, 0) + nbytes
-        head = config.dram.t_setup_cycles
-        if config.noc is not None:
-            head += hops * config.noc.hop_latency_cycles
-            moving = max([moving, *(ceil_div(n, config.noc.link_bytes_per_cycle) for n in on_link.values())])
-        cycles = head + max(moving, 1)
-        return _Alone(cycles, config.dma.period, cycles, dram, tuple(on_link.items()))
-
-
 def lower_bounds(program: Program, config: NpuConfig) -> Bounds:
     """The bounds of a program that `check_program` accepts for this machine."""
-    return _Run(program.entries, config).bounds()
+    return bounds_of(program.entries, jobs_alone(program.entries, config), config)
+
+
+def bounds_of(entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> Bounds:
+    """The bounds of entries whose jobs are known one by one."""
+    return _Run(entries, jobs, config).bounds()
 
 
 class _Run:
-    """The jobs of one program on one machine, each by itself."""
+    """The jobs of one program on one machine, and who waits for whom."""
 
-    def __init__(self, entries: Sequence[Entry], config: NpuConfig) -> None:
+    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> None:
         self.entries = entries
         self.config = config
-        machine = _Machine(config)
-        self.jobs = [machine.alone(entry) for entry in entries]
+        self.jobs = jobs
 
     @cached_property
     def waits(self) -> list[tuple[int, ...]]:
@@ -156,7 +98,7 @@ class _Run:
         )
 
     def _earliest(self) -> tuple[list[int | None], list[int | None], list[int]]:
-        """Per entry: its earliest end (None: never issued), what it waited for longest, entries on its longest chain."""
+        """Per entry: earliest end (None: never issued), what it waited for longest, entries on its longest chain."""
         count = len(self.entries)
         dependents: list[list[int]] = [[] for _ in range(count)]
         missing = [len(waits) for waits in self.waits]

@@ -57,7 +57,10 @@ class ProgramBuilder:
         return max(highest + 1, len(self.entries))
 
     def dma_load(self, **fields: Any) -> int:
-        """DRAM to scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and num_elements or rows + row_elements + stride_bytes."""
+        """DRAM to scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and the tile's size.
+
+        The size is num_elements, or rows, row_elements and stride_bytes.
+        """
         return self.append("DMA_LOAD_TILE", **fields)
 
     def dma_store(self, **fields: Any) -> int:
@@ -69,7 +72,10 @@ class ProgramBuilder:
         return self.append("DMA_PREFETCH_TILE", **fields)
 
     def kv_load(self, **fields: Any) -> int:
-        """KV cache to scratchpad: head_id, kv_kind, dram_base_addr, kv_range={t_start, t_len, ...}, qbits_kv, spm_bank, spm_offset."""
+        """KV cache to scratchpad: head_id, kv_kind, dram_base_addr, kv_range, qbits_kv, spm_bank, spm_offset.
+
+        `kv_range` is a dict of t_start, t_len and, for a part of the head dimension, d_start and d_len.
+        """
         return self.append("KV_LOAD_TILE", **fields)
 
     def kv_store(self, **fields: Any) -> int:
@@ -77,7 +83,10 @@ class ProgramBuilder:
         return self.append("KV_STORE_TILE", **fields)
 
     def te(self, op: str, **fields: Any) -> int:
-        """A tensor engine job `op` (gemm, matmul, qkt, av): m, n, k, qbits_weight, qbits_activation, {ifm,wgt,ofm}_{bank,offset}."""
+        """A tensor engine job `op`, one of gemm, matmul, qkt and av.
+
+        Fields: m, n, k, qbits_weight, qbits_activation, and a bank and offset each for ifm, wgt and ofm.
+        """
         return self.append(self._opcode("TE", op, TE_OPS), **fields)
 
     def te_gemm(self, **fields: Any) -> int:
@@ -97,7 +106,10 @@ class ProgramBuilder:
         return self.te("av", **fields)
 
     def ve(self, op: str, **fields: Any) -> int:
-        """A vector engine job `op`: length, batch, qbits_activation, {in,out}_{bank,offset}; add and mul also in2_{bank,offset}."""
+        """A vector engine job `op`, as softmax.
+
+        Fields: length, batch, qbits_activation, and a bank and offset each for in and out, for add and mul also in2.
+        """
         return self.append(self._opcode("VE", op, VE_OPS), **fields)
 
     def _opcode(self, engine: str, op: str, ops: tuple[str, ...]) -> str:

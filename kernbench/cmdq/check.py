@@ -62,7 +62,9 @@ def _kv_problems(entry: KvEntry, config: NpuConfig) -> Iterator[FieldProblem]:
     sound = True
     if entry.t_start + entry.t_len > layout.t_max:
         sound = False
-        rule = f"t_start + t_len = {entry.t_start + entry.t_len} must not be above t_max = {layout.t_max} of the KV layout"
+        rule = (
+            f"t_start + t_len = {entry.t_start + entry.t_len} must not be above t_max = {layout.t_max} of the KV layout"
+        )
         yield FieldProblem((*nest, "t_len"), rule, entry.t_len)
     if entry.d_start >= layout.head_dim:
         sound = False
@@ -70,7 +72,8 @@ def _kv_problems(entry: KvEntry, config: NpuConfig) -> Iterator[FieldProblem]:
         yield FieldProblem((*nest, "d_start"), rule, entry.d_start)
     elif entry.d_len is not None and entry.d_start + entry.d_len > layout.head_dim:
         sound = False
-        rule = f"d_start + d_len = {entry.d_start + entry.d_len} must not be above head_dim = {layout.head_dim} of the KV layout"
+        end = entry.d_start + entry.d_len
+        rule = f"d_start + d_len = {end} must not be above head_dim = {layout.head_dim} of the KV layout"
         yield FieldProblem((*nest, "d_len"), rule, entry.d_len)
     if sound:
         yield from _byte_problems(entry, config, nest)
@@ -82,7 +85,9 @@ def _byte_problems(entry: KvEntry, config: NpuConfig, nest: tuple[str, ...]) -> 
     for row in range(min(span.rows, 2)):
         bit = (span.first_bit + row * span.stride_bits) % 8
         if bit:
-            rule = f"row {row} of the transfer would start at bit {bit} of a byte, with {entry.qbits_kv} bits per element"
+            rule = (
+                f"row {row} of the transfer would start at bit {bit} of a byte, with {entry.qbits_kv} bits per element"
+            )
             yield FieldProblem((*nest, "d_start"), rule, entry.d_start, "rows must start at a whole byte")
             return
 
@@ -93,8 +98,8 @@ def _move_problems(entry: DmaEntry | KvEntry, config: NpuConfig) -> Iterator[Fie
     if transfer.dram_end > capacity:
         field = "dram_addr" if isinstance(entry, DmaEntry) else "dram_base_addr"
         rule = (
-            f"the transfer's bytes, aligned to {transfer.alignment}, are [{transfer.dram_start}, {transfer.dram_end}), and the "
-            f"DRAM has {capacity} (dram.capacity_bytes in {config.source})"
+            f"the transfer's bytes, aligned to {transfer.alignment}, are [{transfer.dram_start}, {transfer.dram_end}), "
+            f"and the DRAM has {capacity} (dram.capacity_bytes in {config.source})"
         )
         yield FieldProblem((field,), rule, getattr(entry, field))
     yield from _place_problem(entry, "spm", transfer.spm_addr, transfer.bytes_aligned, config)

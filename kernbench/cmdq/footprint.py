@@ -169,7 +169,14 @@ def _dma_transfer(entry: DmaEntry, config: NpuConfig) -> Transfer:
     write = entry.opcode in _READS_SCRATCHPAD
     kv_channel = KV_STORE if write else KV_LOAD
     return _transfer(
-        entry, config, write, kv_channel if entry.tensor_role == "kv" else ACT_WEIGHT, entry.dram_addr, rows, row_bytes, stride
+        entry,
+        config,
+        write,
+        kv_channel if entry.tensor_role == "kv" else ACT_WEIGHT,
+        entry.dram_addr,
+        rows,
+        row_bytes,
+        stride,
     )
 
 
@@ -203,7 +210,16 @@ def _kv_transfer(entry: KvEntry, config: NpuConfig) -> Transfer:
     channel = KV_STORE if write else KV_LOAD
     order_key = (entry.dram_base_addr, entry.head_id, entry.kv_kind) if write else None
     return _transfer(
-        entry, config, write, channel, span.first_bit // 8, span.rows, row_bytes, stride, order_key, entry.t_start if write else 0
+        entry,
+        config,
+        write,
+        channel,
+        span.first_bit // 8,
+        span.rows,
+        row_bytes,
+        stride,
+        order_key,
+        entry.t_start if write else 0,
     )
 
 

@@ -22,7 +22,12 @@ def program_json_schema() -> dict[str, Any]:
     branches = [
         {"if": {"properties": {"opcode": {"const": name}}}, "then": {"$ref": f"#/$defs/{name}"}} for name in OPCODES
     ]
-    entry = {"type": "object", "required": ["opcode"], "properties": {"opcode": {"enum": list(OPCODES)}}, "allOf": branches}
+    entry = {
+        "type": "object",
+        "required": ["opcode"],
+        "properties": {"opcode": {"enum": list(OPCODES)}},
+        "allOf": branches,
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kernbench CMDQ program",
@@ -49,7 +54,7 @@ def _opcode_schema(spec: OpcodeSpec) -> dict[str, Any]:
 def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     """This group of fields whole, and no field of another."""
     others = [name for other in groups if other != group for name in other]
-    return {"required": list(group), "properties": {name: False for name in others}}
+    return {"required": list(group), "properties": dict.fromkeys(others, False)}
 
 
 def _mapping(fields: Any, grouped: set[str]) -> dict[str, Any]:

@@ -145,7 +145,8 @@ _IN2 = _place("in2", "the second input")
 
 TE_OPS: tuple[str, ...] = ("gemm", "matmul", "qkt", "av")
 VE_OPS: tuple[str, ...] = (
-    "layernorm", "rmsnorm", "softmax", "gelu", "silu", "sigmoid", "tanh", "exp", "add", "mul", "copy", "sum", "max", "min",
+    "layernorm", "rmsnorm", "softmax", "gelu", "silu", "sigmoid", "tanh", "exp",
+    "add", "mul", "copy", "sum", "max", "min",
 )  # fmt: skip
 VE_BINARY_OPS: frozenset[str] = frozenset({"add", "mul"})
 VE_REDUCTIONS: frozenset[str] = frozenset({"sum", "max", "min"})
@@ -175,7 +176,9 @@ OPCODES: dict[str, OpcodeSpec] = {
         *_MOVES,
         *(OpcodeSpec(f"TE_{op.upper()}_TILE", "te", "matrix product m x k by k x n", _TE, op=op) for op in TE_OPS),
         *(
-            OpcodeSpec(f"VE_{op.upper()}_TILE", "ve", f"{op} over rows", _VE + (_IN2 if op in VE_BINARY_OPS else ()), op=op)
+            OpcodeSpec(
+                f"VE_{op.upper()}_TILE", "ve", f"{op} over rows", _VE + (_IN2 if op in VE_BINARY_OPS else ()), op=op
+            )
             for op in VE_OPS
         ),
         *_CONTROL,

@@ -10,7 +10,7 @@ from kernbench.cmdq.depend import structure_problems
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.program import VERSION, Program
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
-from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config.document import KEY, PROGRAM_BYTES, Document, data_document, path_text, read_document
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -60,7 +60,9 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
     version, name = metadata.get("version", ABSENT), metadata.get("name", "")
     if version != VERSION:
         rule = "it is missing" if version is ABSENT else f'it must be "{VERSION}", as text'
-        found.append((("metadata", "version"), rule, version, f'write "version": "{VERSION}"' if version is ABSENT else ""))
+        found.append(
+            (("metadata", "version"), rule, version, f'write "version": "{VERSION}"' if version is ABSENT else "")
+        )
     if not isinstance(name, str):
         found.append((("metadata", "name"), "it must be text", name, ""))
         name = ""
@@ -94,12 +96,15 @@ def _name_of(raw: Any, index: int) -> str:
 
 
 def entry_problems(
-    found: Iterable[tuple[int, FieldProblem]], names: Mapping[int, str], document: Document | None, source: str = "program"
+    found: Iterable[tuple[int, FieldProblem]],
+    names: Mapping[int, str],
+    document: Document | None,
+    source: str = "program",
 ) -> list[Problem]:
     """(index, problem) pairs as Problems in file order: `prog.json:57:5: cmdq[12] (id 12, NOP): field = ...`."""
     items = sorted(found, key=lambda item: item[0])
     paths = [("cmdq", index, *problem.path) for index, problem in items]
-    places = document.find(paths) if document is not None else {}
+    places = document.find(paths[:MAX_PROBLEMS_SHOWN]) if document is not None else {}
     problems = []
     for (index, problem), path in zip(items, paths, strict=True):
         where = document.where(places.get(path)) if document is not None else source

@@ -21,6 +21,7 @@ from kernbench.config.document import Document
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
 
 VERSION = "1.0"
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Program(ProgramBuilder):
@@ -66,7 +67,11 @@ class Program(ProgramBuilder):
         if target.suffix.lower() not in (".json", ".yaml", ".yml"):
             raise InputError(Problem(str(target), "its name must end in .json, .yaml or .yml"))
         data = self.to_dict()
-        text = _json(data) if target.suffix.lower() == ".json" else yaml.safe_dump(data, sort_keys=False, width=2**20)
+        text = (
+            _json(data)
+            if target.suffix.lower() == ".json"
+            else yaml.dump(data, Dumper=_DUMPER, sort_keys=False, width=2**20)
+        )
         try:
             _replace(target, text)
         except OSError as error:

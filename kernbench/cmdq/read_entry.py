@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from kernbench.cmdq.entries import DmaEntry, Entry, entry_type
@@ -45,7 +45,7 @@ class _Shape:
     defaults: dict[str, Any]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _shape(opcode: str) -> _Shape:
     spec = OPCODES[opcode]
     fields = {field.name: field for field in (*ENTRY_FIELDS, *spec.fields)}
@@ -91,7 +91,9 @@ def read_id(raw: Any, index: int) -> int:
     return value if type(value) is int and value >= 0 else index
 
 
-def _read_fields(raw: Mapping[Any, Any], shape: _Shape, values: dict[str, Any], meta: dict[str, Any]) -> list[FieldProblem]:
+def _read_fields(
+    raw: Mapping[Any, Any], shape: _Shape, values: dict[str, Any], meta: dict[str, Any]
+) -> list[FieldProblem]:
     problems: list[FieldProblem] = []
     for name, value in raw.items():
         if name == "opcode":

@@ -24,7 +24,7 @@ def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
     period = min(dram.interleave_bytes * dram.channels, _FAR)
     if transfer.rows == 1:
         start, end = transfer.aligned_row(0)
-        return tuple(_below(end, c, dram, period) - _below(start, c, dram, period) for c in range(dram.channels))
+        return _span_bytes(start, end, dram, period)
     pattern = lcm(transfer.alignment, period)
     distinct = pattern // gcd(transfer.stride, pattern)
     if min(distinct, transfer.rows) > MAX_ROWS:
@@ -37,10 +37,16 @@ def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
     return tuple(times * a + b for a, b in zip(one, last, strict=True))
 
 
-def _below(addr: int, channel: int, dram: Dram, period: int) -> int:
-    """Bytes of `[0, addr)` that are on `channel`."""
-    turns, rest = divmod(addr, period)
-    return turns * dram.interleave_bytes + min(max(rest - channel * dram.interleave_bytes, 0), dram.interleave_bytes)
+def _span_bytes(start: int, end: int, dram: Dram, period: int) -> tuple[int, ...]:
+    """Bytes of `[start, end)` on each channel: whole turns over all channels, and what the two ends add and take."""
+    size = dram.interleave_bytes
+    first_turn, first = divmod(start, period)
+    last_turn, last = divmod(end, period)
+    whole = (last_turn - first_turn) * size
+    return tuple(
+        whole + min(max(last - base, 0), size) - min(max(first - base, 0), size)
+        for base in range(0, dram.channels * size, size)
+    )
 
 
 def _rows_bytes(transfer: Transfer, rows: int, dram: Dram, period: int) -> tuple[int, ...]:

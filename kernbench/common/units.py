@@ -26,7 +26,9 @@ SIZE_UNITS: dict[str, int] = {
 
 MAX_DIGITS = 60  # digits, and powers of ten, that a number's text may have: far past any machine, cheap to hold
 
-_DECIMAL = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?|([+-]?)\.([0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
+_DECIMAL = re.compile(
+    r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?|([+-]?)\.([0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?"
+)
 _RATIO = re.compile(r"([+-]?[0-9]{1,60})/([0-9]{1,60})")
 _SIZE = re.compile(r"([0-9.]+)\s*([A-Za-z]+)")
 
@@ -51,14 +53,12 @@ def parse_rational(value: object) -> Fraction:
 
     Raises ValueError for booleans, NaN, infinities and everything that is not a number.
     """
-    if isinstance(value, bool):
-        raise ValueError("it must be a number, not a boolean")
-    if isinstance(value, (int, Fraction)):
+    if isinstance(value, (int, Fraction)) and not isinstance(value, bool):
         return Fraction(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError("it must be a finite number")
-        return Fraction(repr(value))
+        return Fraction(repr(float(value)))
     if isinstance(value, Decimal):
         return parse_decimal(str(value))
     if isinstance(value, str):
@@ -68,6 +68,8 @@ def parse_rational(value: object) -> Fraction:
         if int(ratio[2]) == 0:
             raise ValueError("it must not divide by zero")
         return Fraction(int(ratio[1]), int(ratio[2]))
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return Fraction(int(value))
     raise ValueError("it must be a number")
 
 
@@ -76,13 +78,9 @@ def parse_size(value: object) -> int:
 
     Raises ValueError for an unknown unit and for a size that is not a whole number of bytes.
     """
-    if isinstance(value, bool):
-        raise ValueError("it must be a size, not a boolean")
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if not isinstance(value, str):
-        raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
-    match = _SIZE.fullmatch(value)
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
     number, unit = match[1], match[2]

@@ -1,20 +1,20 @@
 """Reads a YAML or JSON file into plain data that still knows where each value stood.
 
-One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything else is
-what JSON has. What the formats allow and a reader would misread in silence (duplicate keys, NaN, YAML's `012`, `on`,
-`12:30`, ...) is refused with its place. Places are looked up only when an error is reported.
+One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything
+else is what JSON has. What the formats allow and a reader would misread in silence (duplicate keys, NaN, YAML's
+`012`, `on`, `12:30`, ...) is refused with its place. Places are looked up only when an error is reported.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config import json_text, yaml_text
 from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path
 
@@ -23,7 +23,16 @@ MACHINE_BYTES: Final = 64 * 2**20
 PROGRAM_BYTES: Final = 2**30
 FORMATS: Final = {".json": json_text, ".yaml": yaml_text, ".yml": yaml_text}
 
-__all__ = ["KEY", "MACHINE_BYTES", "MAX_DEPTH", "PROGRAM_BYTES", "Document", "PathLike", "data_document", "read_document"]
+__all__ = [
+    "KEY",
+    "MACHINE_BYTES",
+    "MAX_DEPTH",
+    "PROGRAM_BYTES",
+    "Document",
+    "PathLike",
+    "data_document",
+    "read_document",
+]
 
 
 @dataclass(frozen=True)
@@ -44,11 +53,8 @@ class Document:
             return {}
         asked = list(paths)
         wanted = {normal_path(path)[:n] for path in asked for n in range(len(path) + 1)}
-        found = {path: place for path, place in self._places() if path in wanted} if asked else {}
+        found = dict(FORMATS[self.suffix].places(self.text, wanted)) if asked else {}
         return {path: _innermost(found, normal_path(path)) for path in asked}
-
-    def _places(self) -> Iterator[tuple[tuple[str, ...], Place]]:
-        return FORMATS[self.suffix].places(self.text or "")
 
     def where(self, place: Place | None) -> str:
         """`file:line:col`, or the source alone where the place is not known."""
@@ -61,9 +67,10 @@ class Document:
     def problems(self, found: Iterable[tuple[PathLike, str, Any, str]]) -> list[Problem]:
         """Problems from (path, rule, value, remedy), their places looked up together."""
         items = list(found)
-        places = self.find(path for path, *_ in items)
+        places = self.find(path for path, *_ in items[:MAX_PROBLEMS_SHOWN])
         return [
-            Problem(self.where(places.get(path)), rule, path_text(path), value, remedy) for path, rule, value, remedy in items
+            Problem(self.where(places.get(path)), rule, path_text(path), value, remedy)
+            for path, rule, value, remedy in items
         ]
 
 
@@ -135,7 +142,9 @@ def _too_large(source: str, max_bytes: int) -> Problem:
 
 def _text(source: str, content: bytes) -> str:
     if content.startswith(b"\xef\xbb\xbf"):
-        raise InputError(Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one"))
+        raise InputError(
+            Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one")
+        )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

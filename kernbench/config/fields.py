@@ -72,14 +72,16 @@ def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
     """A number of bytes: an integer, or text with a unit."""
 
     def check(value: Any) -> int:
-        try:
-            return _in_range(parse_size(value) if isinstance(value, str) else value, low, limit)
-        except PydanticCustomError as error:
-            if not isinstance(value, str) and not hasattr(value, "__index__"):
-                raise refuse('it must be a whole number of bytes or a size like "64 KiB"') from None
-            raise error
-        except ValueError as error:
-            raise refuse(str(error)) from None
+        if isinstance(value, str):
+            try:
+                return _in_range(parse_size(value), low, limit)
+            except PydanticCustomError:
+                raise
+            except ValueError as error:
+                raise refuse(str(error)) from None
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise refuse('it must be a whole number of bytes or a size like "64 KiB"')
+        return _in_range(value, low, limit)
 
     number = {"type": "integer", "minimum": low, "exclusiveMaximum": limit}
     text = {"type": "string", "pattern": rf"^[0-9.]+\s*({'|'.join(SIZE_UNITS)})$"}

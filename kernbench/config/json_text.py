@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,10 @@ MAX_PATH = 8  # steps of a path that a message shows
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 
 
+class _Index(str):
+    """A step of a path that is an item's index in a list."""
+
+
 class _Refused(Exception):
     """Raised inside the parser's hooks; the walk then finds the place."""
 
@@ -28,9 +32,7 @@ class _Refused(Exception):
 def parse(text: str, max_depth: int) -> Any:
     """The text's data; Fault with the place of the first thing refused."""
     try:
-        data = json.loads(
-            text, object_pairs_hook=_mapping, parse_int=_integer, parse_float=_decimal, parse_constant=_no_constant
-        )
+        data = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise Fault((error.lineno, error.colno), f"it is not JSON: {error.msg}") from None
     except (_Refused, RecursionError):
@@ -81,6 +83,8 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _lone_surrogate(token: str) -> bool:
+    if "\\" not in token:
+        return False
     return any("\ud800" <= char <= "\udfff" for char in json.loads(token, strict=False))
 
 
@@ -88,74 +92,97 @@ def _place(text: str, offset: int) -> Place:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _walk(text: str) -> Iterator[tuple[list[Any], int, str, bool]]:
-    """(path, offset, token, is a key) of every key and value in order; the path is live: copy it to keep it.
+def _walk(
+    text: str, skip: Callable[[tuple[str, ...], int], int | None]
+) -> Iterator[tuple[tuple[str, ...], int, str, bool]]:
+    """(path, offset, token, is a key) of keys and values in order.
 
-    The text may be any: after the end of sense the walk ends.
+    `skip` is asked at each container and may answer where it ends: it is then not gone into. The text may be any:
+    where it stops making sense the walk ends.
     """
-    path: list[Any] = []
-    holders: list[str] = []  # "{" or "[" per open container; its current step is path[depth]
+    path: list[str] = []
+    counts: list[int] = []  # per open container: items so far of a list, -1 for a mapping
     expect_key = False
-    for match in _TOKEN.finditer(text):
-        token = match[0]
+    position = 0
+    while (match := _TOKEN.search(text, position)) is not None:
+        token, offset, position = match[0], match.start(), match.end()
         if token in "}]":
-            if not holders:
+            if not counts:
                 return
-            holders.pop()
+            counts.pop()
             path.pop()
             expect_key = False
         elif token == ",":
-            if not holders:
+            if not counts:
                 return
-            if holders[-1] == "[":
-                path[-1] += 1
-            else:
-                expect_key = True
+            expect_key = counts[-1] < 0
+            if not expect_key:
+                counts[-1] += 1
+                path[-1] = _Index(counts[-1])
         elif token == ":":
             expect_key = False
         elif expect_key:
-            path[-1] = json.loads(token, strict=False) if token[0] == '"' else token
-            yield path, match.start(), token, True
+            path[-1] = _key_text(token)
+            yield tuple(path), offset, token, True
         else:
-            yield path, match.start(), token, False
+            here = tuple(path)
+            yield here, offset, token, False
             if token in "{[":
-                holders.append(token)
-                path.append(0)
+                end = skip(here, offset)
+                if end is not None:
+                    position = end
+                    continue
                 expect_key = token == "{"
+                counts.append(-1 if expect_key else 0)
+                path.append(_Index(0))
 
 
-def places(text: str) -> Iterator[tuple[tuple[str, ...], Place]]:
-    """(path, place) of every key and value."""
-    line, start, key = 1, 0, str(KEY)
-    for path, offset, _, is_key in _walk(text):
-        newlines = text.count("\n", start, offset)  # counted from the last place: one pass over the text
-        line, start = line + newlines, offset
-        steps = tuple(map(str, path))
-        yield (*steps, key) if is_key else steps, (line, offset - text.rfind("\n", 0, offset))
+def _key_text(token: str) -> str:
+    return str(json.loads(token, strict=False)) if "\\" in token else token.strip('"')
+
+
+def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
+    """(path, place) of keys and values, without going into containers whose path is not `wanted`."""
+    decoder = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)  # values are only passed over
+    line, last, key = 1, 0, str(KEY)
+    for path, offset, _, is_key in _walk(
+        text, lambda path, start: None if path in wanted else decoder.raw_decode(text, start)[1]
+    ):
+        steps = (*path, key) if is_key else path
+        if steps in wanted:
+            line += text.count("\n", last, offset)  # counted from the last place: one pass over the text
+            last = offset
+            yield steps, (line, offset - text.rfind("\n", 0, offset))
 
 
 def _first_fault(text: str, max_depth: int) -> Fault:
-    seen: list[tuple[int, set[str]]] = []  # (depth, keys) of the open mappings
-    for path, offset, token, is_key in _walk(text):
+    """The first thing that a sound text of JSON holds and that is refused."""
+    keys: dict[int, set[str]] = {}  # of the innermost open mapping at each depth
+
+    def skip_sound(path: tuple[str, ...], start: int) -> int | None:
+        try:
+            data, end = _DECODER.raw_decode(text, start)
+        except (_Refused, RecursionError, json.JSONDecodeError):
+            return None
+        deep = _deeper_than(data, max_depth - len(path))
+        return None if deep or _ESCAPED_SURROGATE.search(text, start, end) else end
+
+    for path, offset, token, is_key in _walk(text, skip_sound):
         depth = len(path)
-        rule = _string_rule(token) if token[0] == '"' else None if is_key else _token_rule(token, depth, max_depth)
-        if rule is not None:
-            return Fault(_place(text, offset), rule, tuple(path[:MAX_PATH]))
-        if is_key:
-            while seen and seen[-1][0] > depth:
-                seen.pop()
-            if path[-1] in seen[-1][1]:
-                return Fault(_place(text, offset), "the key stands twice in one mapping", tuple(path))
-            seen[-1][1].add(path[-1])
+        rule = None
+        if token[0] == '"':
+            rule = "the text holds half of a surrogate pair" if _lone_surrogate(token) else None
+        if is_key and rule is None:
+            if path[-1] in keys[depth]:
+                rule = "the key stands twice in one mapping"
+            keys[depth].add(path[-1])
         elif token == "{":
-            while seen and seen[-1][0] > depth:
-                seen.pop()
-            seen.append((depth + 1, set()))
+            keys[depth + 1] = set()
+        rule = rule or (None if is_key else _token_rule(token, depth, max_depth))
+        if rule is not None:
+            steps = tuple(int(step) if isinstance(step, _Index) else step for step in path[:MAX_PATH])
+            return Fault(_place(text, offset), rule, steps)
     return Fault((1, 1), "it cannot be read")
-
-
-def _string_rule(token: str) -> str | None:
-    return "the text holds half of a surrogate pair" if _lone_surrogate(token) else None
 
 
 def _token_rule(token: str, depth: int, max_depth: int) -> str | None:
@@ -169,3 +196,8 @@ def _token_rule(token: str, depth: int, max_depth: int) -> str | None:
         except ValueError:
             return f"a number must have at most {MAX_DIGITS} digits and powers of ten"
     return None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_mapping, parse_int=_integer, parse_float=_decimal, parse_constant=_no_constant
+)

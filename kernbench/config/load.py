@@ -18,7 +18,11 @@ from kernbench.config.overrides import Override, apply_overrides, parse_override
 from kernbench.config.schema import NpuConfig, Section
 
 _PRESET = re.compile(r"[A-Za-z0-9_]+")
-_CONTAINER_RULES = {"model_type": "it must be a mapping", "dict_type": "it must be a mapping", "tuple_type": "it must be a list"}
+_CONTAINER_RULES = {
+    "model_type": "it must be a mapping",
+    "dict_type": "it must be a mapping",
+    "tuple_type": "it must be a list",
+}
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -68,7 +72,11 @@ def _document(source: Source, max_bytes: int) -> Document:
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix)
         known = ", ".join(preset_names()) or "none"
-        raise InputError(Problem(source, f"there is no such preset; presets are: {known}", remedy="a file's name ends in .yaml or .json"))
+        raise InputError(
+            Problem(
+                source, f"there is no such preset; presets are: {known}", remedy="a file's name ends in .yaml or .json"
+            )
+        )
     if isinstance(source, (str, os.PathLike)):
         return read_document(source, max_bytes)
     return data_document(dict(source) if isinstance(source, Mapping) else source, "machine")
@@ -116,7 +124,8 @@ def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:
     if kind == "rule":
         return message
     if kind == "literal_error":
-        return "it must be one of " + context["expected"].replace("'", "").replace(" or ", ", ")
+        expected = str(context["expected"])
+        return "it must be one of " + expected.replace("'", "").replace(" or ", ", ")
     return _CONTAINER_RULES.get(kind, message)
 
 

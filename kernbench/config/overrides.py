@@ -54,7 +54,11 @@ def _override(text: str, path_text: str, value: Any) -> Override:
         path.append(match[1] if match[1] is not None else int(match[2]))
         end = match.end()
     if not path or end < len(path_text):
-        raise InputError(Problem(where, f"{path_text or 'the part before ='} is not a path like dram.channels or kv_layouts[0].t_max"))
+        raise InputError(
+            Problem(
+                where, f"{path_text or 'the part before ='} is not a path like dram.channels or kv_layouts[0].t_max"
+            )
+        )
     if isinstance(value, str):
         try:
             value = parse(value, MAX_DEPTH) if value.strip() else None

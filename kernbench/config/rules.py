@@ -73,9 +73,8 @@ def _te_rules(te: Te) -> list[BrokenRule]:
     for weight_bits, activation_bits in ((w, a) for w in QBITS for a in QBITS):
         rate = te.rate(weight_bits, activation_bits)
         if not _fits(rate):
-            rule = (
-                f"times f_w[{weight_bits}] and f_a[{activation_bits}] it makes the rate {rate}, whose terms must be below 2^31"
-            )
+            factors = f"f_w[{weight_bits}] and f_a[{activation_bits}]"
+            rule = f"times {factors} it makes the rate {rate}, whose terms must be below 2^31"
             return [*broken, BrokenRule(("te", "macs_per_cycle"), plain_number(te.macs_per_cycle), rule)]
     return broken
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -36,7 +37,6 @@ from kernbench.config.fields import (
 )
 from kernbench.config.rules import broken_rules
 
-SCHEMA = "kernbench/npu/1"
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
 
 
@@ -49,15 +49,15 @@ class Section(BaseModel):
 class Control(Section):
     """The executor of the command queue."""
 
-    issue_width: Natural = Field(0, description="[jobs per cycle] engine jobs issued per cycle; 0 is no limit")
+    issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 is no limit")
 
 
 class Channel(Section):
     """One of a DMA engine's channels."""
 
-    max_concurrent: Count = Field(4, description="[transfers] transfers of this channel at a time, per engine")
-    priority: Signed = Field(0, description="start order of pending jobs: a higher score starts first")
-    weight: Count = Field(1, description="share of a resource relative to other member flows")
+    max_concurrent: Count = Field(default=4, description="[transfers] transfers of this channel at a time, per engine")
+    priority: Signed = Field(default=0, description="start order of pending jobs: a higher score starts first")
+    weight: Count = Field(default=1, description="share of a resource relative to other member flows")
 
 
 class Channels(Section):
@@ -67,34 +67,38 @@ class Channels(Section):
     kv_load: Channel = Field(default_factory=Channel, description="KV cache to scratchpad")
     kv_store: Channel = Field(default_factory=Channel, description="scratchpad to KV cache")
 
-    def __iter__(self) -> Any:
-        """The three `Channel`s by index."""
+    def __iter__(self) -> Iterator[Channel]:  # type: ignore[override]  # pairs of names and values are of no use here
+        """The channels by index."""
         return iter((self.act_weight, self.kv_load, self.kv_store))
 
 
 class Dma(Section):
     """The DMA engines (MODEL section 4)."""
 
-    engines: Engines = Field(1, description="number of engines")
-    max_concurrent_transfers: Count = Field(4, description="[transfers] transfers at a time, per engine")
-    queue_depth_per_master: Count = Field(8, description="[transfers] outstanding transfers of one channel, per engine")
-    alignment_bytes: TermSize = Field(64, description="[byte] transfers are widened to multiples of this")
-    kv_load_bonus: Natural = Field(1, description="added to the channel priority of every KV load")
+    engines: Engines = Field(default=1, description="number of engines")
+    max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
+    queue_depth_per_master: Count = Field(
+        default=8, description="[transfers] outstanding transfers of one channel, per engine"
+    )
+    alignment_bytes: TermSize = Field(default=64, description="[byte] transfers are widened to multiples of this")
+    kv_load_bonus: Natural = Field(default=1, description="added to the channel priority of every KV load")
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
-    period: Count = Field(1, description="[cycle] jobs are admitted in multiples of this")
+    period: Count = Field(default=1, description="[cycle] jobs are admitted in multiples of this")
 
 
 class Dram(Section):
     """The DRAM channels (MODEL section 3)."""
 
-    channels: Engines = Field(1, description="number of channels")
-    interleave_bytes: Size = Field(256, description="[byte] consecutive bytes on one channel")
-    capacity_bytes: Size = Field(2**30, description="[byte] size of the whole DRAM")
-    bus_width_bytes: TermSize = Field(64, description="[byte] bytes of one burst on one channel")
-    dram_burst_cycles: Count = Field(4, description="[cycle] time of one burst")
-    peak_bw_bytes_per_cycle: Rate = Field(Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
-    t_setup_cycles: Natural = Field(0, description="[cycle] from a transfer's start to its first share")
-    period: Count = Field(1, description="a channel's capacity is divided by this")
+    channels: Engines = Field(default=1, description="number of channels")
+    interleave_bytes: Size = Field(default=256, description="[byte] consecutive bytes on one channel")
+    capacity_bytes: Size = Field(default=2**30, description="[byte] size of the whole DRAM")
+    bus_width_bytes: TermSize = Field(default=64, description="[byte] bytes of one burst on one channel")
+    dram_burst_cycles: Count = Field(default=4, description="[cycle] time of one burst")
+    peak_bw_bytes_per_cycle: Rate = Field(
+        default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel"
+    )
+    t_setup_cycles: Natural = Field(default=0, description="[cycle] from a transfer's start to its first share")
+    period: Count = Field(default=1, description="a channel's capacity is divided by this")
 
     @property
     def capacity(self) -> Fraction:
@@ -105,29 +109,37 @@ class Dram(Section):
 class Noc(Section):
     """The mesh between DMA engines and DRAM channels; every directed link is a resource."""
 
-    kind: Literal["mesh"] = Field("mesh", description="kind of network")
-    rows: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(2, description="rows of the mesh")
-    cols: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(4, description="columns of the mesh")
-    link_bytes_per_cycle: Rate = Field(Fraction(64), description="[byte/cycle] capacity of one directed link")
-    hop_latency_cycles: Natural = Field(2, description="[cycle] latency of one link")
-    dma_at: Places = Field(((1, 0),), description="[row, col] of each DMA engine")
-    dram_at: Places = Field(((0, 0),), description="[row, col] of each DRAM channel")
+    kind: Literal["mesh"] = Field(default="mesh", description="kind of network")
+    rows: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(default=2, description="rows of the mesh")
+    cols: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(default=4, description="columns of the mesh")
+    link_bytes_per_cycle: Rate = Field(default=Fraction(64), description="[byte/cycle] capacity of one directed link")
+    hop_latency_cycles: Natural = Field(default=2, description="[cycle] latency of one link")
+    dma_at: Places = Field(default=((1, 0),), description="[row, col] of each DMA engine")
+    dram_at: Places = Field(default=((0, 0),), description="[row, col] of each DRAM channel")
 
 
 class Spm(Section):
     """The scratchpad and its banks (MODEL section 5)."""
 
-    num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(16, description="number of banks")
-    bank_size_bytes: Size = Field(64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes")
-    bank_width_bytes: TermSize = Field(16, description="[byte] one line: what a bank port moves per cycle")
-    map: Literal["interleaved", "blocked"] = Field("interleaved", description="how addresses belong to banks")
-    ports: Count | None = Field(1, description="ports of a bank for reads and writes together")
-    read_ports: Count | None = Field(None, description="read ports of a bank; with write_ports, instead of ports")
-    write_ports: Count | None = Field(None, description="write ports of a bank; with read_ports, instead of ports")
-    conflict_penalty_cycles: Count = Field(1, description="[cycle] from a denial to the next asking")
-    max_wait_cycles: Natural = Field(8, description="[cycle] after this wait a request goes before the others")
-    backpressure_cycles: Count = Field(8, description="[cycle] after this wait a flow leaves its resources")
-    check_overlap: Literal["none", "warn", "error"] = Field("none", description="what an unordered overlap does")
+    num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(default=16, description="number of banks")
+    bank_size_bytes: Size = Field(
+        default=64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes"
+    )
+    bank_width_bytes: TermSize = Field(default=16, description="[byte] one line: what a bank port moves per cycle")
+    map: Literal["interleaved", "blocked"] = Field(default="interleaved", description="how addresses belong to banks")
+    ports: Count | None = Field(default=1, description="ports of a bank for reads and writes together")
+    read_ports: Count | None = Field(
+        default=None, description="read ports of a bank; with write_ports, instead of ports"
+    )
+    write_ports: Count | None = Field(
+        default=None, description="write ports of a bank; with read_ports, instead of ports"
+    )
+    conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
+    max_wait_cycles: Natural = Field(default=8, description="[cycle] after this wait a request goes before the others")
+    backpressure_cycles: Count = Field(default=8, description="[cycle] after this wait a flow leaves its resources")
+    check_overlap: Literal["none", "warn", "error"] = Field(
+        default="none", description="what an unordered overlap does"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -146,25 +158,26 @@ class Spm(Section):
 class Te(Section):
     """The tensor engines (MODEL section 6)."""
 
-    engines: Engines = Field(2, description="number of engines")
-    macs_per_cycle: Rate = Field(Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
+    engines: Engines = Field(default=2, description="number of engines")
+    macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
     f_w: Factors = Field(
-        {8: Fraction(1), 4: Fraction(3, 2), 2: Fraction(2)},
+        default={8: Fraction(1), 4: Fraction(3, 2), 2: Fraction(2)},
         description="rate factor by bits of the weights; 1 where missing",
     )
     f_a: Factors = Field(
-        {8: Fraction(1), 4: Fraction(11, 10)}, description="rate factor by bits of the activations; 1 where missing"
+        default={8: Fraction(1), 4: Fraction(11, 10)},
+        description="rate factor by bits of the activations; 1 where missing",
     )
-    init_cycles: Natural = Field(8, description="[cycle] before the body of a job")
-    finalize_cycles: Natural = Field(4, description="[cycle] after the body of a job")
-    spm_traffic: Flag = Field(True, description="operands are streamed through the scratchpad's banks")
-    timing: Literal["macs", "systolic"] = Field("macs", description="which formula gives the body's cycles")
-    rows: Count | None = Field(None, description="rows of the systolic array; with timing systolic only")
-    cols: Count | None = Field(None, description="columns of the systolic array; with timing systolic only")
+    init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
+    finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
+    spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
+    timing: Literal["macs", "systolic"] = Field(default="macs", description="which formula gives the body's cycles")
+    rows: Count | None = Field(default=None, description="rows of the systolic array; with timing systolic only")
+    cols: Count | None = Field(default=None, description="columns of the systolic array; with timing systolic only")
     dataflow: Literal["os", "ws", "is"] | None = Field(
-        None, description="output, weight or input stationary; with timing systolic only"
+        default=None, description="output, weight or input stationary; with timing systolic only"
     )
-    period: Count = Field(1, description="[cycle] jobs start and progress in multiples of this")
+    period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
 
     def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
         """MACs per cycle at these bit widths."""
@@ -174,19 +187,21 @@ class Te(Section):
 class Ve(Section):
     """The vector engines (MODEL section 7)."""
 
-    engines: Engines = Field(2, description="number of engines")
-    lanes: Count = Field(64, description="lanes of one engine")
-    ops_per_lane: Rate = Field(Fraction(1), description="[op/cycle] operations of one lane")
-    f_a: Factors = Field({8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing")
-    init_cycles: Natural = Field(8, description="[cycle] before the body of a job")
-    finalize_cycles: Natural = Field(4, description="[cycle] after the body of a job")
-    reduction_pipeline: Natural = Field(8, description="[cycle] depth of the reduction tree's pipeline")
+    engines: Engines = Field(default=2, description="number of engines")
+    lanes: Count = Field(default=64, description="lanes of one engine")
+    ops_per_lane: Rate = Field(default=Fraction(1), description="[op/cycle] operations of one lane")
+    f_a: Factors = Field(
+        default={8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing"
+    )
+    init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
+    finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
+    reduction_pipeline: Natural = Field(default=8, description="[cycle] depth of the reduction tree's pipeline")
     sfu: SfuCycles = Field(
-        {"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
+        default={"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
         description="[cycle] latency of the special function unit per op; 0 where missing",
     )
-    spm_traffic: Flag = Field(True, description="operands are streamed through the scratchpad's banks")
-    period: Count = Field(1, description="[cycle] jobs start and progress in multiples of this")
+    spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
+    period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
 
     def rate(self, qbits_activation: int) -> Fraction:
         """Elementwise operations per cycle at this bit width."""
@@ -196,38 +211,40 @@ class Ve(Section):
 class KvLayout(Section):
     """Shape of a KV cache, per head."""
 
-    t_max: Count = Field(2048, description="[token] tokens that a head has room for")
-    head_dim: Count = Field(128, description="[element] elements of a token")
+    t_max: Count = Field(default=2048, description="[token] tokens that a head has room for")
+    head_dim: Count = Field(default=128, description="[element] elements of a token")
 
 
 class EnergyModel(Section):
     """Energy per event; it decides no cycle."""
 
-    dram_pj_per_byte: Energy = Field(Fraction(20), description="[pJ/byte] DRAM access")
-    noc_pj_per_byte_hop: Energy = Field(Fraction(1), description="[pJ/byte] one mesh link")
-    spm_pj_per_byte: Energy = Field(Fraction(1), description="[pJ/byte] scratchpad access")
-    mac_pj: Energies = Field({8: Fraction(1, 5)}, description="[pJ] one MAC by qbits")
-    ve_op_pj: Energy = Field(Fraction(1, 2), description="[pJ] one vector operation")
-    static_mw: Energy = Field(Fraction(0), description="[mW] static power")
+    dram_pj_per_byte: Energy = Field(default=Fraction(20), description="[pJ/byte] DRAM access")
+    noc_pj_per_byte_hop: Energy = Field(default=Fraction(1), description="[pJ/byte] one mesh link")
+    spm_pj_per_byte: Energy = Field(default=Fraction(1), description="[pJ/byte] scratchpad access")
+    mac_pj: Energies = Field(default={8: Fraction(1, 5)}, description="[pJ] one MAC by qbits")
+    ve_op_pj: Energy = Field(default=Fraction(1, 2), description="[pJ] one vector operation")
+    static_mw: Energy = Field(default=Fraction(0), description="[mW] static power")
 
 
 class NpuConfig(Section):
     """One NPU. Made by `load_config`; two are equal when every value is, wherever the values came from."""
 
-    schema_name: Literal["kernbench/npu/1"] = Field(SCHEMA, alias="schema", description="kind and version of the file")
-    freq_ghz: Frequency = Field(Fraction(1), description="[GHz] core clock")
-    allocation: Allocation = Field("shared_bw_v1", description="how flows share a resource (MODEL section 3)")
+    schema_name: Literal["kernbench/npu/1"] = Field(
+        default="kernbench/npu/1", alias="schema", description="kind and version of the file"
+    )
+    freq_ghz: Frequency = Field(default=Fraction(1), description="[GHz] core clock")
+    allocation: Allocation = Field(default="shared_bw_v1", description="how flows share a resource (MODEL section 3)")
     max_cycles: Annotated[int, integer(0, WIDE_LIMIT)] = Field(
-        100_000_000, description="[cycle] a run is aborted here; this cycle is not run"
+        default=100_000_000, description="[cycle] a run is aborted here; this cycle is not run"
     )
     control: Control = Field(default_factory=Control, description="the command queue's executor")
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     dram: Dram = Field(default_factory=Dram, description="DRAM channels")
-    noc: Noc | None = Field(None, description="mesh; absent: the DMA engines sit at the DRAM")
+    noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
     ve: Ve = Field(default_factory=Ve, description="vector engines")
-    kv_layouts: tuple[KvLayout, ...] = Field((KvLayout(),), description="shapes of KV caches, by kv_layout_id")
+    kv_layouts: tuple[KvLayout, ...] = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
     energy: EnergyModel = Field(default_factory=EnergyModel, description="energy per event")
 
     _source: str = PrivateAttr("machine")

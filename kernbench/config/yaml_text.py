@@ -8,7 +8,7 @@ keys and further documents. Reading events, not nodes, keeps the depth under con
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import yaml
@@ -30,7 +30,11 @@ _QUOTE = "quote it if it is text"
 #: What is refused: pattern, what readers make of it, what to write instead.
 _TRAPS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?i:yes|no|on|off)"), "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
-    (re.compile(r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+"), "YAML versions disagree whether it is octal", "write it in decimal or as 0x.."),
+    (
+        re.compile(r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+"),
+        "YAML versions disagree whether it is octal",
+        "write it in decimal or as 0x..",
+    ),
     (re.compile(r"[-+]?0b[01_]+"), "YAML versions disagree whether it is binary", "write it in decimal or as 0x.."),
     (
         re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"),
@@ -43,7 +47,11 @@ _TRAPS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "write it without an exponent, or like 1.0e+3",
     ),
     (re.compile(r"[-+]?\.(?i:inf|nan)"), "it is not a finite number", ""),
-    (re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?"), "YAML versions disagree whether it is a number", "write it without _"),
+    (
+        re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?"),
+        "YAML versions disagree whether it is a number",
+        "write it without _",
+    ),
     (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?"), "YAML 1.1 reads it as a date", _QUOTE),
     (re.compile(r"=|<<"), "it has a special meaning in YAML 1.1", _QUOTE),
 )
@@ -84,13 +92,14 @@ def _twin(key: str | int) -> str | int:
     return int(key) if _INTEGER.fullmatch(key) and len(key) <= MAX_DIGITS else key
 
 
-def places(text: str) -> Iterator[tuple[tuple[str, ...], Place]]:
-    """(path, place) of every key and value of a text that `parse` has read."""
+def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
+    """(path, place) of the `wanted` keys and values of a text that `parse` has read."""
     key = str(KEY)
     for path, place, kind, _, is_key in _walk(text, len(text)):
         if kind != "close":
-            steps = tuple(map(str, path))
-            yield (*steps, key) if is_key else steps, place
+            steps = (*map(str, path), key) if is_key else tuple(map(str, path))
+            if steps in wanted:
+                yield steps, place
 
 
 def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, Any, bool]]:
@@ -135,7 +144,7 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
     documents = 0
     try:
         for event in yaml.parse(text, Loader=_Loader):
-            place = event.start_mark.line + 1, event.start_mark.column + 1
+            place = _mark_place(event.start_mark)
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
@@ -145,22 +154,31 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
             elif isinstance(event, yaml.NodeEvent):
                 if event.anchor is not None:
                     raise Fault(place, f"the anchor &{event.anchor} is not read", remedy="leave it out")
-                if getattr(event, "tag", None) is not None:
-                    raise Fault(place, f"the tag {event.tag} is not read", remedy="leave it out")
+                tag = getattr(event, "tag", None)
+                if tag is not None:
+                    raise Fault(place, f"the tag {tag} is not read", remedy="leave it out")
                 yield event, place
             elif isinstance(event, yaml.CollectionEndEvent):
                 yield event, place
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        raise Fault(place, f"it is not YAML: {error.problem or error.context}") from None
+        at = _mark_place(mark) if mark is not None else (1, 1)
+        raise Fault(at, f"it is not YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         raise Fault(_reader_place(text, error), f"it is not YAML: {error.reason}") from None
 
 
+def _mark_place(mark: Any) -> Place:
+    return mark.line + 1, mark.column + 1
+
+
 def _reader_place(text: str, error: yaml.reader.ReaderError) -> Place:
     """PyYAML gives an index into the text, libyaml one into its UTF-8."""
-    before = text.encode()[: error.position].decode(errors="ignore") if _Loader is not yaml.SafeLoader else text[: error.position]
+    before = (
+        text.encode()[: error.position].decode(errors="ignore")
+        if _Loader is not yaml.SafeLoader
+        else text[: error.position]
+    )
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 

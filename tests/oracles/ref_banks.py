@@ -42,7 +42,8 @@ class Banks:
     def arbitrate(self, cycle: int, requests: list[Request]) -> None:
         """Grant ports to the requests that ask in `cycle`.
 
-        All banks take the same order of requesters, so one walk over the requests in that order decides each bank by itself.
+        All banks take the same order of requesters, so one walk over the requests in that order
+        decides each bank by itself.
         """
         used_reads: dict[int, int] = {}  # of a shared port, all uses are counted here
         used_writes: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Where bytes lie: aligned DRAM rows, channels, scratchpad lines and banks, mesh routes (MODEL.md sections 2, 3 and 5)."""
+"""Where bytes lie: aligned DRAM rows, channels, scratchpad lines and banks, mesh routes (MODEL.md sections 2, 3, 5)."""
 
 from __future__ import annotations
 

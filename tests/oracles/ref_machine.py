@@ -1,4 +1,4 @@
-"""Machine dicts with the defaults of FORMATS.md filled in; sizes are bytes, numbers that scale work are exact rationals."""
+"""Machine dicts with the defaults of FORMATS.md filled in, sizes in bytes; decimals are read as exact rationals."""
 
 from __future__ import annotations
 

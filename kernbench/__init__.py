@@ -1,0 +1,51 @@
+"""kernbench: how many cycles a kernel, a collective or a command queue takes on a machine described in YAML, and why."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kernbench.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from kernbench.cmdq import Program, check_program, load_program
+    from kernbench.common.errors import InputError, InternalError, KernbenchError
+    from kernbench.config import NpuConfig, load_config
+    from kernbench.sim_engine.machine import Machine, simulate
+    from kernbench.sim_engine.result import Result
+
+_HOMES = {
+    "InputError": "kernbench.common.errors",
+    "InternalError": "kernbench.common.errors",
+    "KernbenchError": "kernbench.common.errors",
+    "Machine": "kernbench.sim_engine.machine",
+    "NpuConfig": "kernbench.config",
+    "Program": "kernbench.cmdq",
+    "Result": "kernbench.sim_engine.result",
+    "check_program": "kernbench.cmdq",
+    "load_config": "kernbench.config",
+    "load_program": "kernbench.cmdq",
+    "simulate": "kernbench.sim_engine.machine",
+}
+
+__all__ = [
+    "InputError",
+    "InternalError",
+    "KernbenchError",
+    "Machine",
+    "NpuConfig",
+    "Program",
+    "Result",
+    "__version__",
+    "check_program",
+    "load_config",
+    "load_program",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when they are first used: `import kernbench` alone stays fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernbench' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

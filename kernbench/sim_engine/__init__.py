@@ -1,0 +1,1 @@
+"""Running programs: the machine, what it shows while it stands, and results."""

@@ -1,0 +1,50 @@
+"""Energy of a run from its counters and the machine's `energy` section; it decides no cycle.
+
+    dram    bytes of all DRAM channels * dram_pj_per_byte
+    noc     bytes of all links * noc_pj_per_byte_hop
+    spm     bytes that transfers moved, and bytes of the operand regions of completed TE and VE jobs with spm_traffic, * spm_pj_per_byte
+    mac     MACs of completed TE jobs * mac_pj[bits of the weights]; bit widths missing from the table cost what 8 bits cost
+    ve      ops of completed VE jobs * ve_op_pj
+    static  static_mw * time [ns]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from kernbench.cmdq.entries import TeEntry, VeEntry
+from kernbench.cmdq.footprint import regions_of, work_of
+from kernbench.cmdq.program import Program
+from kernbench.common.units import cycles_to_ns
+from kernbench.config import NpuConfig
+from kernbench.sim_engine.result import EntryTimes
+
+
+def energy_pj(
+    program: Program, config: NpuConfig, times: Sequence[EntryTimes], counters: dict[str, Any], cycles: int
+) -> dict[str, float]:
+    """Picojoules by part, and their `total`."""
+    model = config.energy
+    moved = sum(c["bytes"] for name, c in counters.items() if name.startswith("dma"))
+    parts = {
+        "dram": sum(c["bytes"] for name, c in counters.items() if name.startswith("dram.")) * model.dram_pj_per_byte,
+        "noc": sum(c["bytes"] for name, c in counters.items() if name.startswith("noc.")) * model.noc_pj_per_byte_hop,
+        "mac": Fraction(0),
+        "ve": Fraction(0),
+        "static": model.static_mw * cycles_to_ns(cycles, config.freq_ghz),
+    }
+    for entry, time in zip(program.entries, times, strict=True):
+        if time.end is None or not isinstance(entry, TeEntry | VeEntry):
+            continue
+        if isinstance(entry, TeEntry):
+            default = model.mac_pj.get(8, Fraction(0))
+            parts["mac"] += work_of(entry) * model.mac_pj.get(entry.qbits_weight, default)
+        else:
+            parts["ve"] += work_of(entry) * model.ve_op_pj
+        if (config.te if isinstance(entry, TeEntry) else config.ve).spm_traffic:
+            moved += sum(region.nbytes for region in regions_of(entry, config))
+    parts["spm"] = moved * model.spm_pj_per_byte
+    parts["total"] = sum(parts.values(), Fraction(0))
+    return {name: float(value) for name, value in sorted(parts.items())}

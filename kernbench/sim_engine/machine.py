@@ -1,0 +1,255 @@
+"""A machine with a program in it: the only door to `kernbench_core`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+import kernbench_core
+from kernbench.cmdq import Program, check_program, lower_bounds
+from kernbench.cmdq.lower import lower_machine, lower_program, resource_names
+from kernbench.common import naming
+from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.units import cycles_to_ns
+from kernbench.config import NpuConfig
+from kernbench.sim_engine import checkpoint
+from kernbench.sim_engine.deadlock import who_waits
+from kernbench.sim_engine.energy import energy_pj
+from kernbench.sim_engine.peek import machine_state
+from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
+from kernbench.sim_engine.state import MachineState
+from kernbench.version import VERSION
+
+STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
+SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
+FOREVER = 2**62  # [cycle]
+
+
+class Machine:
+    """One run: it steps, runs on, shows its engines, and can be saved and taken up again.
+
+    Raises InputError where the program is not valid on this machine (MODEL section 9).
+    """
+
+    def __init__(self, config: NpuConfig, program: Program) -> None:
+        check_program(program, config)
+        self.config = config
+        self.program = program
+        self._core = kernbench_core.Core(lower_machine(config), lower_program(program, config))
+        self._position = {entry.id: entry.index for entry in program.entries}
+
+    @property
+    def cycle(self) -> int:
+        """Cycles run so far: the next one has this number."""
+        return int(self._core.cycle)
+
+    @property
+    def status(self) -> str:
+        """running, done, aborted, deadlock or failed."""
+        return STATUS[self._core.status]
+
+    def step(self, cycles: int = 1, *, skip: bool = False) -> int:
+        """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""
+        before = self.cycle
+        self._run(before + cycles, skip, None, {})
+        return self.cycle - before
+
+    def run(
+        self, until: str | None = None, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
+    ) -> bool:
+        """Run to the end, or to `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`; true where that came.
+
+        A condition ends the run after the cycle in which it came true. `progress` is called about twenty times a second.
+        """
+        limit, stops = self._stops(until)
+        return self._run(limit, skip, progress, stops) or (limit != FOREVER and self.cycle >= limit)
+
+    def _stops(self, until: str | None) -> tuple[int, dict[str, Any]]:
+        kind, _, value = (until or "").partition(":")
+        if until is None:
+            return FOREVER, {}
+        if until in ("stall", "conflict"):
+            return FOREVER, {until: True}
+        if kind in ("end", "start", "cycle") and value.isascii() and value.isdigit() and len(value) < 19:
+            if kind == "cycle":
+                return int(value), {}
+            if int(value) in self._position:
+                return FOREVER, {f"{kind}_of": self._position[int(value)]}
+            raise InputError(Problem("--until", "no entry of the program has this id", kind, int(value)))
+        raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
+
+    def _run(
+        self, limit: int, skip: bool, progress: Callable[[Machine], None] | None, stops: dict[str, Any]
+    ) -> bool:
+        """Run in slices, so that signals are seen and progress is shown; slicing changes no cycle."""
+        width = 1 << 14
+        while self._core.status == 0 and self.cycle < limit:
+            begin = time.monotonic()
+            if self._core.run(min(limit, self.cycle + width), skip=skip, **stops):
+                return True
+            if progress is not None:
+                progress(self)
+            spent = time.monotonic() - begin
+            width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
+        if self._core.status == STATUS.index("overflow"):
+            raise InputError(
+                Problem(
+                    self.config.source,
+                    "a max-min share of this program needs terms of more than 128 bits",
+                    "allocation",
+                    self.config.allocation,
+                    "use shared_bw_v1, or capacities with smaller denominators",
+                )
+            )
+        return False
+
+    def peek(self) -> MachineState:
+        """What every engine is doing; looking changes nothing."""
+        return machine_state(self.config, self.program, self._core.engines(), self._core.counters(), self.cycle, self.status)
+
+    def result(self) -> Result:
+        """The result, or the result so far."""
+        times = self._times()
+        counters = self._counters()
+        return Result(
+            status=self.status,
+            cycles=self.cycle,
+            t_ns=float(cycles_to_ns(self.cycle, self.config.freq_ghz)),
+            entries=times,
+            counters=counters,
+            metrics={
+                "bounds": _bounds(self.program, self.config),
+                "energy_pj": energy_pj(self.program, self.config, times, counters, self.cycle),
+            },
+            warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
+            waiting=who_waits(self.program, times, *self._core.waiting()) if self.status == "deadlock" else [],
+            failure=self._failure(),
+            program=self.program.name,
+            machine=self.config.source,
+        )
+
+    def _times(self) -> list[EntryTimes]:
+        columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]
+        return [
+            EntryTimes(entry.id, entry.opcode, issue, start, end)
+            for entry, issue, start, end in zip(self.program.entries, *columns, strict=True)
+        ]
+
+    def _counters(self) -> dict[str, Any]:
+        raw = self._core.counters()
+        out: dict[str, Any] = {}
+        for k, c in enumerate(raw["dma"]):
+            out[naming.engine("dma", k)] = {
+                "jobs": c["jobs"],
+                "busy": c["busy"],
+                "idle": c["idle"],
+                "stalled": {"backpressure": c["backpressure"], "bank_conflict": c["bank_conflict"]},
+                "queue_full": c["queue_full"],
+                "priority_deferred": c["priority_deferred"],
+                "bytes": c["bytes"],
+            }
+        for c in raw["compute"]:
+            kind, work = ("te", "macs") if c["kind"] == 1 else ("ve", "ops")
+            out[naming.engine(kind, c["id"])] = {
+                "jobs": c["jobs"],
+                "busy": c["busy"],
+                "idle": c["idle"],
+                "stalled": {"bank_conflict": c["bank_conflict"]},
+                work: c["work"],
+            }
+        for name, c in zip(resource_names(self.config), raw["resources"], strict=True):
+            if c["used"] or name.startswith("dram."):  # of a mesh's links, those that some started transfer is routed over
+                out[name] = {key: c[key] for key in ("bytes", "busy", "member_cycles")}
+        out[naming.SPM] = raw["spm"][0]
+        return out
+
+    def _overlaps(self) -> list[dict[str, Any]]:
+        entries = self.program.entries
+        starts = self._core.entries()[1].tolist()
+        found = [
+            {
+                "code": "OVERLAP",
+                "cycle": starts[late],
+                "entry": entries[late].id,
+                "with": entries[early].id,
+                "message": f"{entries[late].where} starts while {entries[early].where} still runs, and their scratchpad "
+                "ranges overlap where at least one writes",
+            }
+            for late, early in self._core.overlaps()
+            if starts[late] >= 0
+        ]
+        return sorted(found, key=lambda w: (w["cycle"], w["entry"]))
+
+    def _failure(self) -> dict[str, Any] | None:
+        late = self._core.failed_entry
+        if late < 0:
+            return None
+        entries = self.program.entries
+        early = dict(self._core.overlaps())[late]
+        return {
+            "code": "OVERLAP",
+            "cycle": self.cycle,
+            "entry": entries[late].id,
+            "with": entries[early].id,
+            "message": f"cycle {self.cycle}: {entries[late].where} may not start while {entries[early].where} still runs: "
+            "their scratchpad ranges overlap where at least one writes (spm.check_overlap: error); "
+            "add a dependency or move one of the tiles",
+        }
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "model_version": MODEL_VERSION,
+            "core": kernbench_core.STATE,
+            "machine": self.config.digest(),
+            "program": hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest(),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint file, whole or not at all."""
+        checkpoint.write_checkpoint(path, self._header(), self._core.snapshot())
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint of this machine and program; InputError for any other."""
+        state = checkpoint.read_checkpoint(path, self._header())
+        try:
+            self._core.restore(state)
+        except ValueError as error:
+            raise InternalError(f"{path}: {error}, although its header fits") from error
+
+    def snapshot(self) -> bytes:
+        """All state; `restore` puts it back."""
+        return bytes(self._core.snapshot())
+
+    def restore(self, state: bytes) -> None:
+        """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
+        self._core.restore(state)
+
+
+def _bounds(program: Program, config: NpuConfig) -> dict[str, Any]:
+    bounds = lower_bounds(program, config)
+    return {
+        "cycles": bounds.cycles,
+        "limit": bounds.limit,
+        "critical_path": bounds.critical_path,
+        **bounds.dram,
+        **bounds.links,
+        **bounds.engines,
+    }
+
+
+def simulate(
+    program: Program, config: NpuConfig, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
+) -> Result:
+    """Run a program to its end on a machine.
+
+    Raises InputError before cycle 0 where the program is not valid on this machine.
+    """
+    machine = Machine(config, program)
+    machine.run(skip=skip, progress=progress)
+    return machine.result()

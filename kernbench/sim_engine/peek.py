@@ -1,0 +1,94 @@
+"""From the core's raw tables to `MachineState`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.lower import resource_names
+from kernbench.common import naming
+from kernbench.config import NpuConfig
+from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState, FlowState, JobState, MachineState
+
+
+def machine_state(
+    config: NpuConfig, program: Program, raw: dict[str, Any], counters: dict[str, Any], cycle: int, status: str
+) -> MachineState:
+    """The state of every engine, in the order of the counters."""
+    engines = [_dma_engine(k, engine, program, cycle) for k, engine in enumerate(raw["dma"])]
+    engines += [_compute_engine(engine, program, cycle) for engine in raw["compute"]]
+    members = dict(zip(resource_names(config), (r["members"] for r in raw["resources"]), strict=True))
+    return MachineState(cycle, status, tuple(engines), members)
+
+
+def _flow(flow: dict[str, Any]) -> FlowState:
+    waits = None
+    if flow["held_since"] is not None:
+        waits = "backpressure" if flow["out"] else "bank"
+    elif flow["in_line"]:
+        waits = "line"
+    return FlowState(
+        naming.dram_channel(flow["channel"]), flow["bytes_left"], Fraction(*flow["rate"]), flow["held_since"], waits
+    )
+
+
+def _job(job: dict[str, Any], program: Program) -> JobState:
+    entry = program.entries[job["entry"]]
+    flows = tuple(_flow(flow) for flow in job["flows"]) if job["state"] else ()
+    return JobState(
+        id=entry.id,
+        opcode=entry.opcode,
+        state=DMA_STATES[job["state"]],
+        channel=CHANNELS[job["channel"]],
+        bytes=job["bytes"],
+        bytes_left=job["bytes_left"],
+        rate=sum((flow.rate for flow in flows), Fraction(0)),
+        stall=STALLS[job["stall"]],
+        stalled_since=job["stalled_since"],
+        joins_at=job.get("joins_at"),
+        flows=flows,
+    )
+
+
+def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
+    jobs = tuple(_job(job, program) for job in engine["active"])
+    queue = [_job(job, program) for job in engine["queue"]]
+    activity = "idle"
+    if jobs:
+        free = any(job.joins_at is not None or any(f.held_since is None for f in job.flows) for job in jobs)
+        pressed = all(job.stall == "backpressure" for job in jobs)
+        activity = "busy" if free else "backpressure" if pressed else "bank_conflict"
+    asks = [f["asks_at"] for job in engine["active"] for f in job["flows"] if f["asks_at"] is not None]
+    joins = [job.joins_at for job in jobs if job.joins_at is not None]
+    return EngineState(
+        name=naming.engine("dma", index),
+        activity=activity,
+        jobs=jobs,
+        queue=tuple(job.id for job in queue),
+        queue_stalls=tuple(job.stall for job in queue),
+        next_event=max(cycle, min(asks + joins)) if asks or joins else None,
+    )
+
+
+def _compute_engine(engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
+    name = naming.engine("te" if engine["kind"] == 1 else "ve", engine["id"])
+    queue = tuple(program.entries[i].id for i in engine["queue"])
+    if engine["entry"] is None:
+        return EngineState(name, "idle", (), queue, (None,) * len(queue))
+    entry = program.entries[engine["entry"]]
+    held = engine["held_since"]
+    due = engine["done_at"] if engine["done_at"] is not None else engine["next_at"]
+    return EngineState(
+        name=name,
+        activity="busy" if held is None else "bank_conflict",
+        jobs=(),
+        queue=queue,
+        queue_stalls=(None,) * len(queue),
+        entry=entry.id,
+        opcode=entry.opcode,
+        started=engine["started"],
+        body_left=engine["body_left"],
+        held_since=held,
+        next_event=None if due is None else max(cycle, due),
+    )

@@ -1,0 +1,80 @@
+"""What a run gave: the object of FORMATS.md, section Result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MODEL_VERSION = 1  #: of the timing rules: a change of a cycle changes it
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTimes:
+    """When an entry was issued, started and ended [cycle]; None for what has not come. Control entries have all three alike."""
+
+    id: int
+    opcode: str
+    issue: int | None
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The outcome of one run, or of a run so far (`status` is then `running`).
+
+    `counters` are those of MODEL section 10 by the names of FORMATS.md. `metrics` is derived from them: `bounds` and `energy_pj`.
+    """
+
+    status: str  #: done, aborted, deadlock, failed, or running
+    cycles: int  #: cycles run
+    t_ns: float  #: cycles / freq_ghz
+    entries: Sequence[EntryTimes]
+    counters: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    waiting: list[dict[str, Any]] = field(default_factory=list)  #: at a deadlock: who waits for what, since which cycle
+    failure: dict[str, Any] | None = None  #: when failed: the entry, the cycle and why
+    program: str = ""
+    machine: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of FORMATS.md; `deadlock` and `failure` stand in it where there are any."""
+        out: dict[str, Any] = {
+            "status": self.status,
+            "cycles": self.cycles,
+            "t_ns": self.t_ns,
+            "model_version": MODEL_VERSION,
+            "program": self.program,
+            "machine": self.machine,
+            "entries": [
+                {"id": e.id, "opcode": e.opcode, "issue": e.issue, "start": e.start, "end": e.end} for e in self.entries
+            ],
+            "counters": self.counters,
+            "metrics": self.metrics,
+            "warnings": self.warnings,
+        }
+        if self.status == "deadlock":
+            out["deadlock"] = self.waiting
+        if self.failure is not None:
+            out["failure"] = self.failure
+        return out
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """`to_dict` as text: the same bytes for the same run, on any machine."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def entry(self, id: int) -> EntryTimes:
+        """The times of the entry with this id; KeyError where there is none."""
+        for times in self.entries:
+            if times.id == id:
+                return times
+        raise KeyError(f"no entry has the id {id}")
+
+    def _repr_html_(self) -> str:
+        """The summary as a notebook shows it."""
+        from kernbench.sim_engine.notebook import result_html
+
+        return result_html(self)

@@ -1,1 +1,1 @@
-"""Placeholder docstring until written."""
+"""Machines that come with kernbench; `kernbench.load_config` takes their names."""

@@ -5,6 +5,7 @@ cdef struct Block:
     size_t nbytes
     void** slot               # where the pointer to it is kept
     size_t image              # where `dump` wrote it
+    bint owned                # freed with the arena
     bint state                # changes during a run: part of a snapshot
 
 cdef class Arena:
@@ -12,9 +13,10 @@ cdef class Arena:
     cdef size_t n
     cdef size_t room
     cdef int own(self, void** slot, size_t items, size_t size, bint state=*) except -1
+    cdef int alias(self, void** slot, void* data) except -1
     cdef int adopt(self, void* data, size_t nbytes) except -1
     cdef size_t state_bytes(self)
     cdef bint holds(self, size_t k, char* slot)
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint state) except -1
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state) except -1
     cpdef bytes dump(self)
     cpdef object load(self, bytes image)

@@ -12,11 +12,11 @@ cdef class Arena:
     def __dealloc__(self):
         cdef size_t k
         for k in range(self.n):
-            if self.block[k].slot != NULL:
+            if self.block[k].owned:
                 free(self.block[k].data)
         free(self.block)
 
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint state) except -1:
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state) except -1:
         cdef Block* grown
         if self.n == self.room:
             grown = <Block*>realloc(self.block, (2 * self.room + 16) * sizeof(Block))
@@ -27,6 +27,7 @@ cdef class Arena:
         self.block[self.n].data = data
         self.block[self.n].nbytes = nbytes
         self.block[self.n].slot = slot
+        self.block[self.n].owned = owned
         self.block[self.n].state = state
         self.n += 1
         return 0
@@ -37,11 +38,16 @@ cdef class Arena:
         if data == NULL:
             raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
         slot[0] = data
-        return self.add(data, items * size, slot, state)
+        return self.add(data, items * size, slot, True, state)
 
     cdef int adopt(self, void* data, size_t nbytes) except -1:
         """Make state that lives elsewhere a part of snapshots; it is not freed here."""
-        return self.add(<char*>data, nbytes, NULL, True)
+        return self.add(<char*>data, nbytes, NULL, False, True)
+
+    cdef int alias(self, void** slot, void* data) except -1:
+        """Let `slot[0]` point to a table that another slot owns."""
+        slot[0] = data
+        return self.add(<char*>data, 0, slot, False, False)
 
     cdef size_t state_bytes(self):
         cdef size_t total = 0, k

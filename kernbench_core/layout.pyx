@@ -248,7 +248,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
     a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
-    s.share.lane = s.lane
+    a.alias(<void**>&s.share.lane, s.lane)
     a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute) * 2 * s.mask_words, sizeof(uint64_t))
     for k in range(s.n_flows + s.n_compute):
         s.lane[k].compute = k >= s.n_flows

@@ -68,7 +68,6 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t slot
     cdef Flow* f
-    cdef int32_t h
     s.n_free -= 1
     slot = s.free_flow[s.n_free]
     f = &s.share.flow[slot]
@@ -82,8 +81,6 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.sibling = j.flows
     j.flows = slot
     f.route = s.route[(j.engine * s.dram.channels + channel) * 2 + j.write]
-    for h in range(f.route.length):
-        s.share.res[s.share.path[f.route.first + h]].used = True
     f.started = j.started
     f.engine = j.engine
     f.job_seq = j.seq

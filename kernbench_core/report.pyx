@@ -78,7 +78,7 @@ cdef dict counters_of(Sim* s):
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
-        resources.append({"used": bool(r.used), "bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members})
+        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members})
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left

@@ -9,7 +9,6 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t weight            # W: sum of the members' weights
     slot_t first              # its list of member nodes
     int32_t members
-    bint used                 # some started transfer is routed over it
     bint dirty                # membership changed since the last P4
     cycle_t since             # the counters hold up to this cycle
     int64_t busy              # cycles with a member

@@ -42,6 +42,8 @@ class Rule:
     json: Callable[[], JsonSchema]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if source is Fraction:  # the check's result is final; older pydantic has no schema of Fraction
+            return core_schema.no_info_plain_validator_function(self.check)
         return core_schema.no_info_before_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
@@ -57,6 +59,8 @@ def integer(low: int, limit: int = TERM_LIMIT) -> Rule:
 
 
 def _in_range(value: Any, low: int, limit: int) -> int:
+    if isinstance(value, (float, Fraction)):
+        raise refuse("it must be an integer, without a decimal point")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise refuse("it must be an integer")
     number: int = value.__index__()  # numpy's integers are integers too

@@ -43,7 +43,7 @@ Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
 class Section(BaseModel):
     """A mapping of the machine file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), serialize_by_alias=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class Control(Section):

@@ -10,17 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
+from kernbench.common.files import write_whole
 
 MAGIC = b"KBCKPT 1\n"
 MAX_HEADER = 64 * 1024  # [B]
 REMEDY = "make the checkpoint anew with `kbsim step --save`"
+MISMATCH = {
+    "version": ("the checkpoint is of another version of kernbench", REMEDY),
+    "model_version": ("the checkpoint is of other timing rules", REMEDY),
+    "core": ("the checkpoint is of another build of the core", REMEDY),
+    "machine": ("the checkpoint is of another machine", "give the --config and --set it was saved with"),
+    "program": ("the checkpoint is of another program", "give the program it was saved with"),
+}  #: key of the header: the rule and the remedy where it differs
 
 
 def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], state: bytes) -> None:
@@ -28,22 +35,8 @@ def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], st
 
     Raises InputError where the place cannot be written.
     """
-    target = Path(path)
-    body = zlib.compress(state, 1)
     head = {**header, "state_bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + body)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise InputError(
-            Problem(str(path), f"the checkpoint cannot be written: {error.strerror}", remedy="choose another place")
-        ) from error
+    write_whole(path, MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + zlib.compress(state, 1))
 
 
 def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -> bytes:
@@ -51,32 +44,34 @@ def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -
     where = str(path)
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(
-            Problem(where, f"the checkpoint cannot be read: {error.strerror}", remedy="check the path")
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(Problem(where, f"the checkpoint cannot be read: {reason}", remedy="check the path")) from None
     if not data.startswith(MAGIC):
         raise InputError(Problem(where, "it is no kernbench checkpoint of version 1", remedy=REMEDY))
-    end = data.find(b"\n", len(MAGIC), len(MAGIC) + MAX_HEADER)
+    head, _, body = data[len(MAGIC) :].partition(b"\n")
     try:
-        header = json.loads(data[len(MAGIC) : end])
+        if len(head) > MAX_HEADER:
+            raise ValueError("a header is short")
+        header = json.loads(head)
         size, digest = int(header["state_bytes"]), str(header["sha256"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY)) from error
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY)) from None
     for key, want in expected.items():
         if header.get(key) != want:
-            raise InputError(
-                Problem(where, f"it belongs to another {key}, not to this run's {want}", key, header.get(key), REMEDY)
-            )
-    return _state(where, data[end + 1 :], size, digest)
+            rule, remedy = MISMATCH[key]
+            raise InputError(Problem(where, f"{rule}, and this run's is {shown(want)}", key, header.get(key), remedy))
+    return _state(where, body, size, digest)
 
 
 def _state(where: str, body: bytes, size: int, digest: str) -> bytes:
     unpacker = zlib.decompressobj()
     try:
-        state = unpacker.decompress(body, size + 1)
-    except (zlib.error, ValueError, OverflowError) as error:
-        raise InputError(Problem(where, "the checkpoint's state is damaged", remedy=REMEDY)) from error
+        # One byte more than promised, so that a file that holds more is seen without unpacking all of it.
+        state = unpacker.decompress(body, max(size, 0) + 1)
+    except (zlib.error, OverflowError):
+        raise InputError(Problem(where, "the checkpoint's state is damaged", remedy=REMEDY)) from None
     if len(state) != size or hashlib.sha256(state).hexdigest() != digest:
-        raise InputError(Problem(where, "the checkpoint's state does not match its checksum", remedy=REMEDY))
+        rule = "the checkpoint's state does not match its size and checksum: the file is cut off or damaged"
+        raise InputError(Problem(where, rule, remedy=REMEDY))
     return state

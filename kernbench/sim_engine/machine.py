@@ -6,12 +6,13 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 import kernbench_core
-from kernbench.cmdq import Program, check_program, lower_bounds
+from kernbench.cmdq import Bounds, Program, check_program, lower_bounds
 from kernbench.cmdq.lower import lower_machine, lower_program, resource_names
 from kernbench.common import naming
 from kernbench.common.errors import InputError, InternalError, Problem
@@ -28,6 +29,7 @@ from kernbench.version import VERSION
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
 FOREVER = 2**62  # [cycle]
+CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control entry is complete
 
 
 class Machine:
@@ -59,15 +61,54 @@ class Machine:
         self._run(before + cycles, skip, None, {})
         return self.cycle - before
 
-    def run(
-        self, until: str | None = None, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
-    ) -> bool:
-        """Run to the end, or to `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`; true where that came.
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Lower bounds of the run's cycles, known before it."""
+        return lower_bounds(self.program, self.config)
 
-        A condition ends the run after the cycle in which it came true. `progress` is called about twenty times a second.
+    def run(
+        self,
+        until: str | None = None,
+        *,
+        cycles: int | None = None,
+        skip: bool = True,
+        progress: Callable[[Machine], None] | None = None,
+    ) -> bool:
+        """Run to the end, or to `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`; true where that has come.
+
+        A condition ends the run after the cycle in which it came true, and at once where it is true already. `cycles`: run so many at
+        most. `progress` is called about twenty times a second.
         """
         limit, stops = self._stops(until)
-        return self._run(limit, skip, progress, stops) or (limit != FOREVER and self.cycle >= limit)
+        most = limit if cycles is None else min(limit, self.cycle + cycles)
+        entry = max(stops.get("start_of", -1), stops.get("end_of", -1))
+        if entry >= 0 and self._time_of(entry, stops) >= 0:
+            return True
+        if entry >= 0 and self.program.entries[entry].engine == "control":
+            return self._run_to_control(entry, most, skip, progress)
+        # A denied request is waited out, and skipping may pass the cycles of the wait: `conflict` steps.
+        came = self._run(most, skip and until != "conflict", progress, stops)
+        return came or (limit != FOREVER and self.cycle >= limit)
+
+    def _time_of(self, entry: int, stops: dict[str, Any]) -> int:
+        """The cycle in which an entry started or ended, as `stops` asks; -1 where it has not."""
+        return int(self._core.entries()[1 if "start_of" in stops else 2][entry])
+
+    def _run_to_control(
+        self, entry: int, limit: int, skip: bool, progress: Callable[[Machine], None] | None
+    ) -> bool:
+        """Control entries complete inside P2, where the core looks for no condition: find the cycle, then go back and run to it."""
+        state = self.snapshot()
+        width, done_at = CONTROL_SLICE, -1
+        while done_at < 0 and self._core.status == 0 and self.cycle < limit:
+            self._run(min(limit, self.cycle + width), skip, progress, {})
+            done_at = int(self._core.entries()[2][entry])
+            width *= 2
+        if done_at < 0:
+            return False
+        self.restore(state)
+        self._run(done_at + 1, skip, progress, {})
+        return True
 
     def _stops(self, until: str | None) -> tuple[int, dict[str, Any]]:
         kind, _, value = (until or "").partition(":")
@@ -123,7 +164,7 @@ class Machine:
             entries=times,
             counters=counters,
             metrics={
-                "bounds": _bounds(self.program, self.config),
+                "bounds": _bounds(self.bounds),
                 "energy_pj": energy_pj(self.program, self.config, times, counters, self.cycle),
             },
             warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
@@ -163,8 +204,8 @@ class Machine:
                 work: c["work"],
             }
         for name, c in zip(resource_names(self.config), raw["resources"], strict=True):
-            if c["used"] or name.startswith("dram."):  # of a mesh's links, those that some started transfer is routed over
-                out[name] = {key: c[key] for key in ("bytes", "busy", "member_cycles")}
+            if c["busy"] or name.startswith("dram."):  # of a mesh's links, those that ever had a member
+                out[name] = c
         out[naming.SPM] = raw["spm"][0]
         return out
 
@@ -212,7 +253,7 @@ class Machine:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint file, whole or not at all."""
-        checkpoint.write_checkpoint(path, self._header(), self._core.snapshot())
+        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self._core.snapshot())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this machine and program; InputError for any other."""
@@ -231,8 +272,7 @@ class Machine:
         self._core.restore(state)
 
 
-def _bounds(program: Program, config: NpuConfig) -> dict[str, Any]:
-    bounds = lower_bounds(program, config)
+def _bounds(bounds: Bounds) -> dict[str, Any]:
     return {
         "cycles": bounds.cycles,
         "limit": bounds.limit,

@@ -67,6 +67,7 @@ def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int
         jobs=jobs,
         queue=tuple(job.id for job in queue),
         queue_stalls=tuple(job.stall for job in queue),
+        queue_since=tuple(job.stalled_since for job in queue),
         next_event=max(cycle, min(asks + joins)) if asks or joins else None,
     )
 
@@ -74,8 +75,9 @@ def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int
 def _compute_engine(engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
     name = naming.engine("te" if engine["kind"] == 1 else "ve", engine["id"])
     queue = tuple(program.entries[i].id for i in engine["queue"])
+    nothing = (None,) * len(queue)
     if engine["entry"] is None:
-        return EngineState(name, "idle", (), queue, (None,) * len(queue))
+        return EngineState(name, "idle", (), queue, nothing, nothing)
     entry = program.entries[engine["entry"]]
     held = engine["held_since"]
     due = engine["done_at"] if engine["done_at"] is not None else engine["next_at"]
@@ -84,7 +86,8 @@ def _compute_engine(engine: dict[str, Any], program: Program, cycle: int) -> Eng
         activity="busy" if held is None else "bank_conflict",
         jobs=(),
         queue=queue,
-        queue_stalls=(None,) * len(queue),
+        queue_stalls=nothing,
+        queue_since=nothing,
         entry=entry.id,
         opcode=entry.opcode,
         started=engine["started"],

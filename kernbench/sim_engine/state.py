@@ -48,6 +48,7 @@ class EngineState:
     jobs: tuple[JobState, ...]  #: a DMA engine's transfers
     queue: tuple[int, ...]  #: ids of entries that wait in it, in submission order
     queue_stalls: tuple[str | None, ...]  #: their stall reasons
+    queue_since: tuple[int | None, ...]  #: the cycles in which these stalls began
     entry: int | None = None  #: TE, VE: id of the entry it works on
     opcode: str | None = None
     started: int | None = None

@@ -1,0 +1,58 @@
+# Python to make the environment with; everything else happens inside .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SOURCES := pyproject.toml setup.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h)
+JOBS   ?= 2
+
+export OPENBLAS_NUM_THREADS = 1
+
+.PHONY: demo test check bench nightly docs lint types checked sanitize clean install
+
+# The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
+demo: $(STAMP)
+	$(BIN)/kbsim run llama2-7b-decode --config npu_server
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+install: $(STAMP)
+
+$(STAMP): $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
+	touch $@
+
+check: lint types test checked sanitize
+
+lint: $(VENV)/.check
+	$(BIN)/ruff check kernbench tests benches configs docs setup.py
+	$(BIN)/cython-lint kernbench_core
+
+types: $(VENV)/.check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest kernbench_core.loop kernbench_core.types
+
+$(VENV)/.check: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[check]'
+	touch $@
+
+# The suite with bounds checks, and under AddressSanitizer and UBSan, each in an environment of its own.
+checked: $(STAMP)
+	sh tests/builds.sh checked $(PYTHON)
+
+sanitize: $(STAMP)
+	sh tests/builds.sh sanitize $(PYTHON)
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.speed
+
+nightly: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --nightly -m nightly
+
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf build dist .venv *.egg-info docs/_build kernbench_core/*.so

@@ -1,0 +1,110 @@
+"""Places in the scratchpad: named buffers with lifetimes, and rings of tiles inside a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernbench.common.errors import InternalError
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import Spm
+
+
+def bank_and_offset(addr: int, spm: Spm) -> tuple[int, int]:
+    """The bank and offset of a flat scratchpad address: the inverse of `flat_address` (MODEL section 5)."""
+    if spm.map == "blocked":
+        return divmod(addr, spm.bank_size_bytes)
+    line, byte = divmod(addr, spm.bank_width_bytes)
+    row, bank = divmod(line, spm.num_banks)
+    return bank, row * spm.bank_width_bytes + byte
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A buffer that is wanted."""
+
+    name: str
+    nbytes: int
+    first: int  #: the first stage in which it is live
+    last: int  #: the last one
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A placed buffer: `[start, end)` of the scratchpad during stages `first` to `last`."""
+
+    name: str
+    start: int  #: flat scratchpad address
+    nbytes: int
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.start + self.nbytes
+
+
+class ScratchpadPlan:
+    """Places needs so that no two buffers that are live in one stage overlap.
+
+    Each need goes, in the order given, to the lowest address where it is free for its whole life. `line_bytes`:
+    buffers start at multiples of it. Raises `DoesNotFit` where the scratchpad's `size_bytes` are not enough.
+    """
+
+    def __init__(self, needs: Iterable[Need], size_bytes: int, line_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.line_bytes = line_bytes
+        self.buffers: dict[str, Buffer] = {}
+        for need in needs:
+            self._place(need)
+
+    def __getitem__(self, name: str) -> Buffer:
+        return self.buffers[name]
+
+    @property
+    def peak_bytes(self) -> int:
+        """One past the highest byte that any buffer has."""
+        return max((buffer.end for buffer in self.buffers.values()), default=0)
+
+    def _place(self, need: Need) -> None:
+        if need.name in self.buffers:
+            raise InternalError(f"the scratchpad plan has two buffers called {need.name}")
+        beside = [other for other in self.buffers.values() if need.first <= other.last and other.first <= need.last]
+        at = 0
+        for other in sorted(beside, key=lambda buffer: buffer.start):
+            if at + need.nbytes <= other.start:
+                break
+            at = max(at, ceil_div(other.end, self.line_bytes) * self.line_bytes)
+        if at + need.nbytes > self.size_bytes:
+            raise DoesNotFit(at + need.nbytes)
+        self.buffers[need.name] = Buffer(need.name, at, need.nbytes, need.first, need.last)
+
+
+class DoesNotFit(Exception):
+    """The needs are more than the scratchpad has; `nbytes` would have been enough for those placed so far."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(f"{nbytes} bytes")
+        self.nbytes = nbytes
+
+
+class Ring:
+    """Hands out places of a buffer round and round: tile after tile, back to the start where one does not fit.
+
+    A place is taken over by a later tile, whose writer then waits for the earlier one's readers. So a buffer of two
+    tiles is double buffering, and whoever takes a tile must have emitted its uses before the ring comes round again.
+    """
+
+    def __init__(self, buffer: Buffer, line_bytes: int) -> None:
+        self.buffer = buffer
+        self.line_bytes = line_bytes
+        self._next = 0
+
+    def take(self, nbytes: int) -> int:
+        """The flat address of `nbytes` bytes."""
+        if nbytes > self.buffer.nbytes:
+            raise InternalError(f"a tile of {nbytes} bytes does not fit the {self.buffer.nbytes} of {self.buffer.name}")
+        at = self._next if self._next + nbytes <= self.buffer.nbytes else 0
+        self._next = ceil_div(at + nbytes, self.line_bytes) * self.line_bytes
+        return self.buffer.start + at

@@ -1,0 +1,93 @@
+"""`python -m tests.speed`: time per engine-tick of the core and of the same rules in SimPy, as a table. Never a test."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import simpy
+
+from tests.speed.measure import Row, Size, measure
+from tests.speed.workloads import LOADS
+
+MARK_NS = 14.0  # stepping takes at most so many ns per engine-tick,
+MARK_RATIO = 200.0  # and SimPy at least so many times as long,
+MARK_PES = 8  # on machines of at least so many PEs
+
+FULL = (Size(1, 400_000, 16_000, 5), Size(8, 80_000, 4_000, 5), Size(64, 12_000, 1_200, 3))
+QUICK = (Size(1, 100_000, 4_000, 3), Size(8, 20_000, 800, 3), Size(64, 3_000, 250, 3))
+
+HEAD = """\
+ns per engine-tick, median of the repeats +- half of their range; less is better
+                             ticks/                                  SimPy/ step/
+load      PEs     cycles      cycle  stepping   skipping     SimPy    step   skip"""
+
+FOOT = """
+An engine-tick is a cycle of an active transfer, of a TE or VE with a job, or of a
+DRAM channel or mesh link in use. Stepping and skipping run `cycles` cycles. SimPy
+runs fewer of the same machine, in the same metric: no queue runs dry, so its time
+per engine-tick does not depend on the length. Times are CPU time of the process,
+the three in turn. Both simulators gave the same start and end of every job."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print and return 0, whether the marks hold or not."""
+    parser = argparse.ArgumentParser(prog="python -m tests.speed", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="shorter runs: noisier figures in a few seconds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples to FILE")
+    chosen = parser.parse_args(arguments)
+    print(HEAD)
+    rows = []
+    for load in LOADS.values():
+        for size in QUICK if chosen.quick else FULL:
+            rows.append(measure(load, size))
+            print(_line(rows[-1]), flush=True)
+    print(FOOT)
+    print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
+    if chosen.json:
+        chosen.json.write_text(json.dumps(_report(rows, chosen.quick), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _line(row: Row) -> str:
+    figures = [f"{t.median:6.2f} +-{t.spread:3.0%}" for t in (row.stepping, row.skipping)]
+    slow = f"{row.simpy.median:6.0f} +-{row.simpy.spread:3.0%}"
+    per_cycle = row.stepping.ticks / row.stepping.cycles
+    return " ".join(
+        [f"{row.load:9}{row.pes:4}{row.stepping.cycles:9}{per_cycle:7.1f} ", *figures, slow, f"{row.over_simpy:5.0f}x{row.over_stepping:6.2f}x"]
+    )
+
+
+def _verdicts(rows: list[Row]) -> list[str]:
+    marked = [row for row in rows if row.pes >= MARK_PES]
+    slowest = max(marked, key=lambda row: row.stepping.median)
+    closest = min(marked, key=lambda row: row.over_simpy)
+    return [
+        f"mark, {MARK_PES} PEs and more: stepping <= {MARK_NS:g} ns per engine-tick: {_holds(slowest.stepping.median <= MARK_NS)}"
+        f" (at most {slowest.stepping.median:.2f}: {slowest.load}, {slowest.pes} PEs)",
+        f"mark, {MARK_PES} PEs and more: >= {MARK_RATIO:g} times SimPy: {_holds(closest.over_simpy >= MARK_RATIO)}"
+        f" (at least {closest.over_simpy:.0f}: {closest.load}, {closest.pes} PEs)",
+    ]
+
+
+def _holds(holds: bool) -> str:
+    return "holds" if holds else "DOES NOT HOLD"
+
+
+def _report(rows: list[Row], quick: bool) -> dict[str, Any]:
+    return {
+        "quick": quick,
+        "python": platform.python_version(),
+        "simpy": simpy.__version__,
+        "machine": platform.machine(),
+        "marks": {"ns_per_engine_tick": MARK_NS, "times_simpy": MARK_RATIO, "from_pes": MARK_PES},
+        "rows": [row.to_dict() for row in rows],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -35,7 +35,7 @@ types: $(VENV)/.check
 	$(BIN)/python -m mypy.stubtest kernbench_core.loop kernbench_core.types
 
 $(VENV)/.check: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[check]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,check]'
 	touch $@
 
 # The suite with bounds checks, and under AddressSanitizer and UBSan, each in an environment of its own.

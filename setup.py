@@ -39,4 +39,10 @@ extensions = [
     )
     for path in sources
 ]
-setup(ext_modules=cythonize(extensions, compiler_directives=DIRECTIVES, build_dir=f"build/cython-{BUILD}", force=CHECKED))
+workers = os.cpu_count() or 1
+setup(
+    ext_modules=cythonize(
+        extensions, compiler_directives=DIRECTIVES, build_dir=f"build/cython-{BUILD}", force=CHECKED, nthreads=workers
+    ),
+    options={"build_ext": {"parallel": workers}},
+)

@@ -1,0 +1,1 @@
+"""The `kbsim` command: one file a command; they parse, call and print."""

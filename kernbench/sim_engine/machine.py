@@ -151,7 +151,7 @@ class Machine:
 
     def peek(self) -> MachineState:
         """What every engine is doing; looking changes nothing."""
-        return machine_state(self.config, self.program, self._core.engines(), self._core.counters(), self.cycle, self.status)
+        return machine_state(self.config, self.program, self._core.engines(), self.cycle, self.status)
 
     def result(self) -> Result:
         """The result, or the result so far."""

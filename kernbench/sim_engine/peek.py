@@ -13,7 +13,7 @@ from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState
 
 
 def machine_state(
-    config: NpuConfig, program: Program, raw: dict[str, Any], counters: dict[str, Any], cycle: int, status: str
+    config: NpuConfig, program: Program, raw: dict[str, Any], cycle: int, status: str
 ) -> MachineState:
     """The state of every engine, in the order of the counters."""
     engines = [_dma_engine(k, engine, program, cycle) for k, engine in enumerate(raw["dma"])]

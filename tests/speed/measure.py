@@ -12,11 +12,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kernbench_core import Core, Status
 from tests.speed.simpy_model import SimpyMachine
-from tests.speed.workloads import Load, Tables, core_tables, jobs_for
+from tests.speed.simpy_tables import plan
+from tests.speed.workloads import Load, core_tables, jobs_for
 
 Span = tuple[int | None, int | None]  # start and end of a job, [cycle]
 
@@ -110,20 +112,24 @@ def measure(load: Load, size: Size) -> Row:
     """
     long = core_tables(load, size.pes, jobs_for(load, size.pes, size.core_cycles))
     short = core_tables(load, size.pes, jobs_for(load, size.pes, size.simpy_cycles))
+    short_plan = plan(*short)
     samples: dict[str, list[float]] = {"stepping": [], "skipping": [], "simpy": []}
-    stepped = skipped = Core(*long)
-    model = SimpyMachine(*short)
     gc.disable()  # as timeit does: a collection would fall into whichever run comes next
     try:
         for _ in range(size.repeats):
-            stepped, skipped, model = Core(*long), Core(*long), SimpyMachine(*short)
+            stepped, skipped, model = Core(*long), Core(*long), SimpyMachine(short_plan)
             gc.collect()
-            samples["stepping"].append(_seconds(lambda core=stepped: core.run(size.core_cycles, skip=False)))
-            samples["skipping"].append(_seconds(lambda core=skipped: core.run(size.core_cycles, skip=True)))
-            samples["simpy"].append(_seconds(lambda sim=model: sim.run(size.simpy_cycles)))
+            samples["stepping"].append(_seconds(partial(stepped.run, size.core_cycles, skip=False)))
+            samples["skipping"].append(_seconds(partial(skipped.run, size.core_cycles, skip=True)))
+            samples["simpy"].append(_seconds(partial(model.run, size.simpy_cycles)))
     finally:
         gc.enable()
-    _refuse_disagreement(stepped, skipped, model, short, size)
+    core = Core(*short)
+    core.run(size.simpy_cycles)
+    _refuse_disagreement(stepped, skipped, size)
+    _refuse_disagreement_with_simpy(core, model, size)
+    _refuse_idle_engines(stepped, size)
+    _refuse_idle_engines(core, size)
     busy = [resource["busy"] for resource in stepped.counters()["resources"]]
     ticks = engine_ticks(core_jobs(stepped), busy, size.core_cycles)
     simpy_ticks = engine_ticks(model.entries(), [resource.busy for resource in model.resources], size.simpy_cycles)
@@ -147,16 +153,23 @@ def _timing(cycles: int, ticks: int, seconds: Sequence[float]) -> Timing:
     return Timing(cycles, ticks, tuple(s / ticks * 1e9 for s in seconds))
 
 
-def _refuse_disagreement(stepped: Core, skipped: Core, model: SimpyMachine, short: tuple[Tables, Tables], size: Size) -> None:
-    where = f"{size.pes} PEs"
+def _refuse_disagreement(stepped: Core, skipped: Core, size: Size) -> None:
     if core_jobs(stepped) != core_jobs(skipped) or stepped.counters() != skipped.counters():
-        raise RuntimeError(f"{where}: stepping and skipping differ in the first {size.core_cycles} cycles")
-    core = Core(*short)
-    core.run(size.simpy_cycles)
+        raise RuntimeError(f"{size.pes} PEs: stepping and skipping differ in the first {size.core_cycles} cycles")
+
+
+def _refuse_disagreement_with_simpy(core: Core, model: SimpyMachine, size: Size) -> None:
     for entry, (ours, theirs) in enumerate(zip(core_jobs(core), model.entries(), strict=True)):
-        if ours != theirs and theirs != (ours[0], None):  # SimPy's TE and VE see their end in the cycle after it
-            raise RuntimeError(f"{where}: entry {entry} runs {ours} in the core and {theirs} in SimPy")
-    for name, run, cycles in (("core", stepped, size.core_cycles), ("SimPy", core, size.simpy_cycles)):
-        idle = [k for k, engine in enumerate(run.counters()["dma"] + run.counters()["compute"]) if engine["idle"]]
-        if run.status != Status.RUNNING or idle:
-            raise RuntimeError(f"{where}: engines {idle} ran out of work in the {cycles} cycles of the {name}; see jobs_for")
+        unseen = ours[1] == size.simpy_cycles and theirs == (ours[0], None)  # a TE or VE of SimPy sees its end one cycle later
+        if ours != theirs and not unseen:
+            raise RuntimeError(f"{size.pes} PEs: entry {entry} runs {ours} in the core and {theirs} in SimPy")
+    for number, (counter, resource) in enumerate(zip(core.counters()["resources"], model.resources, strict=True)):
+        if counter["busy"] != resource.busy:
+            raise RuntimeError(f"{size.pes} PEs: resource {number} is busy {counter['busy']} and {resource.busy} cycles")
+
+
+def _refuse_idle_engines(core: Core, size: Size) -> None:
+    counters = core.counters()
+    idle = [number for number, engine in enumerate(counters["dma"] + counters["compute"]) if engine["idle"]]
+    if core.status != Status.RUNNING or idle:
+        raise RuntimeError(f"{size.pes} PEs: engines {idle} ran out of work before cycle {core.cycle}; see jobs_for")

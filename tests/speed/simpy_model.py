@@ -1,6 +1,7 @@
 """The rules of MODEL.md in SimPy 4, for what the benchmark machines use: what the speed of the core is measured against.
 
-It takes the tables that `kernbench_core.Core` takes and gives the same start and end of every job; it shares no code with the core.
+It runs the tables that `kernbench_core.Core` takes (`simpy_tables.plan` reads them), gives the same start and end of every
+job, and shares no code with the core.
 Each active transfer, each TE or VE that streams operands and each resource with members is a process that lives by
 `timeout(1)`. What waits a known time (head latency, init, finalize) waits in one timeout, which favours SimPy. One more process
 judges the scratchpads of the cycle. A cycle `c` has four moments, and a process keeps to its own by starting at it:
@@ -23,7 +24,7 @@ from typing import Any
 
 import simpy
 
-from tests.speed.simpy_tables import ComputeJob, TransferJob, compute_jobs, refuse_what_is_not_modelled, transfer_jobs
+from tests.speed.simpy_tables import ComputeJob, Plan, TransferJob
 
 SHARE, ASK, GRANT = 0.25, 0.5, 0.75  # moments of a cycle; exact in binary
 NEVER = 1 << 62  # a cycle that does not come
@@ -151,8 +152,8 @@ class Flow(Requester):
     """The bytes of a transfer on one channel."""
 
     __slots__ = (
-        "asked", "carry", "den", "left", "limit", "next_piece", "num", "out", "pieces", "route", "scratchpad", "stale", "transfer",
-        "weight",
+        "asked", "carry", "den", "left", "limit", "next_piece", "num", "out", "pieces", "route", "scratchpad", "stale",
+        "transfer", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -247,16 +248,17 @@ class Transfer:
         self.live = flows  # those with bytes left
         self.start: int | None = None
         self.end: int | None = None
-        self.done: simpy.Event
+        self.slots: simpy.Resource  # of its engine
+        self.slot: Any  # the one it holds
         for flow in flows:
             flow.transfer = self
 
     def flow_done(self, flow: Flow, cycle: int) -> None:
-        """P7: a flow's last byte has moved."""
+        """P7: a flow's last byte has moved; after the last flow's, the engine's slot is free."""
         self.live.remove(flow)
         if not self.live:
             self.end = cycle + 1
-            self.done.succeed()
+            self.slots.release(self.slot)
 
 
 class Compute:
@@ -271,22 +273,22 @@ class Compute:
 
 
 class SimpyMachine:
-    """A machine and its program, given by the core's tables. Raises ValueError for what is not modelled."""
+    """One run of a plan, from cycle 0."""
 
-    def __init__(self, machine: dict[str, Any], program: dict[str, Any]) -> None:
-        refuse_what_is_not_modelled(machine, program)
+    def __init__(self, plan: Plan) -> None:
+        machine = plan.machine
         env = self.env = simpy.Environment()
         self.resources = [
             Resource(env, int(num), int(den)) for num, den in zip(machine["resource_num"], machine["resource_den"], strict=True)
         ]
         self.scratchpads = [Scratchpad(table) for table in machine["spm"]]
-        self.jobs: list[Transfer | Compute | None] = [None] * len(program["op"])  # by entry
+        self.jobs: list[Transfer | Compute | None] = [None] * plan.entries
         queues: list[list[Transfer]] = [[] for _ in machine["dma"]]
-        for job in transfer_jobs(machine, program):
+        for job in plan.transfers:
             transfer = self.jobs[job.entry] = self._transfer(job, machine)
             queues[job.engine].append(transfer)
         work: list[list[Compute]] = [[] for _ in machine["compute"]]
-        for task in compute_jobs(machine, program):
+        for task in plan.computes:
             compute = self.jobs[task.entry] = Compute(task)
             work[task.engine].append(compute)
         for engine, transfers in zip(machine["dma"], queues, strict=True):
@@ -323,15 +325,13 @@ class SimpyMachine:
     def _dma(self, transfers: Sequence[Transfer], slots: simpy.Resource) -> Steps:
         """A DMA engine: in queue order, as many at a time as it has slots."""
         for transfer in transfers:
-            slot = slots.request()
-            yield slot
-            self.env.process(self._move(transfer, slots, slot))
+            transfer.slots, transfer.slot = slots, slots.request()
+            yield transfer.slot
+            self.env.process(self._move(transfer))
 
-    def _move(self, transfer: Transfer, slots: simpy.Resource, slot: Any) -> Steps:
-        """One transfer from its start on; the engine's slot is free when its last byte has moved."""
+    def _move(self, transfer: Transfer) -> Steps:
+        """One transfer from its start on."""
         env, timeout = self.env, self.env.timeout
-        transfer.done = env.event()
-        transfer.done.callbacks.append(lambda _: slots.release(slot))
         transfer.start = ceil(env.now)
         yield timeout(transfer.start + transfer.head - env.now)
         for flow in transfer.live:

@@ -32,8 +32,24 @@ class ComputeJob:
     finalize: int
 
 
-def refuse_what_is_not_modelled(machine: dict[str, Any], program: dict[str, Any]) -> None:
-    """Raise ValueError that names the first thing in the tables which the SimPy model leaves out."""
+@dataclass(frozen=True)
+class Plan:
+    """A machine with its jobs, each in the order in which they are submitted. Many runs may share it: it never changes."""
+
+    machine: dict[str, Any]
+    entries: int
+    transfers: list[TransferJob]
+    computes: list[ComputeJob]
+
+
+def plan(machine: dict[str, Any], program: dict[str, Any]) -> Plan:
+    """Read the core's tables; ValueError names the first thing in them that the SimPy model leaves out."""
+    _refuse_what_is_not_modelled(machine, program)
+    transfers, computes = list(_transfer_jobs(machine, program)), list(_compute_jobs(machine, program))
+    return Plan(machine, len(program["op"]), transfers, computes)
+
+
+def _refuse_what_is_not_modelled(machine: dict[str, Any], program: dict[str, Any]) -> None:
     dma = program["dma"]
     refused = {
         "allocation": machine["allocation"] != 0,
@@ -52,11 +68,10 @@ def refuse_what_is_not_modelled(machine: dict[str, Any], program: dict[str, Any]
     }
     for name, is_refused in refused.items():
         if is_refused:
-            raise ValueError(f"{name}: the SimPy model has only the default of it (see its docstring)")
+            raise ValueError(f"{name}: not modelled in SimPy; see tests/speed/simpy_model.py")
 
 
-def transfer_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator[TransferJob]:
-    """The DMA jobs in the order in which they are submitted."""
+def _transfer_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator[TransferJob]:
     table = {name: column.tolist() for name, column in program["dma"].items()}
     starts, latency = machine["route_start"].tolist(), machine["route_latency"].tolist()
     path = machine["route_path"].tolist()
@@ -99,8 +114,7 @@ def _pieces(first: int, last: int, spm_addr: int, channels: int, interleave: int
     return flows
 
 
-def compute_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator[ComputeJob]:
-    """The TE and VE jobs in the order in which they are submitted."""
+def _compute_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator[ComputeJob]:
     table = {name: column.tolist() for name, column in program["compute"].items()}
     for k in sorted(range(len(table["entry"])), key=table["entry"].__getitem__):
         engine = machine["compute"][table["engine"][k]]

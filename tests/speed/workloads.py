@@ -48,6 +48,7 @@ class Load:
     lanes: int
     vector: str  # opcode of every VE job
     length: int  # its elements, of one byte
+    tiles: tuple[int, ...] = TILES  # [B] sizes of transfers
     spm_step: int = LINE  # [B] scratchpad addresses of transfers are multiples of this
     penalty: int = 1
     max_wait: int = 8
@@ -120,7 +121,7 @@ def jobs_for(load: Load, pes: int, cycles: int) -> Jobs:
     """Enough jobs to keep every engine busy for `cycles`; a PE may get twice its even share of the channels."""
     share = CHANNELS * BUS_BYTES / load.burst_cycles / min(pes, GROUP)
     return Jobs(
-        transfers=int(2 * share * cycles) // TILES[1] + 2 * load.in_flight,
+        transfers=int(2 * share * cycles) // (sum(load.tiles) // len(load.tiles)) + 2 * load.in_flight,
         gemms=cycles // load.gemm_cycles + 2,
         vectors=cycles // load.vector_cycles + 2,
     )
@@ -184,7 +185,7 @@ def cmdq(load: Load, jobs: Jobs, pes: range) -> Tables:
 
 
 def _transfer(load: Load, place: int, number: int, draw: random.Random) -> Tables:
-    nbytes = draw.choice(TILES)
+    nbytes = draw.choice(load.tiles)
     return {
         "opcode": "DMA_STORE_TILE" if number % 4 == 3 else "DMA_LOAD_TILE",
         "dma_id": place,
@@ -229,9 +230,7 @@ def core_tables(load: Load, pes: int, jobs: Jobs) -> tuple[Tables, Tables]:
         raise ValueError(f"pes = {pes}: it must be from 1 to {GROUP}, or a multiple of {GROUP}")
     groups = pes // size
     config = load_config(npu_machine(load, size))
-    programs = [
-        lower_program(load_program(cmdq(load, jobs, range(g * size, (g + 1) * size))), config) for g in range(groups)
-    ]
+    programs = [lower_program(load_program(cmdq(load, jobs, range(g * size, (g + 1) * size))), config) for g in range(groups)]
     return _machine_of_groups(lower_machine(config), groups, size), _program_of_groups(programs, size)
 
 

@@ -1,0 +1,32 @@
+"""`kbsim schema`: the JSON Schemas of what kernbench reads and writes."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+
+
+class Kind(StrEnum):
+    """What there is a schema of."""
+
+    PROGRAM = "program"
+    MACHINE = "machine"
+    RESULT = "result"
+
+
+def schema(
+    kind: Annotated[Kind, typer.Argument(help="Which schema.", show_default=False)],
+) -> int:
+    """Print the JSON Schema of a program, a machine or a result."""
+    from kernbench.cmdq import program_json_schema
+    from kernbench.config import machine_json_schema
+    from kernbench.sim_engine.json_schema import result_json_schema
+
+    schemas = {Kind.PROGRAM: program_json_schema, Kind.MACHINE: machine_json_schema, Kind.RESULT: result_json_schema}
+    output.write(json.dumps(schemas[kind](), indent=2) + "\n")
+    return output.OK

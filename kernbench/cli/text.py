@@ -1,0 +1,120 @@
+"""Numbers, bars and tables as a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
+_PREFIXES = ("", " k", " M", " G", " T", " P", " E")
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
+
+Justify = Literal["left", "right"]
+
+
+def short(number: int | float) -> str:
+    """A count in few characters: `9,999`, `6.41 M`; three digits count from 10,000 on."""
+    if abs(number) < 10_000:
+        return f"{number:,.0f}" if number == int(number) else _three(number)
+    power = 0
+    value = float(number)
+    while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
+        value /= 1000
+        power += 1
+    return _three(value) + _PREFIXES[power]
+
+
+def unit(number: int | float, name: str) -> str:
+    """A count with its unit, the prefix at the unit: `1.53 kB`, `64 B`."""
+    text = short(number)
+    return text + name if text[-1].isalpha() else f"{text} {name}"
+
+
+def _three(value: float) -> str:
+    """Three digits that count."""
+    size = abs(value)
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def percent(part: float) -> str:
+    """A share of 1: `97%`; `<1%` and `>99%` where a whole percent would say nothing or everything."""
+    if 0 < part < 0.005:
+        return "<1%"
+    if 0.995 <= part < 1:
+        return ">99%"
+    return f"{part:.0%}"
+
+
+def duration(ns: float) -> str:
+    """A time in its unit: `354 ns`, `6.630 ms`."""
+    for size, name in _TIMES:
+        if ns >= size:
+            return f"{ns / size:.4g} {name}"
+    return f"{ns:.4g} ns"
+
+
+def rational(value: Fraction) -> str:
+    """A rate in few characters: `16`, `102.4`, `5.33`."""
+    return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):.4g}"
+
+
+def ids(numbers: Sequence[int], most: int = 8) -> str:
+    """Ids in a row; of many the first, and how many more there are."""
+    text = ", ".join(str(number) for number in numbers[:most])
+    return text if len(numbers) <= most else f"{text}, ... ({len(numbers) - most} more)"
+
+
+class Bar:
+    """A bar of parts, each a share of 1 with its character and style; it fills the column that it is in."""
+
+    def __init__(self, parts: Sequence[tuple[float, str, str]], width: int) -> None:
+        self.parts = parts
+        self.width = width
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        plain = not options.encoding.startswith("utf")
+        width = min(self.width, options.max_width)
+        drawn = 0
+        reached = 0.0
+        for share, character, style in self.parts:
+            reached += share
+            cells = round(reached * width) - drawn
+            if share > 0 and cells == 0 and drawn < width:  # a little is not nothing
+                cells = 1
+            cells = min(cells, width - drawn)
+            yield Segment((ASCII[character] if plain else character) * cells, Style.parse(style))
+            drawn += cells
+        yield Segment(("." if plain else IDLE) * (width - drawn), Style.parse("dim"))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> object:
+        from rich.measure import Measurement
+
+        return Measurement(min(4, self.width), min(self.width, options.max_width))
+
+
+BUSY, STALLED, IDLE = "█", "▒", "·"
+ASCII = {BUSY: "#", STALLED: "=", IDLE: "."}
+
+
+def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> Table:
+    """A table without lines: its title stands over it, its columns are (header, side)."""
+    made = Table(
+        title=Text.assemble((title, "bold"), (f"  {note}" if note else "", "dim")),
+        title_justify="left",
+        title_style="none",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        collapse_padding=True,
+    )
+    for header, side in columns:
+        made.add_column(header, justify=side, no_wrap=True, vertical="bottom")
+    return made

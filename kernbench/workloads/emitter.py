@@ -1,0 +1,138 @@
+"""Appends jobs to a program by flat scratchpad addresses: it picks the engine and works out the dependencies.
+
+Whoever emits jobs in an order that computes the right thing gets a program that may run in any order its dependencies
+allow: each job waits for whatever touches its bytes, in the scratchpad and in DRAM, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of
+from kernbench.cmdq.program import Program
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.dram_map import Span
+from kernbench.workloads.hazards import Hazards
+from kernbench.workloads.scratchpad import bank_and_offset
+
+
+class Emitter:
+    """A program in the making. `common`: metadata of every entry. Each method returns the id of its entry.
+
+    Jobs go to the engine of their kind with the least work so far, ties to the lowest id: DMA by bytes, TE and VE by
+    service cycles.
+    """
+
+    def __init__(self, name: str, config: NpuConfig, common: dict[str, Any]) -> None:
+        self.program = Program(name)
+        self._config = config
+        self._common = common
+        self._load = {kind: [0] * getattr(config, kind).engines for kind in ("dma", "te", "ve")}
+        self._scratchpad = Hazards()
+        self._dram = Hazards()
+
+    def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
+        """DRAM to scratchpad."""
+        return self._add("DMA_LOAD_TILE", "dma", tensor_role=role, qbits=qbits, **_shape(span), **self._at("spm", spm), **meta)
+
+    def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
+        """Scratchpad to DRAM."""
+        return self._add("DMA_STORE_TILE", "dma", tensor_role=role, qbits=qbits, **_shape(span), **self._at("spm", spm), **meta)
+
+    def kv_load(self, spm: int, **fields: Any) -> int:
+        """KV cache to scratchpad; the other fields of KV_LOAD_TILE."""
+        return self._add("KV_LOAD_TILE", "dma", **self._at("spm", spm), **fields)
+
+    def kv_store(self, spm: int, **fields: Any) -> int:
+        """Scratchpad to KV cache; the other fields of KV_STORE_TILE."""
+        return self._add("KV_STORE_TILE", "dma", **self._at("spm", spm), **fields)
+
+    def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
+        """A matrix product; m, n, k, qbits_weight, qbits_activation."""
+        places = {**self._at("ifm", ifm), **self._at("wgt", wgt), **self._at("ofm", ofm)}
+        return self._add(f"TE_{op.upper()}_TILE", "te", **places, **fields)
+
+    def ve(self, op: str, source: int, out: int, second: int | None = None, **fields: Any) -> int:
+        """A vector operation; length, batch, qbits_activation. `second`: the other input of add and mul."""
+        places = {**self._at("in", source), **self._at("out", out)}
+        if second is not None:
+            places.update(self._at("in2", second))
+        return self._add(f"VE_{op.upper()}_TILE", "ve", **places, **fields)
+
+    def join(self, spm: int, nbytes: int, **meta: Any) -> None:
+        """Lets readers of these scratchpad bytes wait for one NOP instead of for each of their writers."""
+        writers = self._scratchpad.before_read(spm, spm + nbytes)
+        if len(writers) > 1:
+            nop = self.program.nop(deps_before=sorted(writers), **self._common, **meta)
+            self._scratchpad.join(spm, spm + nbytes, nop)
+
+    def after(self, job: int, spm: int, nbytes: int) -> None:
+        """Makes entry `job`, the last one emitted, wait for the writers of bytes that it needs but does not stream."""
+        entry = self.program.entries[-1]
+        waits = self._scratchpad.before_read(spm, spm + nbytes) | set(entry.deps_before)
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self._scratchpad.read(spm, spm + nbytes, job)
+
+    def end(self) -> Program:
+        """The program, with END."""
+        self.program.end(**self._common)
+        return self.program
+
+    def _at(self, prefix: str, addr: int) -> dict[str, int]:
+        bank, offset = bank_and_offset(addr, self._config.spm)
+        return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
+
+    def _add(self, opcode: str, kind: str, **fields: Any) -> int:
+        load = self._load[kind]
+        chosen = load.index(min(load))
+        fields[f"{kind}_id"] = chosen
+        job = self.program.append(opcode, **{**self._common, **fields})
+        entry = self.program.entries[-1]
+        waits = self._touch(entry, job)
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        load[chosen] += self._work(entry)
+        return job
+
+    def _work(self, entry: Entry) -> int:
+        if entry.engine == "dma":
+            return transfer_of(entry, self._config).bytes_aligned
+        return service_cycles(entry, self._config).total
+
+    def _touch(self, entry: Entry, job: int) -> set[int]:
+        """What the job waits for; from now on others wait for it."""
+        reads, writes = self._ranges(entry)
+        waits: set[int] = set()
+        for space, start, end in reads:
+            waits |= space.before_read(start, end)
+        for space, start, end in writes:
+            waits |= space.before_write(start, end)
+        for space, start, end in reads:
+            space.read(start, end, job)
+        for space, start, end in writes:
+            space.write(start, end, job)
+        return waits
+
+    def _ranges(self, entry: Entry) -> tuple[list[tuple[Hazards, int, int]], list[tuple[Hazards, int, int]]]:
+        """The byte ranges that a job reads and writes, alignment included."""
+        if isinstance(entry, (DmaEntry, KvEntry)):
+            transfer = transfer_of(entry, self._config)
+            scratchpad = (self._scratchpad, transfer.spm_addr, transfer.spm_addr + transfer.bytes_aligned)
+            rows = [(self._dram, *transfer.aligned_row(i)) for i in range(transfer.rows)]
+            return ([scratchpad], rows) if transfer.write else (rows, [scratchpad])
+        regions = regions_of(entry, self._config)
+        reads = [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if not r.write]
+        return reads, [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if r.write]
+
+
+def _shape(span: Span) -> dict[str, int]:
+    if span.rows == 1:
+        return {"dram_addr": span.dram_addr, "num_elements": span.row_elements}
+    return {
+        "dram_addr": span.dram_addr,
+        "rows": span.rows,
+        "row_elements": span.row_elements,
+        "stride_bytes": span.stride_bytes,
+    }

@@ -1,0 +1,185 @@
+"""What a decoder layer needs of a scratchpad, buffer by buffer, for given tiles and token blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.kv import slot_bytes
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.scratchpad import Need
+
+ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
+_STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))
+_STRIP_BYTES = 1 << 10  # a strip is at least this, so that one token does not make an entry for every few elements
+_EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """How much is in flight at a time."""
+
+    tile_bytes: int  #: [byte] of a weight tile, at most
+    weight_tiles: int  #: weight tiles in the ring
+    kv_parts: int  #: a head's cached tokens go through the scratchpad in so many tiles
+    kv_tiles: int  #: KV tiles in the ring
+    depth: int  #: 2: intermediate results are double-buffered
+
+
+class Footing:
+    """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones.
+
+    `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
+    """
+
+    def __init__(self, model: ModelShape, config: NpuConfig, tokens: int, context: int) -> None:
+        self.model = model
+        self.config = config
+        self.tokens = tokens
+        self.context = context
+        self.capacity = config.spm.size_bytes
+        self.line = config.spm.bank_width_bytes
+        self._align = config.dma.alignment_bytes
+
+    def activation_bytes(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return bytes_of(elements, self.model.activation_bits)
+
+    def has_tiles(self, level: Buffering) -> bool:
+        """Whether one column of every matrix fits a tile."""
+        return all(ceil_div(m.rows * m.bits, 8) <= level.tile_bytes for m in self.model.matrices)
+
+    def tile_cols(self, level: Buffering) -> dict[str, int]:
+        """Columns of a weight tile by matrix; a tile of `wq`, `wk` or `wv` is inside one head."""
+        return {
+            m.name: _even_split(
+                self.model.head_dim if m.name in _STAGE_MATRICES[ATTENTION] else m.cols,
+                level.tile_bytes * 8 // (m.rows * m.bits),
+            )
+            for m in self.model.matrices
+        }
+
+    def strip_cols(self, level: Buffering, stage: int, m: int) -> int:
+        """Columns of the output that are finished, and spilled, at a time: whole tiles, and whole aligned lines."""
+        if stage == ATTENTION:
+            return self.model.head_dim
+        name = _STAGE_MATRICES[stage][0]
+        tile, width = self.tile_cols(level)[name], self._width(name)
+        step = lcm(tile, ceil_div(self._align * 8, self.model.activation_bits))
+        if step > width:
+            step = tile
+        wanted = ceil_div(_STRIP_BYTES * 8, self.model.activation_bits * m)
+        return min(width, step * ceil_div(wanted, step))
+
+    def kv_tile_tokens(self, level: Buffering) -> int:
+        """[token] cached tokens of a KV tile, at most: a multiple of 16."""
+        cached = max(self.context + self.tokens - 1, 1)  # of the last token
+        return ceil_div(ceil_div(cached, level.kv_parts), 16) * 16
+
+    def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
+        """Bytes that are live in a stage with blocks of `m` tokens."""
+        shared = [need for need in self._shared(level, resident) if need.first <= stage <= need.last]
+        return sum(self._lines(need.nbytes) for need in (*shared, *self._local(level, resident, stage, m)))
+
+    def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
+        """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
+        local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])]
+        return [*self._shared(level, resident), *local]
+
+    def _width(self, name: str) -> int:
+        return next(matrix.cols for matrix in self.model.matrices if matrix.name == name)
+
+    def _lines(self, nbytes: int) -> int:
+        return ceil_div(nbytes, self.line) * self.line
+
+    def _moved(self, nbytes: int, unit: int) -> int:
+        """Bytes that DMA needs for `nbytes` that begin at a multiple of `unit` bytes in DRAM."""
+        if unit % self._align == 0 and nbytes % self._align == 0:
+            return nbytes
+        return ceil_div(nbytes, self._align) * self._align + self._align
+
+    def _strip(self, m: int, cols: int, width: int) -> int:
+        """Bytes of a strip of `cols` of `width` columns that also goes to or from DRAM, in up to `m` rows."""
+        if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
+            return self.activation_bytes(m * cols)
+        return m * (self.activation_bytes(cols) + 2 * self._align)
+
+    def _shared(self, level: Buffering, resident: frozenset[str]) -> list[Need]:
+        """What lives in more than one stage."""
+        model, act = self.model, self.activation_bytes
+        cols = self.tile_cols(level)
+        tile = max(self._moved(bytes_of(m.rows * cols[m.name], m.bits), self._align) for m in model.matrices)
+        gain = self._moved(model.gain_bytes, self._align)
+        needs = [
+            Need("weights", level.weight_tiles * self._lines(tile), ATTENTION, DOWN),
+            Need("gain_mlp", gain, ATTENTION, GATE_UP),
+        ]
+        if "residual" in resident:
+            needs.append(Need("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
+        if "attention" in resident:
+            needs.append(Need("attention", act(self.tokens * model.attention_width), ATTENTION, OUT))
+        if "ffn" in resident:
+            needs.append(Need("ffn", act(self.tokens * model.ffn), GATE_UP, DOWN))
+        return needs
+
+    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
+        """What lives in one stage with blocks of `m` tokens."""
+        if stage == ATTENTION:
+            return self._attention(level, resident, m)
+        model, act = self.model, self.activation_bytes
+        needs = []
+        if stage == GATE_UP:
+            needs.append(self._normed(stage, m))
+        if stage == OUT and "attention" not in resident:
+            row = act(model.attention_width)
+            needs.append(Need("attention_block", self._moved(m * row, row), stage, stage))
+        if stage == DOWN and "ffn" not in resident:
+            row = act(model.ffn)
+            needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
+        strips = 2 if stage == GATE_UP or "residual" not in resident else 1
+        strip = self._strip(m, self.strip_cols(level, stage, m), self._width(_STAGE_MATRICES[stage][0]))
+        needs.append(Need(f"strips_{stage}", level.depth * strips * self._lines(strip), stage, stage))
+        return needs
+
+    def _normed(self, stage: int, m: int) -> Need:
+        row = self.activation_bytes(self.model.hidden)
+        return Need(f"normed_{stage}", self._moved(m * row, row), stage, stage)
+
+    def _attention(self, level: Buffering, resident: frozenset[str], m: int) -> list[Need]:
+        model, act = self.model, self.activation_bytes
+        t_all = self.context + self.tokens
+        head = self._lines(act(m * model.head_dim))
+        table = self._moved(act(m * model.head_dim), act(model.head_dim))
+        cached = t_all - self.tokens + (ceil_div(self.tokens, m) - 1) * m  # before the last block
+        slot = slot_bytes(model, min(self.kv_tile_tokens(level), cached) + m, self._align)
+        per_group = model.group + 2 + model.group + 1  # q, k, v; a temporary for each RoPE
+        needs = [
+            Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
+            self._normed(ATTENTION, m),
+            Need("rope_cos", table, ATTENTION, ATTENTION),
+            Need("rope_sin", table, ATTENTION, ATTENTION),
+            Need("kv", level.kv_tiles * self._lines(slot), ATTENTION, ATTENTION),
+            Need("heads", level.depth * per_group * head, ATTENTION, ATTENTION),
+            Need("scores", level.depth * model.group * self._lines(act(m * t_all)), ATTENTION, ATTENTION),
+        ]
+        if level.kv_parts > 1:
+            needs.append(Need("partials", level.depth * head, ATTENTION, ATTENTION))
+        if "attention" not in resident:
+            strip = self._lines(self._strip(m, model.head_dim, model.attention_width))
+            needs.append(Need(f"strips_{ATTENTION}", level.depth * model.group * strip, ATTENTION, ATTENTION))
+        return needs
+
+
+def _even_split(width: int, most: int) -> int:
+    """Columns of each of the fewest tiles of at most `most` columns that make up `width`, near even."""
+    if most >= width:
+        return width
+    if most < _EVEN_COLS:
+        return 1 << most.bit_length() - 1
+    most = most // _EVEN_COLS * _EVEN_COLS
+    even = ceil_div(width, ceil_div(width, most))
+    return ceil_div(even, _EVEN_COLS) * _EVEN_COLS

@@ -1,0 +1,161 @@
+"""A layer in the making: its DRAM map, its buffers, and the steps that several stages share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.dram_map import ActivationLayout, DramMap, Span, WeightLayout, WeightTile
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.kv import KvCache, kv_layout_for
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.planner import ATTENTION, GATE_UP, OUT, LayerPlan
+from kernbench.workloads.scratchpad import Ring
+
+_PIECE_BYTES = 16 << 10  # a block of activations is loaded in pieces of at least this, one or more per DMA engine
+
+
+class LayerDram:
+    """Where a layer's data is in DRAM. `regions`: all of it, in address order."""
+
+    def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan) -> None:
+        dram, alignment = DramMap(config), config.dma.alignment_bytes
+        self.gains = {name: dram.allocate(name, model.gain_bytes).base for name in ("gain_attention", "gain_mlp")}
+        heads = {"wq": model.head_dim, "wk": model.head_dim, "wv": model.head_dim}
+        self.weights = {
+            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment) for m in model.matrices
+        }
+        layout_id = kv_layout_for(model, plan.context + plan.tokens, config)
+        t_max = config.kv_layouts[layout_id].t_max
+        k, v = (dram.allocate(name, KvCache.nbytes(model, t_max)).base for name in ("k_cache", "v_cache"))
+        self.kv = KvCache(k, v, layout_id, t_max, model.head_dim, model.kv_bits, alignment)
+        self.rope = {name: self._table(name, model, plan, dram) for name in ("rope_cos", "rope_sin")}
+        widths = {"x": model.hidden, "y": model.hidden}
+        if "residual" not in plan.resident:
+            widths["x1"] = model.hidden  # the residual stream after attention
+        if "attention" not in plan.resident:
+            widths["attention"] = model.attention_width
+        if "ffn" not in plan.resident:
+            widths["ffn"] = model.ffn
+        self.activations = {
+            name: ActivationLayout(
+                dram.allocate(name, bytes_of(plan.tokens * width, model.activation_bits)).base,
+                plan.tokens,
+                width,
+                plan.granule,
+                model.activation_bits,
+            )
+            for name, width in widths.items()
+        }
+        self.regions = dram.regions
+
+    @staticmethod
+    def _table(name: str, model: ModelShape, plan: LayerPlan, dram: DramMap) -> ActivationLayout:
+        """cos or sin of every position up to the last: a row of head_dim elements per token."""
+        tokens = plan.context + plan.tokens
+        base = dram.allocate(name, bytes_of(tokens * model.head_dim, model.activation_bits)).base
+        return ActivationLayout(base, tokens, model.head_dim, 1, model.activation_bits)
+
+
+class Layer:
+    """What the stages work on: model, machine, plan, program so far, DRAM, and a ring per buffer that holds tiles."""
+
+    def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan, emit: Emitter) -> None:
+        self.model = model
+        self.config = config
+        self.plan = plan
+        self.emit = emit
+        self.dram = LayerDram(model, config, plan)
+        self.act_bits = model.activation_bits
+        self.places = plan.scratchpad
+        self._line = config.spm.bank_width_bytes
+        self._alignment = config.dma.alignment_bytes
+        names = ("weights", "kv", "heads", "scores", "partials", *(f"strips_{stage}" for stage in range(4)))
+        self.rings = {name: Ring(self.places[name], self._line) for name in names if name in self.places.buffers}
+
+    def act(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return bytes_of(elements, self.act_bits)
+
+    def buffer(self, name: str) -> int:
+        """The flat address of a buffer."""
+        return self.places[name].start
+
+    def strip_slot(self, stage: int) -> int:
+        """The next place for a strip of a stage."""
+        name = f"strips_{stage}"
+        return self.rings[name].take(self.plan.strip_bytes[stage])
+
+    def project(self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, **meta: Any) -> None:
+        """Loads a weight tile and multiplies `m` rows at `ifm` by it."""
+        layout = self.dram.weights[matrix]
+        moved = ceil_div(tile.nbytes, self._alignment) * self._alignment
+        slot = self.rings["weights"].take(moved)
+        bits = layout.matrix.bits
+        span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
+        self.emit.load("weight", bits, span, slot, tile_id=tile.index, **meta)
+        sizes = {"m": m, "n": tile.cols, "k": layout.matrix.rows}
+        bits_of = {"qbits_weight": bits, "qbits_activation": self.act_bits}
+        self.emit.te("gemm", ifm, slot, ofm, **sizes, **bits_of, tile_id=tile.index, **meta)
+
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+        """A vector operation on `batch` rows of `length` activations."""
+        return self.emit.ve(op, source, out, second, length=length, batch=batch, qbits_activation=self.act_bits, **meta)
+
+    def load_block(self, tensor: ActivationLayout, role: str, t_start: int, t_len: int, spm: int, **meta: Any) -> None:
+        """Loads all columns of some tokens, in pieces for all DMA engines."""
+        (span,) = tensor.spans(t_start, t_len)
+        step = ceil_div(ceil_div(span.stride_bytes, self.config.dma.engines), self._alignment) * self._alignment
+        step = max(step, ceil_div(_PIECE_BYTES, self._alignment) * self._alignment)
+        for offset in range(0, span.stride_bytes, step):
+            nbytes = min(step, span.stride_bytes - offset)
+            piece = Span(span.dram_addr + offset, 1, nbytes * 8 // self.act_bits, nbytes)
+            self.emit.load(role, self.act_bits, piece, spm + offset, **meta)
+
+    def load_gain(self, name: str) -> None:
+        """Loads the gains of an RMSNorm."""
+        span = Span(self.dram.gains[name], 1, self.model.hidden, self.model.gain_bytes)
+        self.emit.load("weight", self.model.gain_bits, span, self.buffer(name), phase="NORM")
+
+    def norm(self, stage: int, gain: str, t_start: int, t_len: int, **meta: Any) -> int:
+        """RMSNorm of a block of the residual stream, its rows dealt out to the vector engines; where it is."""
+        hidden = self.model.hidden
+        out = self.buffer(f"normed_{stage}")
+        if "residual" in self.plan.resident:
+            source = self.buffer("residual") + self.act(t_start * hidden)
+        else:
+            name = "x" if stage == ATTENTION else "x1"
+            source = out
+            self.load_block(self.dram.activations[name], "activation", t_start, t_len, out, phase="NORM", **meta)
+        rows = ceil_div(t_len, self.config.ve.engines)
+        for first in range(0, t_len, rows):
+            batch = min(rows, t_len - first)
+            at = self.act(first * hidden)
+            job = self.vector("rmsnorm", hidden, batch, source + at, out + at, phase="NORM", **meta)
+            self.emit.after(job, self.buffer(gain), self.model.gain_bytes)
+        self.emit.join(out, self.act(t_len * hidden), phase="NORM", **meta)
+        return out
+
+    def tensor_block(self, name: str, t_start: int, t_len: int, phase: str, **meta: Any) -> int:
+        """Where a block of `attention` or `ffn` is in the scratchpad: loaded back if it was spilled."""
+        if name in self.plan.resident:
+            at, cols = self.buffer(name), self._cols(name)
+            self.emit.join(at, self.act(t_len * cols), phase=phase, **meta)
+            return at
+        at = self.buffer(f"{name}_block")
+        self.load_block(self.dram.activations[name], "activation", t_start, t_len, at, phase=phase, **meta)
+        self.emit.join(at, self.act(t_len * self._cols(name)), phase=phase, **meta)
+        return at
+
+    def _cols(self, name: str) -> int:
+        return self.model.attention_width if name == "attention" else self.model.ffn
+
+    def move_strip(self, store: bool, name: str, t_start: int, t_len: int, col: int, cols: int, spm: int, **meta: Any) -> None:
+        """Stores or loads some columns of a block of an activation in DRAM."""
+        move = self.emit.store if store else self.emit.load
+        at = spm
+        for span in self.dram.activations[name].spans(t_start, t_len, col, cols):
+            move("activation", self.act_bits, span, at, **meta)
+            at += self.act(span.elements)

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Runs the suite on another build of the core: `checked` (Cython bounds checks) or `sanitize` (AddressSanitizer and UBSan).
+# usage: tests/builds.sh BUILD PYTHON
+set -eu
+build=$1
+python=$2
+home=build/env-$build
+test -x "$home/bin/python" || "$python" -m venv "$home"
+KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+"$home/bin/python" -m pip install --quiet --disable-pip-version-check '.[test]'
+KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+work=$home/suite
+rm -rf "$work"
+mkdir -p "$work"
+cp -r tests pyproject.toml "$work"
+# The tests look for ../shared beside the repository: keep that place for the copy.
+test -e "$home/shared" || test ! -e ../shared || ln -s "$(cd ../shared && pwd)" "$home/shared"
+cd "$work"
+if [ "$build" = sanitize ]; then
+    runtime="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
+    # Python's own allocator hides overruns, and CPython leaks by design at exit.
+    export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+    exec "../../../$home/bin/python" -m pytest -p no:cacheprovider --ignore=tests/speed --ignore=tests/packaging tests
+fi
+exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/packaging tests

@@ -86,14 +86,6 @@ cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noex
         set_run(mask, bank, head)
         set_run(mask, 0, <int32_t>n - head)
 
-cdef inline uint64_t run_mask(Spm* p, int32_t bank, int64_t n) noexcept nogil:
-    """Narrow: the banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
-    cdef uint64_t m
-    if n >= p.banks:
-        return p.full
-    m = (<uint64_t>1 << n) - 1
-    return (m << bank | (m >> 1) >> (p.banks - 1 - bank)) & p.full
-
 cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
     """Count the banks of `m` once."""
     cdef uint64_t* p = t.low + 8 * w

@@ -22,12 +22,11 @@ cdef struct ComputeJob:       # constant but for `next`
     Region region[MAX_REGIONS]
 
 cdef struct Stream:           # where a region stands in its body
-    nbytes_t next_line        # offset of the next line to begin; below 0: the region's first line began before it
-    nbytes_t upto             # offset of the end of this cycle's part
+    nbytes_t left             # [B] not yet covered
     nbytes_t per_cycle        # q = ceil(nbytes / body)
-    nbytes_t nbytes
-    int64_t line              # number of that line in the scratchpad
-    int64_t write
+    nbytes_t past             # [B] from the begin of the next line to the end of what is covered; at most 0
+    int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
+    bint write
 
 cdef struct Compute:          # one TE or VE
     cycle_t period
@@ -59,16 +58,20 @@ cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""
     return now if period == 1 else (now + period - 1) // period * period
 
+cdef inline int64_t stream_lines(Stream* s, nbytes_t line, int32_t shift) noexcept nogil:
+    """Cover the part of one body cycle; how many lines begin in it."""
+    cdef int64_t n, part = s.per_cycle if s.per_cycle < s.left else s.left
+    s.left -= part
+    part += s.past
+    n = (part + line - 1) >> shift if shift >= 0 else (part + line - 1) // line
+    s.past = part - n * line
+    return n
+
 cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
     """The lines of one region that begin in this body cycle; false where there are none."""
-    cdef int64_t n
-    s.upto += s.per_cycle
-    if s.upto > s.nbytes:
-        s.upto = s.nbytes
-    n = s.upto - 1 - s.next_line
-    if n < 0:
+    cdef int64_t n = stream_lines(s, p.line, p.line_shift)
+    if n == 0:
         return False
-    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
     if p.blocked:
         set_run(mask, bank_of(p, s.line), bank_of(p, s.line + n - 1) - bank_of(p, s.line) + 1)
         s.line += n
@@ -77,7 +80,6 @@ cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
         s.line += n
         if s.line >= p.banks:
             s.line = s.line - p.banks if n < p.banks else s.line % p.banks
-    s.next_line += n * p.line
     return True
 
 cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:

@@ -18,12 +18,11 @@ cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nog
 
 
 cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil:
-    s.nbytes = r.nbytes
-    s.write = r.write
+    s.left = r.nbytes
+    s.write = r.write != 0
     s.per_cycle = (r.nbytes + body - 1) // body
-    s.upto = 0
     s.line = line_of(p, r.addr)
-    s.next_line = s.line * p.line - r.addr
+    s.past = r.addr - s.line * p.line           # the first cycle also asks for the line that the region begins in
     if not p.blocked:
         s.line %= p.banks
 

@@ -7,9 +7,9 @@ granting and moving are one walk in the order of arbitration. That order is the 
 There are two walks. `wide_ask` is the plain one, for any number of banks and ports. `narrow_cycle` does the same where all banks
 fit one word and ports are few: there the ports of a cycle are counted in three bit planes that stay in registers.
 """
-from kernbench_core.bank cimport Lane, Spm, grant, run_mask, tally_done, tally_planes, tally_word, bank_of
-from kernbench_core.compute cimport Compute, Stream, compute_want, on_period
-from kernbench_core.flow cimport ask_pieces, flow_want, take_pieces
+from kernbench_core.bank cimport Lane, Spm, bank_of, grant, tally_done, tally_planes, tally_word
+from kernbench_core.compute cimport Compute, Stream, compute_want, on_period, stream_lines
+from kernbench_core.flow cimport ask_pieces, cap_carry, flow_want
 from kernbench_core.lane cimport body_over, flow_over, hold, unhold
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
@@ -24,19 +24,20 @@ cdef inline void body_cycle(Sim* s, Spm* p, Lane* a, slot_t lane, Compute* e, cy
         body_over(s, p, lane, now)
 
 
-cdef inline void move_bytes(Sim* s, slot_t lane, Flow* f) noexcept nogil:
+cdef inline void move_bytes(Sim* s, Lane* a, slot_t lane, Flow* f) noexcept nogil:
     """P6 of a flow: what it asked for moves."""
     f.left -= f.asked
     if f.left == 0:
         flow_over(s, lane)
     else:
-        s.lane[lane].next_at = flow_next(f) if f.member else NEVER
+        a.next_at = flow_next(f) if f.member else NEVER
 
 
-cdef inline void earn(Flow* f, cycle_t now) noexcept nogil:
-    """Bring the carry up to and with this cycle."""
-    flow_accrue(f, now + 1 - f.seen)
-    f.seen = now + 1
+cdef void press_later(Sim* s, Lane* a, slot_t lane) noexcept nogil:
+    """In P7 of this cycle the flow leaves its resources."""
+    a.backpressure_at = NEVER
+    s.pressed[s.n_pressed] = lane
+    s.n_pressed += 1
 
 
 cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -92,7 +93,8 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
                 body_cycle(s, p, a, lane, e, now)
                 return
         else:
-            earn(f, now)
+            flow_accrue(f, now + 1 - f.seen)
+            f.seen = now + 1
             if not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
                 a.next_at = now + 1
                 return
@@ -104,52 +106,71 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if a.compute:
         body_cycle(s, p, a, lane, e, now)
     else:
-        move_bytes(s, lane, f)
+        move_bytes(s, a, lane, f)
 
 
-cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Flow* f) noexcept nogil:
-    """`flow_want` for one word of banks."""
-    cdef int64_t n
-    cdef int32_t bank = f.bank
+cdef struct Shape:            # what the narrow walk needs of a scratchpad, in registers
+    nbytes_t line
+    int32_t shift
+    int32_t banks
+    uint64_t full
+
+
+cdef inline uint64_t run_of(Shape h, int32_t bank, int64_t n) noexcept nogil:
+    """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
+    cdef uint64_t m = (<uint64_t>1 << n) - 1
+    return h.full if n >= h.banks else (m << bank | (m >> 1) >> (h.banks - 1 - bank)) & h.full
+
+
+cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Shape h, Lane* a, Flow* f, cycle_t now) noexcept nogil:
+    """Earn up to and with this cycle, then ask as `flow_want` does. A flow that asks for nothing sleeps on."""
+    cdef int64_t n, whole, asked, piece = f.piece, run = f.at.run_left
+    cdef int32_t bank = f.bank, next_bank
     cdef uint64_t mask = 0
-    if f.whole < f.piece:
-        return 0
-    if f.whole >= f.at.run_left or p.blocked:
-        ask_pieces(f, p, &s.dram, &s.dma_job[f.job].extent, &mask)
+    flow_accrue(f, now + 1 - f.seen)
+    f.seen = now + 1
+    whole = f.whole
+    if whole >= run or p.blocked:
+        if not ask_pieces(f, p, &s.dram, &s.dma_job[f.job].extent, &mask):
+            a.next_at = now + 1             # the piece goes on in the next run, and the carry does not reach its end
         return mask
-    n = f.whole - f.piece
-    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
-    if n > p.banks:
-        n = p.banks
-    take_pieces(f, p, n)
-    return run_mask(p, bank, n)
-
-
-cdef inline uint64_t narrow_stream(Stream* t, Spm* p) noexcept nogil:
-    """`stream_want` for one word of banks."""
-    cdef int64_t n
-    cdef int32_t bank
-    t.upto += t.per_cycle
-    if t.upto > t.nbytes:
-        t.upto = t.nbytes
-    n = t.upto - 1 - t.next_line
-    if n < 0:
+    if whole < piece:
+        a.next_at = flow_next(f)
         return 0
-    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
-    t.next_line += n * p.line
+    n = 1 + ((whole - piece) >> h.shift if h.shift >= 0 else (whole - piece) // h.line)
+    if n > h.banks:
+        n = h.banks
+    asked = piece + (n - 1) * h.line
+    next_bank = bank + <int32_t>n
+    run -= asked
+    whole -= asked
+    f.bank = next_bank - h.banks if next_bank >= h.banks else next_bank
+    f.asked = asked
+    f.at.addr += asked
+    f.at.dram += asked
+    f.at.run_left = run
+    f.piece = h.line if run > h.line else run
+    f.whole = whole
+    if whole >= p.row:
+        cap_carry(f, p)
+    return run_of(h, bank, n)
+
+
+cdef inline uint64_t narrow_stream(Stream* t, Spm* p, Shape h) noexcept nogil:
+    """`stream_want` for one word of banks."""
+    cdef int64_t line = t.line, n = stream_lines(t, h.line, h.shift)
+    if n == 0:
+        return 0
+    t.line = line + n
     if p.blocked:
-        bank = bank_of(p, t.line)
-        t.line += n
-        return run_mask(p, bank, bank_of(p, t.line - 1) - bank + 1)
-    bank = <int32_t>t.line
-    t.line += n
-    if t.line >= p.banks:
-        t.line = t.line - p.banks if n < p.banks else t.line % p.banks
-    return run_mask(p, bank, n)
+        return run_of(h, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
+    if t.line >= h.banks:
+        t.line = t.line - h.banks if n < h.banks else t.line % h.banks
+    return run_of(h, <int32_t>line, n)
 
 
-cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint split) noexcept nogil:
-    """The walk for one word of banks and at most seven ports of a kind.
+cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint split, bint single) noexcept nogil:
+    """The walk for one word of banks and at most seven ports of a kind; `split`: read and write ports; `single`: one shared port.
 
     r0, r1, r2 are the bit planes of how many (read) ports of each bank are taken, w0, w1, w2 those of write ports; a bank is full
     where they spell the number of its ports.
@@ -157,40 +178,57 @@ cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint s
     cdef uint64_t r0 = 0, r1 = 0, r2 = 0, w0 = 0, w1 = 0, w2 = 0, carry
     cdef uint64_t nr0 = p.unused[0][0], nr1 = p.unused[0][1], nr2 = p.unused[0][2]
     cdef uint64_t nw0 = p.unused[1][0], nw1 = p.unused[1][1], nw2 = p.unused[1][2]
-    cdef uint64_t reads, writes, got, denied
-    cdef int32_t k, i
+    cdef uint64_t reads, writes = 0, got, denied
+    cdef int32_t k, i, n_order = p.n_order
     cdef slot_t lane
     cdef Lane* a
     cdef Compute* e = NULL
     cdef Flow* f = NULL
     cdef cycle_t soonest = NEVER
-    for k in range(p.n_order):
+    cdef Shape h
+    h.line = p.line
+    h.shift = p.line_shift
+    h.banks = p.banks
+    h.full = p.full
+    for k in range(n_order):
         lane = order[k]
         a = &s.lane[lane]
-        if a.next_at <= now:
-            reads = a.reads
+        if a.next_at > now:
+            if a.next_at < soonest:
+                soonest = a.next_at
+            if a.backpressure_at < soonest:
+                soonest = a.backpressure_at
+                if soonest <= now:
+                    soonest = now + 1
+                    press_later(s, a, lane)
+            continue
+        reads = a.reads
+        if split:
             writes = a.writes
-            if a.compute:
-                e = &s.compute[lane - s.n_flows]
-                if a.first_denied == NEVER:
-                    for i in range(e.streams):
-                        if split and e.stream[i].write:
-                            writes |= narrow_stream(&e.stream[i], p)
-                        else:
-                            reads |= narrow_stream(&e.stream[i], p)
-            else:
-                f = &s.share.flow[lane]
-                if a.first_denied == NEVER:
-                    earn(f, now)
-                    if split and a.to_writes:
-                        writes = narrow_flow(s, p, f)
+        if a.compute:
+            e = &s.compute[lane - s.n_flows]
+            if a.first_denied == NEVER:
+                for i in range(e.streams):
+                    if split and e.stream[i].write:
+                        writes |= narrow_stream(&e.stream[i], p, h)
                     else:
-                        reads = narrow_flow(s, p, f)
-                    if (reads | writes) == 0:
-                        a.next_at = now + 1           # the piece goes on in the next run, and the carry does not reach its end
-                        if a.next_at < soonest:
-                            soonest = a.next_at
-                        continue
+                        reads |= narrow_stream(&e.stream[i], p, h)
+        else:
+            f = &s.share.flow[lane]
+            if a.first_denied == NEVER:
+                if split and a.to_writes:
+                    writes = narrow_flow(s, p, h, a, f, now)
+                else:
+                    reads = narrow_flow(s, p, h, a, f, now)
+                if (reads | writes) == 0:
+                    if a.next_at < soonest:
+                        soonest = a.next_at
+                    continue
+        if single:
+            got = reads & ~r0
+            denied = reads & r0
+            r0 |= got
+        else:
             got = (reads | writes) & ~(reads & (r0 ^ nr0) & (r1 ^ nr1) & (r2 ^ nr2))
             if split:
                 got &= ~(writes & (w0 ^ nw0) & (w1 ^ nw1) & (w2 ^ nw2))
@@ -209,30 +247,28 @@ cdef inline void narrow_cycle(Sim* s, Spm* p, slot_t* order, cycle_t now, bint s
             got = r1 & carry
             r1 ^= carry
             r2 ^= got
-            if denied:
-                a.reads = reads & denied
-                a.writes = writes & denied
-                tally_word(&p.denials, 0, denied)
-                tally_done(&p.denials, 1)
-                hold(s, p, lane, now)
+        if denied:
+            a.reads = reads & denied
+            a.writes = writes & denied
+            tally_word(&p.denials, 0, denied)
+            tally_done(&p.denials, 1)
+            hold(s, p, lane, now)
+            if a.backpressure_at <= now:
+                press_later(s, a, lane)
+            elif a.backpressure_at < soonest:
+                soonest = a.backpressure_at
+        else:
+            if a.first_denied != NEVER:
+                a.reads = 0
+                a.writes = 0
+                unhold(s, p, lane, now)
+            if a.compute:
+                body_cycle(s, p, a, lane, e, now)
             else:
-                if a.first_denied != NEVER:
-                    a.reads = 0
-                    a.writes = 0
-                    unhold(s, p, lane, now)
-                if a.compute:
-                    body_cycle(s, p, a, lane, e, now)
-                else:
-                    move_bytes(s, lane, f)
-        if a.backpressure_at <= now:
-            a.backpressure_at = NEVER
-            s.pressed[s.n_pressed] = lane
-            s.n_pressed += 1
+                move_bytes(s, a, lane, f)
         if a.next_at < soonest:
             soonest = a.next_at
-        if a.backpressure_at < soonest:
-            soonest = a.backpressure_at
-    if not split:
+    if not split and r0 | r1 | r2:
         tally_planes(&p.grants, r0, r1, r2)
     p.soonest = soonest
 
@@ -247,9 +283,11 @@ cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
         order = aged_first(s, p, now)
     if p.narrow:
         if p.split:
-            narrow_cycle(s, p, order, now, True)
+            narrow_cycle(s, p, order, now, True, False)
+        elif p.ports[0] == 1:
+            narrow_cycle(s, p, order, now, False, True)
         else:
-            narrow_cycle(s, p, order, now, False)
+            narrow_cycle(s, p, order, now, False, False)
         return
     open_ports(p)
     for k in range(p.n_order):
@@ -257,8 +295,6 @@ cdef void scratchpad_cycle(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
         if a.next_at <= now:
             wide_ask(s, p, order[k], now)
         if a.backpressure_at <= now:
-            a.backpressure_at = NEVER
-            s.pressed[s.n_pressed] = order[k]
-            s.n_pressed += 1
+            press_later(s, a, order[k])
         soonest = min(soonest, a.next_at, a.backpressure_at)
     p.soonest = soonest

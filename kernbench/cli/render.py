@@ -2,79 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
 from rich.text import Text
 
-from kernbench.cli.render_ending import ending, warnings
-from kernbench.cli.text import (
-    BUSY,
-    IDLE,
-    STALLED,
-    STATUS_STYLES,
-    Bar,
-    duration,
-    percent,
-    rational,
-    short,
-    table,
-    unit,
-)
-from kernbench.sim_engine.result import Result
-from kernbench.sim_engine.summary import EngineUse, ResourceUse, RunSummary
-from kernbench.sim_engine.waits import Wait
+from kernbench.cli.render_tables import banks_line, engine_table, queue_lines, resource_table, wait_table
+from kernbench.cli.text import duration, headed, ids, percent, scaled, short, status_text, table
 
-WIDE = 110  # columns from which tables say more
-WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op"}
-MOST_ROWS = 16  # rows of a kind that are all shown; of more the busiest are
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.sim_engine.result import Result
+    from kernbench.sim_engine.summary import RunSummary
+
+MOST_WAITING = 8  # entries of a deadlock that are listed
+MOST_WARNINGS = 5
+MOST_CHANNELS = 16
 MOST_LINKS = 5
-FLOW_BAR = (BUSY, "green")
 
 
 def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
     """What `kbsim run` prints, part by part, for a terminal of `width` columns."""
-    yield headline(summary.result, summary.freq_ghz)
-    yield bound_line(summary)
+    result = summary.result
+    yield from headline(summary)
+    yield from bound_lines(summary)
     yield from ending(summary)
-    yield Text()
-    yield engines(summary.engines, width)
-    yield from _queues(summary.engines)
-    yield Text()
-    yield resources("DRAM channels", summary.channels, len(summary.channels), width)
+    yield from ("", engine_table(summary.engines, width), *queue_lines(summary.engines))
+    yield from ("", resource_table("DRAM channels", summary.channels, MOST_CHANNELS, width))
     if summary.links:
-        yield Text()
-        yield resources("Mesh links", summary.links, MOST_LINKS, width)
-    yield Text()
-    yield _banks(summary)
+        yield from ("", resource_table("Mesh links", summary.links, MOST_LINKS, width))
+    yield from ("", banks_line(summary.banks))
     if summary.waits:
-        yield Text()
-        yield _waits(summary, width)
-    yield Text()
-    yield _energy(summary.result)
-    yield from warnings(summary.result)
+        yield from ("", wait_table(summary, width))
+    yield from ("", energy_line(result))
+    yield from warnings(result)
 
 
-def headline(result: Result, freq_ghz: object) -> Text:
-    """Status, program, machine, cycles and time."""
-    text = Text.assemble((result.status, STATUS_STYLES.get(result.status, "bold red")), "  ")
-    text.append(f"{result.program or 'program'} on {result.machine}: ")
-    text.append(f"{result.cycles:,} cycles", "bold")
-    return text.append(f", {duration(result.t_ns)} at {rational_ghz(freq_ghz)} GHz")
+def headline(summary: RunSummary) -> Iterator[Text]:
+    """Status, cycles and time; then program and machine."""
+    result = summary.result
+    text = status_text(result.status).append("  ").append(f"{result.cycles:,} cycles", "bold")
+    yield text.append(f", {duration(result.t_ns)} at {float(summary.freq_ghz):g} GHz")
+    yield Text(f"{result.program or 'a program'} on {result.machine}, {summary.entries:,} entries")
 
 
-def rational_ghz(freq_ghz: object) -> str:
-    """A clock as people say it: `1`, `1.5`."""
-    return f"{float(freq_ghz):g}" if isinstance(freq_ghz, (int, float)) else f"{float(str(freq_ghz)):g}"
-
-
-def bound_line(summary: RunSummary) -> Text:
-    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`."""
+def bound_lines(summary: RunSummary) -> Iterator[Text]:
+    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the largest of the other kinds."""
     bound = summary.bound
-    text = Text(f"{bound.kind} bound ").append(short(bound.cycles), "bold")
+    text = Text.assemble(f"{bound.kind} bound ", (short(bound.cycles), "bold"))
     if summary.result.status == "done":
         text.append(", achieved ").append(short(bound.achieved), "bold")
         text.append(", ").append(percent(bound.share), "bold")
-    rest = [f"{name} {short(cycles)}" for name, cycles in bound.others]
-    named = [bound.name] if bound.kind != bound.name else []
-    return text.append(f"  ({'; '.join([*named, *rest])})" if named or rest else "", "dim")
+    yield text.append(f"  ({bound.name})" if bound.kind != bound.name else "", "dim")
+    if bound.others:
+        others = ", ".join(f"{name} {short(cycles)}" for name, cycles in bound.others)
+        yield Text(f"other bounds: {others}", "dim")
+
+
+def ending(summary: RunSummary) -> Iterator[RenderableType]:
+    """What there is to say of a run that did not end as its program would have."""
+    result = summary.result
+    if result.status == "aborted":
+        more = 2 * max(summary.max_cycles, summary.bound.cycles)
+        yield (
+            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {summary.entries:,} entries have not ended, "
+            f"{summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
+        )
+    if result.failure is not None:
+        yield Text(str(result.failure["message"]), "red")
+    if result.status == "deadlock":
+        yield f"nothing can ever happen again: {summary.unfinished:,} of {summary.entries:,} entries have not ended"
+        yield from ("", deadlock_table(result))
+
+
+def deadlock_table(result: Result) -> RenderableType:
+    """Who waits for whom, since which cycle."""
+    waiting = result.waiting
+    more = len(waiting) - MOST_WAITING
+    made = table(
+        "Waiting",
+        [("entry", "left"), ("waits for", "left"), ("since cycle", "right"), ("because of", "left")],
+        f"the first {MOST_WAITING} of {len(waiting):,}" if more > 0 else "",
+    )
+    for item in waiting[:MOST_WAITING]:
+        made.add_row(f"{item['id']} {item['opcode']}", ids(item["waits_for"], 4), f"{item['since']:,}", item["reason"])
+    return made
+
+
+def energy_line(result: Result) -> Text:
+    """Energy, what it went into, and the average power."""
+    energy = {name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj}
+    total = result.metrics["energy_pj"]["total"]
+    text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), "bold")
+    if result.t_ns:
+        text.append(f" at {scaled(total / result.t_ns, ('mW', 'W', 'kW'))}")
+    if energy:
+        parts = sorted(energy.items(), key=lambda part: (-part[1], part[0]))
+        text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for name, pj in parts))
+    return text
+
+
+def warnings(result: Result) -> Iterator[RenderableType]:
+    """The run's warnings, of many the first."""
+    if not result.warnings:
+        return
+    yield from ("", Text(f"Warnings ({len(result.warnings):,})", "bold yellow"))
+    for warning in result.warnings[:MOST_WARNINGS]:
+        yield f"cycle {warning['cycle']:,}: {warning['message']}"
+    more = len(result.warnings) - MOST_WARNINGS
+    if more > 0:
+        yield f"and {more:,} more (all are in --json)"

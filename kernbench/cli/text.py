@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
+WIDE = 110  # [column] from here on tables say more
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 
@@ -40,16 +41,16 @@ def unit(number: int | float, name: str) -> str:
 def _three(value: float) -> str:
     """Three digits that count."""
     size = abs(value)
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:,.0f}"
 
 
 def percent(part: float) -> str:
-    """A share of 1: `97%`; `<1%` and `>99%` where a whole percent would say nothing or everything."""
-    if 0 < part < 0.005:
-        return "<1%"
-    if 0.995 <= part < 1:
-        return ">99%"
-    return f"{part:.0%}"
+    """A share of 1: `97%`, with a digit more where nearly nothing or all is meant: `0.3%`, `99.7%`, `>99.9%`."""
+    if 0 < part < 0.0005:
+        return "<0.1%"
+    if 0.9995 <= part < 1:
+        return ">99.9%"
+    return f"{part:.1%}" if 0 < part < 0.00995 or 0.99 <= part < 1 else f"{part:.0%}"
 
 
 def duration(ns: float) -> str:
@@ -58,6 +59,30 @@ def duration(ns: float) -> str:
         if ns >= size:
             return f"{ns / size:.4g} {name}"
     return f"{ns:.4g} ns"
+
+
+def scaled(value: float, units: Sequence[str]) -> str:
+    """A quantity in the largest of `units` (each a thousand of the one before) of which it is at least one."""
+    power = 0
+    while value >= 999.5 and power < len(units) - 1:
+        value /= 1000
+        power += 1
+    return f"{_three(value)} {units[power]}"
+
+
+def share_text(value: float) -> str:
+    """A bandwidth: three digits that count, nothing behind the point of a whole number."""
+    return short(value) if value >= 1000 or value == int(value) else _three(value)
+
+
+def headed(head: str) -> Text:
+    """The beginning of a line that is a section of its own."""
+    return Text.assemble((head, "bold"), "  ")
+
+
+def status_text(status: str) -> Text:
+    """A status in its colour."""
+    return Text.assemble((status, STATUS_STYLES.get(status, "bold red")))
 
 
 def rational(value: Fraction) -> str:
@@ -86,8 +111,6 @@ class Bar:
         for share, character, style in self.parts:
             reached += share
             cells = round(reached * width) - drawn
-            if share > 0 and cells == 0 and drawn < width:  # a little is not nothing
-                cells = 1
             cells = min(cells, width - drawn)
             yield Segment((ASCII[character] if plain else character) * cells, Style.parse(style))
             drawn += cells

@@ -16,7 +16,8 @@ from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, 
 from kernbench.common.errors import ABSENT
 from kernbench.common.units import plain_number
 
-MAX_DEBUG_DEPTH = 32
+MAX_DEBUG_DEPTH = 32  # levels: saving and loading recurse
+MAX_DEBUG_BITS = 200  # a JSON number of 60 digits, which is the longest that is read again
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,23 +230,29 @@ def _read_id_item(value: Any) -> int:
 
 
 def _read_any(field: FieldSpec, value: Any) -> Any:
-    return _plain(value, MAX_DEBUG_DEPTH)
+    return _plain(field, value, MAX_DEBUG_DEPTH)
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _plain(field: FieldSpec, value: Any, depth: int) -> Any:
     """A copy of plain data with decimals as JSON writes them; anything else cannot be saved again."""
     if depth == 0:
         raise _Bad(f"it is nested deeper than {MAX_DEBUG_DEPTH} levels")
-    if value is None or isinstance(value, (bool, str, int)):
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _read_text(field, value)
+    if isinstance(value, int):
+        if value.bit_length() > MAX_DEBUG_BITS:
+            raise _Bad(f"it holds an integer of more than {MAX_DEBUG_BITS} bits")
         return value
     if isinstance(value, Fraction):
         return plain_number(value)
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(item, depth - 1) for item in value]
+        return [_plain(field, item, depth - 1) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, depth - 1) for key, item in value.items()}
+        return {_read_text(field, key): _plain(field, item, depth - 1) for key, item in value.items()}
     raise _Bad("it must be plain data: mappings, lists, text, numbers, true, false, null")
 
 

@@ -71,12 +71,11 @@ def _document(source: Source, max_bytes: int) -> Document:
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix)
-        known = ", ".join(preset_names()) or "none"
-        raise InputError(
-            Problem(
-                source, f"there is no such preset; presets are: {known}", remedy="a file's name ends in .yaml or .json"
-            )
-        )
+        names = preset_names()
+        near = difflib.get_close_matches(source, names, n=1, cutoff=0.7)
+        rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
+        remedy = f"did you mean {near[0]}?" if near else "a file's name ends in .yaml or .json"
+        raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
         return read_document(source, max_bytes)
     return data_document(dict(source) if isinstance(source, Mapping) else source, "machine")

@@ -43,6 +43,8 @@ class Footing:
         self.context = context
         self.capacity = config.spm.size_bytes
         self.line = config.spm.bank_width_bytes
+        #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
+        self.skew = (config.spm.num_banks // 4 + 1) * self.line
         self._align = config.dma.alignment_bytes
 
     def activation_bytes(self, elements: int) -> int:
@@ -75,10 +77,23 @@ class Footing:
         wanted = ceil_div(_STRIP_BYTES * 8, self.model.activation_bits * m)
         return min(width, step * ceil_div(wanted, step))
 
+    def strip_bytes(self, level: Buffering, stage: int, m: int) -> int:
+        """Bytes of a strip of `m` tokens, with room for the alignment of each of its rows in DRAM."""
+        cols = self.strip_cols(level, stage, m)
+        width = self.model.attention_width if stage == ATTENTION else self._width(_STAGE_MATRICES[stage][0])
+        if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
+            return self.activation_bytes(m * cols)
+        return m * (self.activation_bytes(cols) + 2 * self._align)
+
     def kv_tile_tokens(self, level: Buffering) -> int:
         """[token] cached tokens of a KV tile, at most: a multiple of 16."""
         cached = max(self.context + self.tokens - 1, 1)  # of the last token
         return ceil_div(ceil_div(cached, level.kv_parts), 16) * 16
+
+    def kv_slot_bytes(self, level: Buffering, m: int) -> int:
+        """Bytes of a KV tile with the `m` tokens of a block."""
+        cached = self.context + (ceil_div(self.tokens, m) - 1) * m  # before the last block
+        return slot_bytes(self.model, min(self.kv_tile_tokens(level), cached) + m, self._align)
 
     def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
         """Bytes that are live in a stage with blocks of `m` tokens."""
@@ -89,6 +104,10 @@ class Footing:
         """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
         local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])]
         return [*self._shared(level, resident), *local]
+
+    def _copies(self, level: Buffering, products: int) -> int:
+        """How many copies of results, each made by `products` matrix products, keep all tensor engines busy."""
+        return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
 
     def _width(self, name: str) -> int:
         return next(matrix.cols for matrix in self.model.matrices if matrix.name == name)
@@ -102,12 +121,6 @@ class Footing:
             return nbytes
         return ceil_div(nbytes, self._align) * self._align + self._align
 
-    def _strip(self, m: int, cols: int, width: int) -> int:
-        """Bytes of a strip of `cols` of `width` columns that also goes to or from DRAM, in up to `m` rows."""
-        if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
-            return self.activation_bytes(m * cols)
-        return m * (self.activation_bytes(cols) + 2 * self._align)
-
     def _shared(self, level: Buffering, resident: frozenset[str]) -> list[Need]:
         """What lives in more than one stage."""
         model, act = self.model, self.activation_bytes
@@ -115,7 +128,7 @@ class Footing:
         tile = max(self._moved(bytes_of(m.rows * cols[m.name], m.bits), self._align) for m in model.matrices)
         gain = self._moved(model.gain_bytes, self._align)
         needs = [
-            Need("weights", level.weight_tiles * self._lines(tile), ATTENTION, DOWN),
+            Need("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
             Need("gain_mlp", gain, ATTENTION, GATE_UP),
         ]
         if "residual" in resident:
@@ -141,8 +154,10 @@ class Footing:
             row = act(model.ffn)
             needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
         strips = 2 if stage == GATE_UP or "residual" not in resident else 1
-        strip = self._strip(m, self.strip_cols(level, stage, m), self._width(_STAGE_MATRICES[stage][0]))
-        needs.append(Need(f"strips_{stage}", level.depth * strips * self._lines(strip), stage, stage))
+        strip = self._lines(self.strip_bytes(level, stage, m))
+        name = _STAGE_MATRICES[stage][0]
+        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[name]) * len(_STAGE_MATRICES[stage])
+        needs.append(Need(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
         return needs
 
     def _normed(self, stage: int, m: int) -> Need:
@@ -154,23 +169,23 @@ class Footing:
         t_all = self.context + self.tokens
         head = self._lines(act(m * model.head_dim))
         table = self._moved(act(m * model.head_dim), act(model.head_dim))
-        cached = t_all - self.tokens + (ceil_div(self.tokens, m) - 1) * m  # before the last block
-        slot = slot_bytes(model, min(self.kv_tile_tokens(level), cached) + m, self._align)
         per_group = model.group + 2 + model.group + 1  # q, k, v; a temporary for each RoPE
+        products = (model.group + 2) * ceil_div(model.head_dim, self.tile_cols(level)["wq"])
+        depth = self._copies(level, products)
         needs = [
             Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
             self._normed(ATTENTION, m),
             Need("rope_cos", table, ATTENTION, ATTENTION),
             Need("rope_sin", table, ATTENTION, ATTENTION),
-            Need("kv", level.kv_tiles * self._lines(slot), ATTENTION, ATTENTION),
-            Need("heads", level.depth * per_group * head, ATTENTION, ATTENTION),
-            Need("scores", level.depth * model.group * self._lines(act(m * t_all)), ATTENTION, ATTENTION),
+            Need("kv", level.kv_tiles * self._lines(self.kv_slot_bytes(level, m)), ATTENTION, ATTENTION),
+            Need("heads", depth * per_group * head, ATTENTION, ATTENTION),
+            Need("scores", depth * model.group * self._lines(act(m * t_all)), ATTENTION, ATTENTION),
         ]
         if level.kv_parts > 1:
-            needs.append(Need("partials", level.depth * head, ATTENTION, ATTENTION))
+            needs.append(Need("partials", depth * head, ATTENTION, ATTENTION))
         if "attention" not in resident:
-            strip = self._lines(self._strip(m, model.head_dim, model.attention_width))
-            needs.append(Need(f"strips_{ATTENTION}", level.depth * model.group * strip, ATTENTION, ATTENTION))
+            strip = self._lines(self.strip_bytes(level, ATTENTION, m))
+            needs.append(Need(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
         return needs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
@@ -11,7 +12,7 @@ from kernbench.workloads.dram_map import ActivationLayout, DramMap, Span, Weight
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.kv import KvCache, kv_layout_for
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.planner import ATTENTION, GATE_UP, OUT, LayerPlan
+from kernbench.workloads.planner import ATTENTION, LayerPlan
 from kernbench.workloads.scratchpad import Ring
 
 _PIECE_BYTES = 16 << 10  # a block of activations is loaded in pieces of at least this, one or more per DMA engine
@@ -72,8 +73,9 @@ class Layer:
         self.places = plan.scratchpad
         self._line = config.spm.bank_width_bytes
         self._alignment = config.dma.alignment_bytes
-        names = ("weights", "kv", "heads", "scores", "partials", *(f"strips_{stage}" for stage in range(4)))
-        self.rings = {name: Ring(self.places[name], self._line) for name in names if name in self.places.buffers}
+        self.rings = {"weights": Ring(self.places["weights"], self._line, plan.weight_skew_bytes)}
+        names = ("kv", "heads", "scores", "partials", *(f"strips_{stage}" for stage in range(4)))
+        self.rings.update({name: Ring(self.places[name], self._line) for name in names if name in self.places.buffers})
 
     def act(self, elements: int) -> int:
         """Bytes of so many activations."""
@@ -107,8 +109,9 @@ class Layer:
     def load_block(self, tensor: ActivationLayout, role: str, t_start: int, t_len: int, spm: int, **meta: Any) -> None:
         """Loads all columns of some tokens, in pieces for all DMA engines."""
         (span,) = tensor.spans(t_start, t_len)
-        step = ceil_div(ceil_div(span.stride_bytes, self.config.dma.engines), self._alignment) * self._alignment
-        step = max(step, ceil_div(_PIECE_BYTES, self._alignment) * self._alignment)
+        unit = lcm(self._alignment, ceil_div(self.act_bits, 8))  # whole lines and whole elements
+        step = max(_PIECE_BYTES, ceil_div(span.stride_bytes, self.config.dma.engines))
+        step = ceil_div(step, unit) * unit
         for offset in range(0, span.stride_bytes, step):
             nbytes = min(step, span.stride_bytes - offset)
             piece = Span(span.dram_addr + offset, 1, nbytes * 8 // self.act_bits, nbytes)

@@ -42,8 +42,11 @@ class LayerPlan:
     block_tokens: tuple[int, ...]  #: [token] per stage
     granule: int  #: [token] group of activations in DRAM; every block is whole groups
     tile_cols: dict[str, int]  #: columns of a weight tile by matrix
+    weight_skew_bytes: int  #: [byte] of scratchpad left free between weight tiles
     strip_cols: tuple[int, ...]  #: columns of the output that a stage finishes at a time
+    strip_bytes: tuple[int, ...]  #: [byte] per stage, with room for alignment where strips go to DRAM
     kv_tile_tokens: int  #: [token] cached tokens in a KV tile, at most
+    kv_slot_bytes: int  #: [byte] of scratchpad for a KV tile
     scratchpad: ScratchpadPlan
     dram_bytes: int  #: [byte] that the layer moves, without alignment
 
@@ -106,8 +109,11 @@ def _try(footing: Footing, level: Buffering, resident: frozenset[str]) -> LayerP
         block_tokens=tuple(blocks),
         granule=min(blocks),
         tile_cols=footing.tile_cols(level),
+        weight_skew_bytes=footing.skew,
         strip_cols=tuple(footing.strip_cols(level, stage, blocks[stage]) for stage in STAGES),
+        strip_bytes=tuple(footing.strip_bytes(level, stage, blocks[stage]) for stage in STAGES),
         kv_tile_tokens=footing.kv_tile_tokens(level),
+        kv_slot_bytes=footing.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
         dram_bytes=_traffic(footing, resident, blocks),
     )

@@ -96,9 +96,10 @@ class Ring:
     tiles is double buffering, and whoever takes a tile must have emitted its uses before the ring comes round again.
     """
 
-    def __init__(self, buffer: Buffer, line_bytes: int) -> None:
+    def __init__(self, buffer: Buffer, line_bytes: int, skew_bytes: int = 0) -> None:
         self.buffer = buffer
         self.line_bytes = line_bytes
+        self.skew_bytes = skew_bytes
         self._next = 0
 
     def take(self, nbytes: int) -> int:
@@ -106,5 +107,5 @@ class Ring:
         if nbytes > self.buffer.nbytes:
             raise InternalError(f"a tile of {nbytes} bytes does not fit the {self.buffer.nbytes} of {self.buffer.name}")
         at = self._next if self._next + nbytes <= self.buffer.nbytes else 0
-        self._next = ceil_div(at + nbytes, self.line_bytes) * self.line_bytes
+        self._next = ceil_div(at + nbytes, self.line_bytes) * self.line_bytes + self.skew_bytes
         return self.buffer.start + at

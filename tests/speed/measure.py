@@ -73,12 +73,12 @@ class Row:
     @property
     def over_simpy(self) -> float:
         """How many times SimPy's time per engine-tick is that of stepping."""
-        return self.simpy.median / self.stepping.median
+        return _ratio(self.simpy, self.stepping)
 
     @property
     def over_stepping(self) -> float:
         """How many times the time of stepping is that of skipping."""
-        return self.stepping.median / self.skipping.median
+        return _ratio(self.stepping, self.skipping)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -91,6 +91,11 @@ class Row:
             "simpy_over_stepping": self.over_simpy,
             "stepping_over_skipping": self.over_stepping,
         }
+
+
+def _ratio(of: Timing, to: Timing) -> float:
+    """The median of the ratios within a round: a machine that is slower for a while is so for both."""
+    return statistics.median(a / b for a, b in zip(of.samples, to.samples, strict=True))
 
 
 def engine_ticks(jobs: Sequence[Span], busy: Sequence[int], cycle: int) -> int:

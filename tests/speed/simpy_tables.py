@@ -129,10 +129,7 @@ def _compute_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator[
 
 def _add_stream(banks: list[int], addr: int, nbytes: int, width: int, count: int) -> None:
     """Add the banks of a region of `nbytes` at `addr`, spread evenly over the body cycles `banks`."""
-    share = -(-nbytes // len(banks)) if banks else 0
-    next_line = addr // width  # the first line is asked for even where it began before the region
-    for i in range(len(banks)):
-        upto = -(-(addr + min((i + 1) * share, nbytes)) // width)  # lines before this one begin by the end of cycle i's part
-        while next_line < upto:
-            banks[i] |= 1 << next_line % count
-            next_line += 1
+    if banks:
+        share = -(-nbytes // len(banks))
+        for line in range(addr // width, -(-(addr + nbytes) // width)):
+            banks[max(0, line * width - addr) // share] |= 1 << line % count  # the first line may begin before the region

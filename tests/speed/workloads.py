@@ -121,7 +121,7 @@ def jobs_for(load: Load, pes: int, cycles: int) -> Jobs:
     """Enough jobs to keep every engine busy for `cycles`; a PE may get twice its even share of the channels."""
     share = CHANNELS * BUS_BYTES / load.burst_cycles / min(pes, GROUP)
     return Jobs(
-        transfers=int(2 * share * cycles) // (sum(load.tiles) // len(load.tiles)) + 2 * load.in_flight,
+        transfers=int(2 * share * cycles) // (sum(load.tiles) // len(load.tiles)) + load.in_flight + 1,
         gemms=cycles // load.gemm_cycles + 2,
         vectors=cycles // load.vector_cycles + 2,
     )

@@ -1,0 +1,120 @@
+"""`kbsim program`: a program before it runs."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+
+app = typer.Typer(help="Look at programs before they run, and write workloads as programs.", no_args_is_help=True)
+
+
+class GraphFormat(StrEnum):
+    """Text forms of the dependency graph."""
+
+    DOT = "dot"
+    MERMAID = "mermaid"
+
+
+@app.command()
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A program (.json, .yaml).", show_default=False)],
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", metavar="NAME|FILE", help="Check it against this machine too.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Say whether a program is valid: by itself, and with --config on a machine."""
+    from kernbench.cmdq import check_program, load_program
+    from kernbench.config import load_config
+
+    program = load_program(file)
+    npu = None if config is None else load_config(config, overrides or [])
+    if npu is not None:
+        check_program(program, npu)
+    if as_json:
+        output.show_json({"status": "valid", "entries": len(program), "machine": None if npu is None else npu.source})
+    else:
+        where = "by itself; --config checks it against a machine" if npu is None else f"on {npu.source}"
+        output.write(f"{file}: {len(program):,} entries, valid {where}\n")
+    return output.OK
+
+
+@app.command()
+def show(
+    target: Target,
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = None,
+    graph: Annotated[
+        GraphFormat | None, typer.Option("--graph", help="Print the dependency graph instead.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show a program's dependency graph, its work and the lower bounds of its cycles, without running it."""
+    from kernbench.cli.target import load_target
+    from kernbench.cmdq import check_program, summarise
+    from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
+    from kernbench.config import load_config
+
+    npu = load_config(config, overrides or [])
+    program = load_target(target, npu)
+    check_program(program, npu)
+    drawn = dependency_graph(program.entries)
+    if graph is not None:
+        text = dot_text if graph is GraphFormat.DOT else mermaid_text
+        output.write(text(program.entries, drawn))
+        return output.OK
+    from kernbench.cli.render_program import program_dict, program_summary
+
+    summary = summarise(program, npu)
+    if as_json:
+        output.show_json(program_dict(summary, drawn, npu.source))
+    else:
+        output.show(program_summary(summary, drawn, npu.source, output.console(sys.stdout).width))
+    return output.OK
+
+
+@app.command()
+def emit(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="The name of a workload.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .json or .yaml.", show_default=False)],
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = None,
+) -> int:
+    """Write the program that a workload is on a machine."""
+    from kernbench.cli.target import workload_program
+    from kernbench.cmdq import check_program
+    from kernbench.common.files import check_writable
+    from kernbench.config import load_config
+
+    check_writable(out)
+    npu = load_config(config, overrides or [])
+    program = workload_program(workload, npu)
+    check_program(program, npu)
+    program.save(out)
+    output.note(f"{out}: {len(program):,} entries for {npu.source}")
+    return output.OK
+
+
+@app.command("list")
+def list_workloads(as_json: Json = False) -> int:
+    """List the workloads."""
+    from kernbench.cli.text import table
+    from kernbench.workloads.catalogue import WORKLOADS
+
+    lines = {name: (make.__doc__ or "").split("\n")[0] for name, make in WORKLOADS.items()}
+    if as_json:
+        output.show_json({"workloads": lines})
+        return output.OK
+    made = table("Workloads", [("name", "left"), ("what it is", "left")])
+    for name, line in lines.items():
+        made.add_row(name, line)
+    output.show([made])
+    return output.OK

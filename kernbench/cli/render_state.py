@@ -1,0 +1,102 @@
+"""What every engine is doing, as `kbsim step` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from kernbench.cli.text import rational, status_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.sim_engine.state import EngineState, FlowState, JobState, MachineState
+
+ACTIVITY_STYLES = {"idle": "dim", "busy": "green", "bank_conflict": "red", "backpressure": "red"}
+MOST_JOBS = 16  # transfers of one engine that are listed
+MOST_QUEUED = 6
+MOST_MEMBERS = 8
+
+
+def machine_state(state: MachineState, program: str, machine: str, note: str = "") -> Iterator[RenderableType]:
+    """The state of all engines, and which resources are shared by how many flows."""
+    text = status_text(state.status).append("  ").append(f"cycle {state.cycle:,}", "bold")
+    yield text.append(f", {note}" if note else "")
+    yield Text(f"{program or 'a program'} on {machine}")
+    yield ""
+    for engine in state.engines:
+        yield from _engine(engine)
+    shared = [f"{name} {count}" for name, count in state.members.items() if count]
+    if shared:
+        more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
+        yield Text.assemble(("flows ", "bold"), " ", ", ".join(shared[:MOST_MEMBERS]), more)
+
+
+def _engine(engine: EngineState) -> Iterator[RenderableType]:
+    head = Text.assemble((f"{engine.name:<6}", "bold"), (engine.activity, ACTIVITY_STYLES[engine.activity]))
+    if engine.next_event is not None:
+        head.append(f", next event {engine.next_event:,}", "dim")
+    yield head
+    if engine.jobs or engine.entry is not None:
+        yield _jobs(engine)
+    if engine.queue:
+        yield _queue(engine)
+
+
+def _jobs(engine: EngineState) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(min_width=8, justify="right", no_wrap=True)
+    grid.add_column(min_width=17, no_wrap=True)
+    grid.add_column(min_width=18, no_wrap=True)
+    grid.add_column(min_width=12, no_wrap=True)
+    grid.add_column()
+    if engine.entry is not None:
+        left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
+        waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
+        grid.add_row(str(engine.entry), engine.opcode, left, f"since {engine.started:,}", Text(waits, "red"))
+    for job in engine.jobs[:MOST_JOBS]:
+        left = f"{job.bytes_left:,} of {job.bytes:,} B"
+        grid.add_row(str(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
+    if len(engine.jobs) > MOST_JOBS:
+        grid.add_row("", f"{len(engine.jobs) - MOST_JOBS} more transfers")
+    return grid
+
+
+def _waits(job: JobState) -> Text:
+    """What a transfer waits for and since when; nothing where it moves."""
+    if job.joins_at is not None:
+        return Text(f"head latency to {job.joins_at:,}", "cyan")
+    parts = []
+    if job.stall is not None:
+        parts.append(f"{job.stall} since {job.stalled_since:,}")
+    held = [flow for flow in job.flows if flow.waits == "bank"]
+    if held:
+        parts.append(f"bank since {min(_since(flow) for flow in held):,}" + _some_of(len(held), job))
+    in_line = sum(flow.waits == "line" for flow in job.flows)
+    if in_line:
+        parts.append("older transfers first" + _some_of(in_line, job))
+    return Text(", ".join(parts), "red")
+
+
+def _since(flow: FlowState) -> int:
+    """When the request of a held flow was first denied."""
+    return 0 if flow.held_since is None else flow.held_since
+
+
+def _some_of(count: int, job: JobState) -> str:
+    return "" if count == len(job.flows) else f" ({count} of {len(job.flows)} flows)"
+
+
+def _queue(engine: EngineState) -> Text:
+    """The jobs that wait in an engine's queue, with their stalls."""
+    text = Text("      queue ", "dim")
+    names = []
+    for number, stall, since in zip(engine.queue, engine.queue_stalls, engine.queue_since, strict=True):
+        names.append(f"{number}" if stall is None else f"{number} ({stall} since {since:,})")
+    text.append(", ".join(names[:MOST_QUEUED]))
+    if len(names) > MOST_QUEUED:
+        text.append(f", {len(names) - MOST_QUEUED} more")
+    return text

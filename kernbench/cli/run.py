@@ -1,0 +1,50 @@
+"""`kbsim run`: a program on a machine, from cycle 0 to its end."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Quiet, Target
+
+
+def run(
+    target: Target,
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+    no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run a program to its end and say what it took, and why."""
+    from kernbench.cli.progress import progress_bar
+    from kernbench.cli.target import load_target
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.config import load_config
+    from kernbench.sim_engine.machine import Machine
+
+    if out is not None:
+        check_writable(out)
+    npu = load_config(config, overrides or [])
+    machine = Machine(npu, load_target(target, npu))
+    with progress_bar(not quiet) as progress:
+        machine.run(skip=not no_skip, progress=progress)
+    result = machine.result()
+    if out is not None:
+        write_whole(out, (result.to_json() + "\n").encode())
+    if as_json:
+        output.write(result.to_json() + "\n")
+    elif not quiet:
+        from kernbench.cli.render import run_summary
+        from kernbench.sim_engine.summary import summarise_run
+
+        summary = summarise_run(result, machine.program, npu)
+        output.show(run_summary(summary, output.console(sys.stdout).width))
+    return output.ENDINGS[result.status]

@@ -1,0 +1,138 @@
+"""`kbsim step`: a program on a machine, stopped where one wants to look."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+    from kernbench.sim_engine.machine import Machine
+
+FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be seen
+
+Cycles = Annotated[
+    int | None,
+    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="COND", help="Stop after the cycle of end:ID, start:ID, stall, conflict or cycle:N.", show_default=False),
+]
+From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False),
+]
+Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
+Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")]
+
+
+def step(
+    target: Target,
+    cycles: Cycles = None,
+    until: Until = None,
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = None,
+    start: From = None,
+    save: Save = None,
+    as_json: Json = False,
+    watch: Watch = False,
+) -> int:
+    """Run some cycles and print what every engine is doing then.
+
+    With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
+    """
+    from kernbench.cli.target import load_target
+    from kernbench.common.files import check_writable
+    from kernbench.config import load_config
+    from kernbench.sim_engine.machine import Machine
+
+    _check(cycles, until, as_json=as_json, watch=watch)
+    if save is not None:
+        check_writable(save)
+    npu = load_config(config, overrides or [])
+    machine = Machine(npu, load_target(target, npu))
+    if start is not None:
+        machine.load(start)
+    if watch:
+        came = _watch(machine, cycles or 1, until)
+    else:
+        came = _run(machine, cycles, until, as_json)
+    if save is not None:
+        machine.save(save)
+    if as_json:
+        output.show_json({**machine.result().to_dict(), "engines": machine.peek().to_dict()})
+    elif not watch:
+        output.show(_state(machine, _note(machine, until, came)))
+    return output.ENDINGS[machine.status]
+
+
+def _check(cycles: int | None, until: str | None, *, as_json: bool, watch: bool) -> None:
+    if cycles is None and until is None:
+        raise InputError(Problem("kbsim step", "give at least one of --cycles and --until"))
+    if watch and as_json:
+        raise InputError(Problem("kbsim step", "--watch shows many states and --json one: give one of the two"))
+    if watch and not cycles:
+        raise InputError(Problem("kbsim step", "--watch needs --cycles of at least 1: the distance of two looks"))
+
+
+def _run(machine: Machine, cycles: int | None, until: str | None, quiet: bool) -> bool:
+    from kernbench.cli.progress import progress_bar
+
+    with progress_bar(not quiet) as progress:
+        return machine.run(until, cycles=cycles, progress=progress)
+
+
+def _note(machine: Machine, until: str | None, came: bool) -> str:
+    if until is None:
+        return ""
+    if came:
+        return f"{until} has come"
+    return f"{until} has not come" + ("" if machine.status == "running" else ", and the run is over")
+
+
+def _state(machine: Machine, note: str) -> Iterator[RenderableType]:
+    from kernbench.cli.render_state import machine_state
+
+    return machine_state(machine.peek(), machine.program.name, machine.config.source, note)
+
+
+def _watch(machine: Machine, cycles: int, until: str | None) -> bool:
+    """Show a frame every `cycles` cycles."""
+    came = False
+    with _frames() as frame:
+        while not came and machine.status == "running":
+            came = machine.run(until, cycles=cycles)
+            frame(list(_state(machine, _note(machine, until, came) if came else "")))
+    return came
+
+
+@contextmanager
+def _frames() -> Iterator[Callable[[list[RenderableType]], None]]:
+    """Where frames go: in place on a terminal, one after the other elsewhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        yield lambda parts: output.show([*parts, ""])
+        return
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=output.console(sys.stdout), auto_refresh=False) as live:
+
+        def update(parts: list[RenderableType]) -> None:
+            live.update(Group(*parts), refresh=True)
+            time.sleep(FRAME_SECONDS)
+
+        yield update

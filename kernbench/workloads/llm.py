@@ -1,0 +1,65 @@
+"""Command queues of transformer layers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.attention import attention
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.layer import Layer
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.planner import ATTENTION, plan_layer
+from kernbench.workloads.projections import down_projection, gate_and_up, output_projection
+
+Phase = Literal["decode", "prefill"]
+_DEFAULTS = {"decode": (1024, 1), "prefill": (0, 128)}  # context and new tokens
+
+
+def decoder_layer(
+    model: ModelShape,
+    config: NpuConfig,
+    phase: Phase = "decode",
+    context: int | None = None,
+    tokens: int | None = None,
+    layer_id: int = 0,
+) -> Program:
+    """One decoder layer as a command queue for this machine, from the layer's input in DRAM to its output there.
+
+    `context` tokens are in the KV cache and `tokens` new ones follow: by default 1024 and 1 for decode, 0 and 128 for
+    prefill; the phases differ in nothing else. The program loads every weight once per token block (once at all where
+    the scratchpad has room for the tokens, which one token always has), the gains of both norms, the RoPE rows of the
+    new tokens, the input and the K and V of the context; it stores the new K and V and the output.
+    InputError where the model's tiles do not fit the scratchpad, the DRAM is too small or has no fitting KV layout.
+    """
+    if phase not in _DEFAULTS:
+        raise InputError(Problem("decoder_layer", f"it must be one of {', '.join(_DEFAULTS)}", "phase", phase))
+    context = _DEFAULTS[phase][0] if context is None else context
+    tokens = _DEFAULTS[phase][1] if tokens is None else tokens
+    for name, value, low in (("context", context, 0), ("tokens", tokens, 1), ("layer_id", layer_id, 0)):
+        if type(value) is not int or value < low:
+            raise InputError(Problem("decoder_layer", f"it must be an integer of at least {low}", name, value))
+    plan = plan_layer(model, config, tokens, context)
+    common = {
+        "layer_id": layer_id,
+        "seq_len": context + tokens,
+        "precision": model.precision,
+        "model_name": model.name,
+    }
+    name = f"{model.name} layer {layer_id}, {phase} of {tokens} token{'s' * (tokens > 1)} after {context}"
+    layer = Layer(model, config, plan, Emitter(name, config, common))
+    layer.load_gain("gain_attention")
+    if "residual" in plan.resident:
+        for block_id, (t_start, t_len) in enumerate(plan.blocks(ATTENTION)):
+            at = layer.buffer("residual") + layer.act(t_start * model.hidden)
+            layer.load_block(
+                layer.dram.activations["x"], "activation", t_start, t_len, at, phase="LAYER_INPUT", block_id=block_id
+            )
+    layer.load_gain("gain_mlp")
+    attention(layer)
+    output_projection(layer)
+    gate_and_up(layer)
+    down_projection(layer)
+    return layer.emit.end()

@@ -39,7 +39,8 @@ def generate(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     for name, text in {**pictures.all_pictures(), **reference.all_tables()}.items():
         path = folder / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged file keeps its time: no page is read again
+        # A file that is the same keeps its time, so that its page is not read again.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 

@@ -145,7 +145,8 @@ def _shared_parts(rates: Sequence[Rates]) -> Iterator[str]:
         y = bottom - level * up
         yield _line(left, y, right, y, stroke=INK, stroke_width=1, stroke_dasharray="none" if level in (0, 16) else "3 4")
         yield _text(left - 8, y + 5, str(level), text_anchor="end")
-    yield _text(18, (top + bottom) / 2, "bytes per cycle", text_anchor="middle", transform=f"rotate(-90 18 {(top + bottom) / 2:g})")
+    middle = (top + bottom) / 2
+    yield _text(18, middle, "bytes per cycle", text_anchor="middle", transform=f"rotate(-90 18 {middle:g})")
     for cycle in sorted({0, *(piece.end for piece in rates)}):
         x = left + cycle * across
         yield _line(x, bottom, x, bottom + 6, stroke=INK, stroke_width=1)
@@ -158,5 +159,6 @@ def _rate_labels(piece: Rates, x: float, bottom: float, up: float) -> Iterator[s
     base = 0.0
     for rate in (piece.first, piece.second):
         if rate:
-            yield _text(x, bottom - (base + rate / 2) * up + 5, f"{rate:g}", text_anchor="middle", fill="#ffffff", font_weight="bold")
+            y = bottom - (base + rate / 2) * up + 5
+            yield _text(x, y, f"{rate:g}", text_anchor="middle", fill="#ffffff", font_weight="bold")
         base += rate

@@ -13,13 +13,21 @@ from kernbench.common.errors import ABSENT
 from kernbench.config import NpuConfig, machine_json_schema
 from kernbench.config.schema import Section
 
-KINDS = {"int": "integer", "choice": "choice", "text": "text", "ids": "list of ids", "label": "integer or text", "any": "anything"}
+KINDS = {
+    "int": "integer",
+    "choice": "choice",
+    "text": "text",
+    "ids": "list of ids",
+    "label": "integer or text",
+    "any": "anything",
+}
 API = ("load_config", "load_program", "check_program", "simulate", "Machine", "Result", "Program", "NpuConfig", "InputError")
 
 
 def all_tables() -> dict[str, str]:
     """File name: MyST text."""
-    return {"program.md": program_tables(), "machine.md": machine_tables(), "cli.md": cli_tables(), "python.md": python_tables()}
+    made = {"program": program_tables, "machine": machine_tables, "cli": cli_tables, "python": python_tables}
+    return {f"{name}.md": table() for name, table in made.items()}
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -108,7 +116,7 @@ def _section_part(name: str, key: Any, schema: dict[str, Any]) -> list[str]:
     assert section is not None
     rows = list(_section_rows("", section, schema))
     listed = " (a list)" if "tuple" in str(key.annotation) else ""
-    return [f"## {name}{listed}\n", f"{key.description}.\n", _key_table(rows)]
+    return [f"## {name}{listed}\n", f"{key.description[0].upper()}{key.description[1:]}.\n", _key_table(rows)]
 
 
 def _section_rows(prefix: str, section: type[Section], schema: dict[str, Any]) -> Iterator[list[str]]:
@@ -202,7 +210,7 @@ def cli_tables() -> str:
     """Every command and option, from the command line's own description of itself."""
     from typer.main import get_command
 
-    from kernbench.cli.main import app
+    from kernbench.cli.app import app
 
     return "\n".join(_commands("kbsim", get_command(app)))
 
@@ -254,7 +262,7 @@ def _api(name: str, thing: Any) -> Iterator[str]:
     yield f"### class {name}\n"
     yield f"{inspect.getdoc(thing)}\n"
     for member, value in inspect.getmembers_static(thing):
-        if member.startswith("_") or getattr(thing, "__module__", "") != _home(thing, member):
+        if member.startswith(("_", "model_")) or getattr(thing, "__module__", "") != _home(thing, member):
             continue
         if isinstance(value, property) or type(value).__name__ == "cached_property":
             yield f"- `{member}`: {_first(value)}"

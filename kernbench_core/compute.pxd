@@ -26,6 +26,8 @@ cdef struct Stream:           # where a region stands in its body
     nbytes_t per_cycle        # q = ceil(nbytes / body)
     nbytes_t past             # [B] from the begin of the next line to the end of what is covered; at most 0
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
+    uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
+    int64_t step              # their number, modulo the banks
     bint write
 
 cdef struct Compute:          # one TE or VE

@@ -23,8 +23,13 @@ cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil
     s.per_cycle = (r.nbytes + body - 1) // body
     s.line = line_of(p, r.addr)
     s.past = r.addr - s.line * p.line           # the first cycle also asks for the line that the region begins in
-    if not p.blocked:
-        s.line %= p.banks
+    s.steady = 0
+    if p.blocked:
+        return
+    s.line %= p.banks
+    if p.narrow and s.past == 0 and s.per_cycle % p.line == 0:
+        s.steady = p.full if s.per_cycle // p.line >= p.banks else (<uint64_t>1 << s.per_cycle // p.line) - 1
+        s.step = s.per_cycle // p.line % p.banks
 
 
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:

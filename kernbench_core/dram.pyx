@@ -22,6 +22,7 @@ cdef bint find_chunk(Cursor* c, Dram* d, int32_t channel) noexcept nogil:
     c.run_left = (chunk + 1) * d.interleave - c.dram
     if d.channels == 1 or c.run_left > c.row_end - c.dram:
         c.run_left = c.row_end - c.dram
+    c.run_seen = c.run_left
     c.addr = c.dram + c.shift
     return True
 
@@ -42,6 +43,7 @@ cdef void cursor_next_run(Cursor* c, Dram* d, Extent* x, int32_t channel) noexce
         c.row += 1
         if c.row >= x.rows:
             c.run_left = 0
+            c.run_seen = 0
             return
         open_row(c, d, x)
 

@@ -34,8 +34,6 @@ cdef inline void take_pieces(Flow* f, Spm* p, int64_t n) noexcept nogil:
     cdef int32_t bank = f.bank + <int32_t>n
     f.bank = bank - p.banks if bank >= p.banks else bank
     f.asked = asked
-    f.at.addr += asked
-    f.at.dram += asked
     f.at.run_left -= asked
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left
     f.whole -= asked

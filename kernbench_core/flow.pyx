@@ -1,6 +1,6 @@
 """Asking piece by piece, where a request may cross the end of a row or of an interleave chunk, and many cycles at once."""
 from kernbench_core.bank cimport Spm, bank_of, line_of, tally_done, tally_range, tally_word
-from kernbench_core.dram cimport Cursor, Dram, Extent, cursor_advance
+from kernbench_core.dram cimport Cursor, Dram, Extent, cursor_advance, cursor_sync
 from kernbench_core.share cimport Flow, flow_accrue
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
@@ -30,9 +30,11 @@ cdef nbytes_t next_piece(Cursor* at, nbytes_t left, Spm* p, Dram* d, Extent* x, 
 
 cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
     """The longest run of whole next pieces that the carry reaches and in which no bank has two lines."""
-    cdef Cursor probe = f.at
+    cdef Cursor probe
     cdef nbytes_t left = f.left, asked = 0, size
     cdef int32_t bank
+    cursor_sync(&f.at)
+    probe = f.at
     while asked < left:
         bank = bank_of(p, line_of(p, probe.addr))
         if mask[bank >> 6] >> (bank & 63) & 1:
@@ -64,8 +66,6 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
     f.asked = f.piece + (n - 1) * p.line
     f.whole -= f.asked
     f.left -= f.asked
-    f.at.addr += f.asked
-    f.at.dram += f.asked
     f.at.run_left -= f.asked
     f.bank = <int32_t>((f.bank + n) % p.banks)
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left

@@ -13,9 +13,9 @@ from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, 
 from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_cycle
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim
+from kernbench_core.sim cimport Sim, shuffle
 from kernbench_core.skip cimport scratchpad_block, scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
-from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t
+from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, uint64_t
 
 
 # Cycles for which a scratchpad runs alone: enough that its lanes stay in the nearest cache while they are walked.
@@ -150,6 +150,8 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED
             break
+        if s.shuffle:
+            shuffle(s, s.control.finished, s.control.n_finished)
         if not control_phase(s, now):
             break
         if s.any_wanted:
@@ -254,6 +256,10 @@ cdef class Core:
     def overlaps(self):
         """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
         return overlaps_of(&self.sim)
+
+    def shuffle_lists(self, uint64_t seed):
+        """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
+        self.sim.shuffle = seed
 
     def snapshot(self):
         """All state as bytes; equal states give equal bytes on one build."""

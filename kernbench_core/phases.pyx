@@ -12,7 +12,7 @@ from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
 from kernbench_core.share cimport Flow, Resource, share_enter, share_quit, share_rates
-from kernbench_core.sim cimport Sim, want, watch
+from kernbench_core.sim cimport Sim, shuffle, want, watch
 from kernbench_core.types cimport DMA, FAILED, NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -200,6 +200,9 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
     """P4."""
     cdef int32_t k
+    if s.shuffle:
+        shuffle(s, s.rejoin, s.n_rejoin)
+        shuffle(s, s.share.dirty, s.share.n_dirty)
     for k in range(s.n_rejoin):
         share_enter(&s.share, s.rejoin[k], now)
     s.n_rejoin = 0
@@ -212,6 +215,8 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
 cdef void activity_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Between P6 and P7: what each DMA engine of a scratchpad did in this cycle, where that may have changed."""
     cdef int32_t k
+    if s.shuffle:
+        shuffle(s, p.watch, p.n_watch)
     for k in range(p.n_watch):
         dma_activity(&s.dma[p.watch[k]], now)
         s.dma[p.watch[k]].watched = False
@@ -273,6 +278,10 @@ cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
 cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
     """P7."""
     cdef int32_t k
+    if s.shuffle:
+        shuffle(s, s.pressed, s.n_pressed)
+        shuffle(s, s.done_flow, s.n_done_flow)
+        shuffle(s, s.done_compute, s.n_done_compute)
     for k in range(s.n_pressed):
         press(s, s.pressed[k], now)
     s.n_pressed = 0

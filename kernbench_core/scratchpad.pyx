@@ -146,8 +146,6 @@ cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Shape h, Lane* a, Flow* f, cycl
     whole -= asked
     f.bank = next_bank - h.banks if next_bank >= h.banks else next_bank
     f.asked = asked
-    f.at.addr += asked
-    f.at.dram += asked
     f.at.run_left = run
     f.piece = h.line if run > h.line else run
     f.whole = whole
@@ -158,7 +156,13 @@ cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Shape h, Lane* a, Flow* f, cycl
 
 cdef inline uint64_t narrow_stream(Stream* t, Spm* p, Shape h) noexcept nogil:
     """`stream_want` for one word of banks."""
-    cdef int64_t line = t.line, n = stream_lines(t, h.line, h.shift)
+    cdef int64_t line = t.line, n
+    if t.steady and t.left >= t.per_cycle:          # the same number of lines every cycle
+        t.left -= t.per_cycle
+        n = line + t.step
+        t.line = n - h.banks if n >= h.banks else n
+        return (t.steady << line | (t.steady >> 1) >> (h.banks - 1 - line)) & h.full
+    n = stream_lines(t, h.line, h.shift)
     if n == 0:
         return 0
     t.line = line + n

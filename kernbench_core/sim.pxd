@@ -63,6 +63,7 @@ cdef struct Sim:
     int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
     int32_t failed_entry
     Stops stops
+    uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
 
 cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
@@ -70,6 +71,18 @@ cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
 
 cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
+
+cdef inline void shuffle(Sim* s, int32_t* item, int32_t n) noexcept nogil:
+    """For tests: the order in which equal events of a cycle are handled must not matter."""
+    cdef int32_t k, other, held
+    for k in range(n - 1, 0, -1):
+        s.shuffle ^= s.shuffle << 13
+        s.shuffle ^= s.shuffle >> 7
+        s.shuffle ^= s.shuffle << 17
+        other = <int32_t>(s.shuffle % <uint64_t>(k + 1))
+        held = item[k]
+        item[k] = item[other]
+        item[other] = held
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""

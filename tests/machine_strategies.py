@@ -92,7 +92,7 @@ def _noc(draw: Draw, dma_engines: int, dram_channels: int) -> dict[str, Any]:
 
 
 def _spm(draw: Draw) -> dict[str, Any]:
-    banks = draw(st.sampled_from([1, 2, 3, 4, 5, 8, 13, 16]))
+    banks = draw(st.sampled_from([1, 2, 3, 4, 5, 8, 13, 16, 64, 65, 130]))
     width = draw(st.sampled_from([1, 2, 4, 8, 16, 32, 64]))
     lines = -(-draw(st.sampled_from([2048, 4096, 12288])) // (banks * width))
     spm: dict[str, Any] = {
@@ -106,7 +106,7 @@ def _spm(draw: Draw) -> dict[str, Any]:
         "check_overlap": draw(st.sampled_from(["none"] * 10 + ["warn", "error"])),
     }
     if draw(st.booleans()):
-        spm["ports"] = draw(st.sampled_from([1, 1, 1, 2, 4]))
+        spm["ports"] = draw(st.sampled_from([1, 1, 1, 2, 4, 9]))
     else:
         spm["read_ports"] = draw(st.integers(1, 2))
         spm["write_ports"] = draw(st.integers(1, 2))

@@ -22,7 +22,9 @@ Machine = Annotated[
 @app.command()
 def show(
     machine: Machine,
-    effective: Annotated[bool, typer.Option("--effective", help="Every value, those left to their defaults too.")] = False,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Every value, those left to their defaults too.")
+    ] = False,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
@@ -43,14 +45,14 @@ def show(
 @app.command()
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) -> int:
     """Say whether a machine is valid."""
-    from kernbench.cli.render_config import machine_facts
+    from kernbench.cli.render_config import facts_line
     from kernbench.config import load_config
 
     npu = load_config(machine, overrides or [])
     if as_json:
         output.show_json({"status": "valid", **_name(npu)})
     else:
-        output.write(f"{npu.source}: valid; {', '.join(fact for fact in machine_facts(npu) if fact)}\n")
+        output.write(f"{npu.source}: valid; {facts_line(npu)}\n")
     return output.OK
 
 

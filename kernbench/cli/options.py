@@ -13,11 +13,19 @@ Target = Annotated[
     typer.Argument(metavar="TARGET", help="A program (.json, .yaml) or the name of a workload.", show_default=False),
 ]
 Config = Annotated[
-    str, typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file.")
+    str,
+    typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file."),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Set one value of the machine: dram.channels=4. May be repeated.", show_default=False),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set one value of the machine: dram.channels=4. May be repeated.",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")
+]

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from io import StringIO
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kernbench.common.errors import ABSENT, InputError, Problem, shown
@@ -16,21 +17,30 @@ if TYPE_CHECKING:
 OK, REFUSED, INTERRUPTED = 0, 2, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": 3, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
+ASCII = str.maketrans("█▒·╭╮╰╯─│", "#=.++++-|")  #: what bars and frames are where they cannot be shown
 
-def console(stream: TextIO) -> Console:
-    """A console as wide as the terminal (80 where there is none), colourful only on one, and without colours by NO_COLOR."""
+
+def console(stream: TextIO, like: Console | None = None) -> Console:
+    """A console as wide as the terminal (80 where there is none); colours on a terminal only, none by NO_COLOR.
+
+    `like`: draw as if `stream` were that console's.
+    """
     from rich.console import Console
 
-    return Console(file=stream, highlight=False, emoji=False, markup=False)
+    as_it: dict[str, Any] = {}
+    if like is not None:
+        as_it = {"force_terminal": like.is_terminal, "width": like.width, "no_color": like.no_color}
+    return Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
 
 
 def show(renderables: Iterable[RenderableType]) -> None:
     """Print for a person, on stdout."""
     target = console(sys.stdout)
-    with target.capture() as capture:
-        for renderable in renderables:
-            target.print(renderable)
-    text = capture.get()
+    page = StringIO()  # all of it before anything is written: nobody sees half a table and then an error
+    drawn = console(page, like=target)
+    for renderable in renderables:
+        drawn.print(renderable)
+    text = page.getvalue()
     if not target.is_terminal:  # tables are padded to their width: of no use in a file
         text = "\n".join(line.rstrip() for line in text.split("\n"))
     write(text)
@@ -48,9 +58,9 @@ def write(text: str) -> None:
     try:
         try:
             sys.stdout.write(text)
-        except UnicodeEncodeError:  # a terminal that cannot show it gets question marks
+        except UnicodeEncodeError:  # a terminal that cannot show it gets what comes near
             encoding = sys.stdout.encoding or "ascii"
-            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+            sys.stdout.write(text.translate(ASCII).encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
         silence_stdout()
@@ -74,13 +84,18 @@ def note(text: str) -> None:
         return
 
 
+def answer(value: Any) -> None:
+    """The JSON object of a run that did not come about; where it cannot be written either, that is said too."""
+    try:
+        show_json(value)
+    except InputError as error:
+        note(f"error: {error}")
+
+
 def refuse(error: InputError, *, as_json: bool) -> int:
     """Say why the input is refused; the exit code."""
     if as_json:
-        try:
-            show_json({"status": "refused", "problems": [_plain(problem) for problem in error.problems]})
-        except InputError as unwritable:
-            error = unwritable
+        answer({"status": "refused", "problems": [_plain(problem) for problem in error.problems]})
     for line in str(error).split("\n"):
         note(f"error: {line}")
     return REFUSED

@@ -26,7 +26,10 @@ class GraphFormat(StrEnum):
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A program (.json, .yaml).", show_default=False)],
     config: Annotated[
-        str | None, typer.Option("--config", "-c", metavar="NAME|FILE", help="Check it against this machine too.", show_default=False)
+        str | None,
+        typer.Option(
+            "--config", "-c", metavar="NAME|FILE", help="Check it against this machine too.", show_default=False
+        ),
     ] = None,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -84,7 +87,9 @@ def show(
 @app.command()
 def emit(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="The name of a workload.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .json or .yaml.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .json or .yaml.", show_default=False)
+    ],
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
 ) -> int:
@@ -114,6 +119,7 @@ def list_workloads(as_json: Json = False) -> int:
         output.show_json({"workloads": lines})
         return output.OK
     made = table("Workloads", [("name", "left"), ("what it is", "left")])
+    made.columns[-1].no_wrap = False
     for name, line in lines.items():
         made.add_row(name, line)
     output.show([made])

@@ -26,16 +26,27 @@ def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
     """What `kbsim run` prints, part by part, for a terminal of `width` columns."""
     result = summary.result
     yield from headline(summary)
-    yield from bound_lines(summary)
+    if result.status != "deadlock":  # the bounds are those of a run that comes to its end
+        yield from bound_lines(summary)
     yield from ending(summary)
-    yield from ("", engine_table(summary.engines, width), *queue_lines(summary.engines))
-    yield from ("", resource_table("DRAM channels", summary.channels, MOST_CHANNELS, width))
+    if not result.cycles:
+        return
+    yield ""
+    yield engine_table(summary.engines, width)
+    yield from queue_lines(summary.engines)
+    yield ""
+    yield resource_table("DRAM channels", summary.channels, MOST_CHANNELS, width)
     if summary.links:
-        yield from ("", resource_table("Mesh links", summary.links, MOST_LINKS, width))
-    yield from ("", banks_line(summary.banks))
+        yield ""
+        yield resource_table("Mesh links", summary.links, MOST_LINKS, width)
+    yield ""
+    yield banks_line(summary.banks)
     if summary.waits:
-        yield from ("", wait_table(summary, width))
-    yield from ("", energy_line(result))
+        yield ""
+        yield wait_table(summary, width)
+    if result.metrics["energy_pj"]["total"]:
+        yield ""
+        yield energy_line(result)
     yield from warnings(result)
 
 
@@ -48,7 +59,7 @@ def headline(summary: RunSummary) -> Iterator[Text]:
 
 
 def bound_lines(summary: RunSummary) -> Iterator[Text]:
-    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the largest of the other kinds."""
+    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the other kinds' largest."""
     bound = summary.bound
     text = Text.assemble(f"{bound.kind} bound ", (short(bound.cycles), "bold"))
     if summary.result.status == "done":
@@ -66,8 +77,8 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
     if result.status == "aborted":
         more = 2 * max(summary.max_cycles, summary.bound.cycles)
         yield (
-            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {summary.entries:,} entries have not ended, "
-            f"{summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
+            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {summary.entries:,} entries "
+            f"have not ended, {summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
         )
     if result.failure is not None:
         yield Text(str(result.failure["message"]), "red")
@@ -91,16 +102,13 @@ def deadlock_table(result: Result) -> RenderableType:
 
 
 def energy_line(result: Result) -> Text:
-    """Energy, what it went into, and the average power."""
-    energy = {name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj}
+    """Energy, the average power, and the parts that make a hundredth of it or more."""
     total = result.metrics["energy_pj"]["total"]
+    parts = [(pj, name) for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj >= total / 100]
     text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), "bold")
     if result.t_ns:
         text.append(f" at {scaled(total / result.t_ns, ('mW', 'W', 'kW'))}")
-    if energy:
-        parts = sorted(energy.items(), key=lambda part: (-part[1], part[0]))
-        text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for name, pj in parts))
-    return text
+    return text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for pj, name in sorted(parts, reverse=True)))
 
 
 def warnings(result: Result) -> Iterator[RenderableType]:

@@ -32,7 +32,9 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
     shared = [f"{name} {count}" for name, count in state.members.items() if count]
     if shared:
         more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
-        yield Text.assemble(("flows ", "bold"), " ", ", ".join(shared[:MOST_MEMBERS]), more)
+        grid = Table.grid()
+        grid.add_row(Text("flows ", "bold"), ", ".join(shared[:MOST_MEMBERS]) + more)
+        yield grid
 
 
 def _engine(engine: EngineState) -> Iterator[RenderableType]:
@@ -48,10 +50,10 @@ def _engine(engine: EngineState) -> Iterator[RenderableType]:
 
 def _jobs(engine: EngineState) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(min_width=8, justify="right", no_wrap=True)
+    grid.add_column(min_width=6, justify="right", no_wrap=True)
     grid.add_column(min_width=17, no_wrap=True)
-    grid.add_column(min_width=18, no_wrap=True)
-    grid.add_column(min_width=12, no_wrap=True)
+    grid.add_column(min_width=16, justify="right", no_wrap=True)
+    grid.add_column(min_width=12, justify="right", no_wrap=True)
     grid.add_column()
     if engine.entry is not None:
         left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
@@ -74,10 +76,10 @@ def _waits(job: JobState) -> Text:
         parts.append(f"{job.stall} since {job.stalled_since:,}")
     held = [flow for flow in job.flows if flow.waits == "bank"]
     if held:
-        parts.append(f"bank since {min(_since(flow) for flow in held):,}" + _some_of(len(held), job))
+        parts.append(f"{_some_of(len(held), job)}bank since {min(_since(flow) for flow in held):,}")
     in_line = sum(flow.waits == "line" for flow in job.flows)
     if in_line:
-        parts.append("older transfers first" + _some_of(in_line, job))
+        parts.append(f"{_some_of(in_line, job)}older ones first")
     return Text(", ".join(parts), "red")
 
 
@@ -87,7 +89,8 @@ def _since(flow: FlowState) -> int:
 
 
 def _some_of(count: int, job: JobState) -> str:
-    return "" if count == len(job.flows) else f" ({count} of {len(job.flows)} flows)"
+    """How many of a transfer's flows, where it is not all of them."""
+    return "" if count == len(job.flows) else f"{count}/{len(job.flows)} "
 
 
 def _queue(engine: EngineState) -> Text:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op"}
 MOST_ENGINES = 16  # of a kind; of more the busiest are shown
+FEW_ENGINES = 4  # of a kind; of so many the idle ones are shown too
 
 
 def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
@@ -44,19 +45,25 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
     for kind in ("dma", "te", "ve"):
         rows = [engine for engine in engines if engine.kind == kind]
         shown = sorted(rows, key=lambda engine: -engine.busy)[:MOST_ENGINES]
+        if len(rows) > FEW_ENGINES:
+            shown = [engine for engine in shown if engine.idle < engine.cycles]
         for engine in rows:
             if engine in shown:
                 made.add_row(*_engine_cells(engine, wide))
         if len(rows) > len(shown):
             rest = [engine.utilisation for engine in rows if engine not in shown]
-            made.add_row(f"{len(rest)} more", Text("at most", "dim"), percent(max(rest)))
+            made.add_row(
+                f"{len(rest)} {kind}", Text("others, at most" if shown else "at most", "dim"), percent(max(rest))
+            )
     return made
 
 
 def _engine_cells(engine: EngineUse, wide: bool) -> list[str | Text | Bar]:
     cycles = engine.cycles
     stalled = engine.bank_conflict + engine.backpressure
-    bar = Bar([(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10)
+    bar = Bar(
+        [(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10
+    )
     split = [engine.bank_conflict, engine.backpressure if engine.kind == "dma" else None, engine.idle]
     cells: list[str | Text | Bar] = [engine.name, bar, Text(percent(engine.utilisation), "bold"), short(engine.busy)]
     cells += [_part(part, cycles, wide) for part in split]

@@ -17,7 +17,8 @@ def run(
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False)
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),
     ] = None,
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,

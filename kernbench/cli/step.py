@@ -26,18 +26,26 @@ FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be se
 
 Cycles = Annotated[
     int | None,
-    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False),
+    typer.Option(
+        "--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False
+    ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="COND", help="Stop after the cycle of end:ID, start:ID, stall, conflict or cycle:N.", show_default=False),
+    typer.Option(
+        metavar="COND", help="Stop after the cycle of end:ID, start:ID, stall, conflict or cycle:N.", show_default=False
+    ),
 ]
 From = Annotated[
     Path | None,
-    typer.Option("--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False),
+    typer.Option(
+        "--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False
+    ),
 ]
 Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
-Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")
+]
 
 
 def step(

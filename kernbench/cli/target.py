@@ -25,7 +25,7 @@ def load_target(target: str, config: NpuConfig) -> Program:
 
 
 def workload_program(name: str, config: NpuConfig) -> Program:
-    """The program of a workload by its name, as long as the machine can hold it; InputError names the workloads there are."""
+    """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
     from kernbench.workloads.catalogue import WORKLOADS
 
     if name not in WORKLOADS:

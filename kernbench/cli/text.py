@@ -96,6 +96,13 @@ def ids(numbers: Sequence[int], most: int = 8) -> str:
     return text if len(numbers) <= most else f"{text}, ... ({len(numbers) - most} more)"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 job`, `1,240 jobs`, `2 entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+
+
 class Bar:
     """A bar of parts, each a share of 1 with its character and style; it fills the column that it is in."""
 
@@ -104,7 +111,6 @@ class Bar:
         self.width = width
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        plain = not options.encoding.startswith("utf")
         width = min(self.width, options.max_width)
         drawn = 0
         reached = 0.0
@@ -112,9 +118,9 @@ class Bar:
             reached += share
             cells = round(reached * width) - drawn
             cells = min(cells, width - drawn)
-            yield Segment((ASCII[character] if plain else character) * cells, Style.parse(style))
+            yield Segment(character * cells, Style.parse(style))
             drawn += cells
-        yield Segment(("." if plain else IDLE) * (width - drawn), Style.parse("dim"))
+        yield Segment(IDLE * (width - drawn), Style.parse("dim"))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> object:
         from rich.measure import Measurement
@@ -122,8 +128,7 @@ class Bar:
         return Measurement(min(4, self.width), min(self.width, options.max_width))
 
 
-BUSY, STALLED, IDLE = "█", "▒", "·"
-ASCII = {BUSY: "#", STALLED: "=", IDLE: "."}
+BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has what stands for them where they cannot be shown
 
 
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> Table:

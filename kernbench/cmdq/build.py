@@ -18,7 +18,7 @@ from typing import Any
 
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.opcodes import TE_OPS, VE_OPS
-from kernbench.cmdq.read_entry import read_entry
+from kernbench.cmdq.read_entry import read_entry, read_id
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.document import path_text
 
@@ -44,7 +44,7 @@ class ProgramBuilder:
                 raw[name] = _id_list(raw[name])
         entry, problems = read_entry(raw, index)
         if problems or entry is None:
-            where = f"{self.source}: cmdq[{index}] (id {raw['id']}, {opcode})"
+            where = f"{self.source}: cmdq[{index}] (id {read_id(raw, index)}, {opcode})"
             raise InputError([Problem(where, p.rule, path_text(p.path), p.value, p.remedy) for p in problems])
         self.entries.append(entry)
         return entry.id

@@ -1,7 +1,7 @@
 """The dependency graph of a program: its levels, and its picture as Graphviz DOT or Mermaid text.
 
-An edge leads from an entry to one that waits for it. Besides what the entries say, BARRIER holds up what follows it and END waits for
-everything before it; of these implied edges only those are in the graph that no other path replaces.
+An edge leads from an entry to one that waits for it. Besides what the entries say, BARRIER holds up what follows it and
+END waits for everything before it; of these implied edges only those are in the graph that no other path replaces.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Graph:
 
 
 def dependency_graph(entries: Sequence[Entry]) -> Graph:
-    """The graph of a program's entries; their ids and dependencies must be sound, circles through barriers are none of its business."""
+    """The graph of a program whose ids and dependencies are sound; circles through barriers may be in it."""
     edges = _edges(entries)
     return Graph(tuple(edges), tuple(_levels(len(entries), edges)))
 

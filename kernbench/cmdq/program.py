@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kernbench.cmdq.build import ProgramBuilder
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, KvEntry, TeEntry, VeEntry
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import write_whole
 from kernbench.config.document import Document
 
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
@@ -67,15 +67,8 @@ class Program(ProgramBuilder):
         if target.suffix.lower() not in (".json", ".yaml", ".yml"):
             raise InputError(Problem(str(target), "its name must end in .json, .yaml or .yml"))
         data = self.to_dict()
-        text = (
-            _json(data)
-            if target.suffix.lower() == ".json"
-            else yaml.dump(data, Dumper=_DUMPER, sort_keys=False, width=2**20)
-        )
-        try:
-            _replace(target, text)
-        except OSError as error:
-            raise InputError(Problem(str(target), f"it cannot be written: {error.strerror or error}")) from None
+        text = _json(data) if target.suffix.lower() == ".json" else _yaml(data)
+        write_whole(target, text.encode())
 
 
 def entry_dict(entry: Entry) -> dict[str, Any]:
@@ -96,30 +89,13 @@ def entry_dict(entry: Entry) -> dict[str, Any]:
     return {**raw, **entry.meta}
 
 
+def _yaml(data: dict[str, Any]) -> str:
+    text: str = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=2**20)
+    return text
+
+
 def _json(data: dict[str, Any]) -> str:
     """JSON with one entry a line: readable, and a diff names the entries that changed."""
     lines = ",\n".join("  " + json.dumps(raw, ensure_ascii=False) for raw in data["cmdq"])
     metadata = json.dumps(data["metadata"], ensure_ascii=False)
     return f'{{"metadata": {metadata}, "cmdq": [\n{lines}\n]}}\n'
-
-
-def _replace(target: Path, text: str) -> None:
-    """Writes to a new file beside `target` and renames it: a reader, or a crash, never sees half of it."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

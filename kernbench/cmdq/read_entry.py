@@ -89,7 +89,7 @@ def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
 def read_id(raw: Any, index: int) -> int:
     """The id of an entry that may be wrong otherwise: its index where the id is missing or wrong too."""
     value = raw.get("id", index) if isinstance(raw, Mapping) else index
-    return value if type(value) is int and value >= 0 else index
+    return value if type(value) is int and 0 <= value <= MAX_INT else index
 
 
 def _read_fields(
@@ -137,9 +137,9 @@ def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[Fiel
 
 
 def _unknown(name: Any, known: list[str], of: str) -> FieldProblem:
-    near = difflib.get_close_matches(str(name)[:40], known, n=1)
+    near = difflib.get_close_matches(name[:40], known, n=1) if isinstance(name, str) else []
     remedy = f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}"
-    return FieldProblem((str(name),), f"it is not a field of {of}", ABSENT, remedy)
+    return FieldProblem((name,), f"it is not a field of {of}", ABSENT, remedy)
 
 
 def _missing(raw: Mapping[Any, Any], shape: _Shape) -> list[FieldProblem]:

@@ -14,8 +14,8 @@ REMEDY = "choose another place"
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that neither a crash nor a full disk costs what stood there.
 
-    The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written to as it is.
-    Raises InputError where that cannot be done.
+    The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written
+    to as it is. Raises InputError where that cannot be done.
     """
     target = Path(path).resolve()
     try:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config import json_text, yaml_text
-from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path
+from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path, step_text
 
 MAX_DEPTH: Final = 64  # levels of nesting; a program or machine needs seven
 MACHINE_BYTES: Final = 64 * 2**20
@@ -79,7 +79,8 @@ def path_text(path: PathLike) -> str:
     text = ""
     for step in path:
         if step is not KEY:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+            part = step_text(step)
+            text += f"[{part}]" if isinstance(step, int) else f".{part}" if text else part
     return text
 
 

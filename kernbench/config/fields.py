@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from kernbench.common.errors import shown
 from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -132,12 +133,12 @@ def _qbits_key(key: Any) -> int:
     for qbits in QBITS:
         if not isinstance(key, bool) and (key == qbits or key == str(qbits)):
             return qbits
-    raise refuse(f"its keys must be among the qbits {', '.join(map(str, QBITS))}, and {str(key)[:40]!r} is not")
+    raise refuse(f"its keys must be among the qbits {', '.join(map(str, QBITS))}, and {shown(key)} is not")
 
 
 def _sfu_key(key: Any) -> str:
     if not isinstance(key, str) or re.fullmatch(r"[a-z][a-z0-9_]{0,39}", key) is None:
-        raise refuse(f"its keys must be names of vector ops in lower case, and {str(key)[:40]!r} is not")
+        raise refuse(f"its keys must be names of vector ops in lower case, and {shown(key)} is not")
     if key in WITHOUT_SFU:
         raise refuse(f"the time of {key} has no sfu term of its own")
     return key

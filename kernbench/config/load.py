@@ -138,7 +138,7 @@ def _unknown_key(path: PathLike) -> tuple[str, str]:
     if not (isinstance(section, type) and issubclass(section, Section)):
         return "there is no such key", ""
     keys = [spec.alias or name for name, spec in section.model_fields.items()]
-    near = difflib.get_close_matches(str(path[-1]), keys, n=1)
+    near = difflib.get_close_matches(path[-1][:40], keys, n=1) if isinstance(path[-1], str) else []
     return f"there is no such key; the keys here are {', '.join(keys)}", f"did you mean {near[0]}?" if near else ""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.errors import ABSENT, InputError, Problem, shown
 from kernbench.config.document import MAX_DEPTH
-from kernbench.config.places import Fault, PathLike, normal_path
+from kernbench.config.places import Fault, PathLike, normal_path, step_text
 from kernbench.config.yaml_text import parse
 
 _STEP = re.compile(r"\.?([A-Za-z0-9_]+)|\[([0-9]{1,6})\]")
@@ -33,7 +33,10 @@ def parse_overrides(overrides: Mapping[str, Any] | Sequence[str]) -> list[Overri
     if isinstance(overrides, str):
         overrides = [overrides]
     if isinstance(overrides, Mapping):
-        return [_override(f"{path}={value}", str(path), value) for path, value in overrides.items()]
+        return [
+            _override(f"{path}={value if isinstance(value, str) else shown(value)}", path, value)
+            for path, value in overrides.items()
+        ]
     parsed = []
     for text in overrides:
         path, equals, value = text.partition("=")
@@ -91,7 +94,7 @@ def _set(data: Any, path: PathLike, override: Override, default_at: Callable[[Pa
         changed[key] = _set(data.get(key, ABSENT), (*path, key), override, default_at)
         return changed
     if isinstance(data, (list, tuple)):
-        index = int(step) if str(step).isdecimal() else -1
+        index = int(step) if len(str(step)) < 7 and str(step).isdecimal() else -1
         if not 0 <= index < len(data):
             raise InputError(Problem(override.where, f"there is no item {step}: the list has {len(data)} items"))
         items = list(data)
@@ -106,6 +109,6 @@ _TABLES = {("f_w",), ("f_a",), ("sfu",), ("mac_pj",)}
 def _key_like(data: Mapping[Any, Any], step: Any) -> Any:
     """The key that `data` already has for this step (`8` for `"8"`), else the step as text."""
     for key in data:
-        if str(key) == str(step):
+        if step_text(key) == str(step):
             return key
     return str(step)

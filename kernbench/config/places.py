@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kernbench.common.errors import ABSENT
+from kernbench.common.errors import ABSENT, shown
 
 
 class _Key:
@@ -25,7 +25,12 @@ Place = tuple[int, int]  #: (line, column), both from 1
 
 def normal_path(path: PathLike) -> tuple[str, ...]:
     """A path with its steps as text, so that the keys `8` and `"8"` are one."""
-    return tuple(str(step) for step in path)
+    return tuple(step_text(step) for step in path)
+
+
+def step_text(step: Any) -> str:
+    """A step as text; a key of data that was never text may be anything."""
+    return shown(step) if isinstance(step, int) else str(step)
 
 
 class Fault(Exception):

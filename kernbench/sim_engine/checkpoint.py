@@ -1,8 +1,8 @@
 """Checkpoint files: a run that stands still, with what it takes to know that it fits.
 
-    KBCKPT 1\\n
-    one line of JSON: versions, digests of machine and program, the cycle, size and SHA-256 of the state
-    the state, zlib-compressed
+KBCKPT 1\\n
+one line of JSON: versions, digests of machine and program, the cycle, size and SHA-256 of the state
+the state, zlib-compressed
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], st
 
 
 def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -> bytes:
-    """The state in a checkpoint whose header agrees with `expected`; InputError where it does not, or the file is damaged."""
+    """The state in a checkpoint whose header agrees with `expected`; InputError where not, or the file is damaged."""
     where = str(path)
     try:
         data = Path(path).read_bytes()

@@ -10,7 +10,7 @@ from kernbench.cmdq.depend import predecessors
 from kernbench.sim_engine.result import EntryTimes
 
 
-def who_waits(program: Program, times: Sequence[EntryTimes], waits: Sequence[int], gate: int) -> list[dict[str, Any]]:
+def who_waits(program: Program, times: Sequence[EntryTimes], gate: int) -> list[dict[str, Any]]:
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
     `gate` is the position of the first barrier that is not complete, or -1. An entry waits since the last of the things that it

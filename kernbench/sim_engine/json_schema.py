@@ -12,7 +12,11 @@ COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 ID = COUNT
 CYCLE: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0}
 TEXT: dict[str, Any] = {"type": "string"}
-RATE: dict[str, Any] = {"type": "string", "pattern": "^[0-9]+(/[0-9]+)?$", "description": "[byte/cycle] an integer or p/q"}
+RATE: dict[str, Any] = {
+    "type": "string",
+    "pattern": "^[0-9]+(/[0-9]+)?$",
+    "description": "[byte/cycle] p or p/q",
+}
 
 
 def _object(properties: dict[str, Any], optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def _counters() -> dict[str, Any]:
     banks = _list(COUNT)
     return {
         "type": "object",
-        "description": "MODEL section 10, by engine and resource; cycles, job-cycles of queue_full and priority_deferred",
+        "description": "MODEL section 10: cycles, and job-cycles of queue_full and priority_deferred",
         "properties": {"spm": _object({"requests": banks, "grants": banks, "denials": banks})},
         "required": ["spm"],
         "patternProperties": {
@@ -58,7 +62,11 @@ def _metrics() -> dict[str, Any]:
     }
     parts = ("dram", "mac", "noc", "spm", "static", "total", "ve")
     energy = _object({name: {"type": "number", "minimum": 0} for name in parts}, description="[pJ]")
-    return {"type": "object", "properties": {"bounds": bounds, "energy_pj": energy}, "required": ["bounds", "energy_pj"]}
+    return {
+        "type": "object",
+        "properties": {"bounds": bounds, "energy_pj": energy},
+        "required": ["bounds", "energy_pj"],
+    }
 
 
 def _engine() -> dict[str, Any]:
@@ -106,7 +114,10 @@ def _engine() -> dict[str, Any]:
 
 
 def result_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a result. `engines` stands in what `kbsim step` prints, `deadlock` and `failure` after such an end."""
+    """JSON Schema (draft 2020-12) of a result.
+
+    `engines` stands in what `kbsim step` prints, `deadlock` and `failure` after such an end.
+    """
     opcode = {"enum": list(OPCODES)}
     overlap = {"code": {"const": "OVERLAP"}, "cycle": COUNT, "entry": ID, "with": ID, "message": TEXT}
     wait = {"id": ID, "opcode": opcode, "waits_for": _list(ID), "since": COUNT, "reason": TEXT}
@@ -130,7 +141,11 @@ def result_json_schema() -> dict[str, Any]:
         "title": "kernbench result",
         **_object(properties, ("deadlock", "failure", "engines")),
         "allOf": [
-            {"if": {"properties": {"status": {"const": status}}}, "then": {"required": [key]}, "else": {"properties": {key: False}}}
+            {
+                "if": {"properties": {"status": {"const": status}}},
+                "then": {"required": [key]},
+                "else": {"properties": {key: False}},
+            }
             for status, key in (("deadlock", "deadlock"), ("failed", "failure"))
         ],
     }

@@ -76,8 +76,8 @@ class Machine:
     ) -> bool:
         """Run to the end, or to `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`; true where that has come.
 
-        A condition ends the run after the cycle in which it came true, and at once where it is true already. `cycles`: run so many at
-        most. `progress` is called about twenty times a second.
+        A condition ends the run after the cycle in which it came true, and at once where it is true already.
+        `cycles`: run so many at most. `progress` is called about twenty times a second.
         """
         limit, stops = self._stops(until)
         most = limit if cycles is None else min(limit, self.cycle + cycles)
@@ -97,7 +97,7 @@ class Machine:
     def _run_to_control(
         self, entry: int, limit: int, skip: bool, progress: Callable[[Machine], None] | None
     ) -> bool:
-        """Control entries complete inside P2, where the core looks for no condition: find the cycle, then go back and run to it."""
+        """Control entries complete inside P2, where the core looks for no condition: find the cycle, then run to it again."""
         state = self.snapshot()
         width, done_at = CONTROL_SLICE, -1
         while done_at < 0 and self._core.status == 0 and self.cycle < limit:
@@ -168,7 +168,7 @@ class Machine:
                 "energy_pj": energy_pj(self.program, self.config, times, counters, self.cycle),
             },
             warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
-            waiting=who_waits(self.program, times, *self._core.waiting()) if self.status == "deadlock" else [],
+            waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
             failure=self._failure(),
             program=self.program.name,
             machine=self.config.source,
@@ -262,6 +262,10 @@ class Machine:
             self._core.restore(state)
         except ValueError as error:
             raise InternalError(f"{path}: {error}, although its header fits") from error
+
+    def shuffle_lists(self, seed: int) -> None:
+        """For tests: handle equal events of a cycle in a random order, which must change no result; 0 ends it."""
+        self._core.shuffle_lists(seed)
 
     def snapshot(self) -> bytes:
         """All state; `restore` puts it back."""

@@ -1,10 +1,10 @@
 """Which entries waited although nothing that they depend on was missing, how long, and for what.
 
-A job that can be issued as soon as its dependencies have ended, and started as soon as it is issued, waits for nothing. What lies
+A job that is issued when its dependencies have ended, and starts when it is issued, waits for nothing. What lies
 between is one of three waits:
 
-    barrier      from the end of the last dependency (0 without one) to the end of the barrier that stands before it in the file.
-                 All entries that wait for one barrier are one wait: that of the entry that waited longest.
+    barrier      from the end of the last dependency (0 without one) to the end of the last barrier before it in the
+                 file; all entries that wait for one barrier are one wait, that of the entry that waited longest
     issue width  from there to its issue: others filled the cycle's `control.issue_width`
     queue        from its issue to its start: its engine was taken
 

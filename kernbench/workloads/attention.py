@@ -11,9 +11,11 @@ weights. Where a head's V comes in several tiles, the partial products are added
 
 from __future__ import annotations
 
+from typing import Any
+
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.workloads.kv import KvTile, kv_tiles
-from kernbench.workloads.layer import Layer
+from kernbench.workloads.layer import Layer, Strip
 from kernbench.workloads.planner import ATTENTION
 
 _PHASE = {"k": "ATTENTION_SCORE", "v": "ATTENTION_APPLY"}
@@ -36,7 +38,8 @@ class _Block:
         self.model = layer.model
         self.t_start = t_start
         self.t_len = t_len
-        self.meta = {"block_id": block_id, "token_idx": layer.plan.context + t_start}
+        self.bits = {"qbits_weight": layer.model.kv_bits, "qbits_activation": layer.act_bits}
+        self.meta: dict[str, Any] = {"block_id": block_id, "token_idx": layer.plan.context + t_start}
         cached = layer.plan.context + t_start
         self.tiles = kv_tiles(cached, t_len, layer.plan.kv_tile_tokens)
         self.row = cached + t_len  # [element] of a row of scores
@@ -84,12 +87,12 @@ class _Block:
         return place
 
     def _rope(self, at: int, head: int) -> None:
-        layer, size = self.layer, (self.model.head_dim, self.t_len)
+        layer, dim = self.layer, self.model.head_dim
         rotated = layer.rings["heads"].take(self.head_bytes)
         meta = {**self.meta, "head_id": head, "phase": "ROPE"}
-        layer.vector("mul", *size, at, rotated, layer.buffer("rope_sin"), **meta)
-        layer.vector("mul", *size, at, at, layer.buffer("rope_cos"), **meta)
-        layer.vector("add", *size, at, at, rotated, **meta)
+        layer.vector("mul", dim, self.t_len, at, rotated, layer.buffer("rope_sin"), **meta)
+        layer.vector("mul", dim, self.t_len, at, at, layer.buffer("rope_cos"), **meta)
+        layer.vector("add", dim, self.t_len, at, at, rotated, **meta)
 
     def _kv_tile(self, kind: str, head: int, index: int, tile: KvTile, new: int) -> int:
         """Brings a tile of K or V together: the cached tokens loaded, the new ones at `new` quantised behind them and
@@ -120,27 +123,20 @@ class _Block:
     def _score(self, query: int, index: int, tile: KvTile, q: int, k: int, scores: int) -> None:
         """Scores of a tile's tokens. Scores of a block are in order of tiles: `[tile][token][position]`."""
         at = scores + self._score_offset(tile)
-        sizes = {"m": self.t_len, "n": tile.t_len, "k": self.model.head_dim}
-        self._te("qkt", q, k, at, sizes, query, index, "ATTENTION_SCORE")
+        meta = {**self.meta, "head_id": query, "tile_id": index, "phase": "ATTENTION_SCORE"}
+        self.emit.te("qkt", q, k, at, m=self.t_len, n=tile.t_len, k=self.model.head_dim, **self.bits, **meta)
 
     def _apply(self, query: int, index: int, tile: KvTile, scores: int, v: int, out: int) -> None:
         """Adds a tile's part to the head's output."""
         at = scores + self._score_offset(tile)
-        sizes = {"m": self.t_len, "n": self.model.head_dim, "k": tile.t_len}
-        if index == 0:
-            self._te("av", at, v, out, sizes, query, index, "ATTENTION_APPLY")
-            return
-        part = self.layer.rings["partials"].take(self.head_bytes)
-        self._te("av", at, v, part, sizes, query, index, "ATTENTION_APPLY")
         meta = {**self.meta, "head_id": query, "tile_id": index, "phase": "ATTENTION_APPLY"}
-        self.layer.vector("add", self.model.head_dim, self.t_len, out, out, part, **meta)
+        part = out if index == 0 else self.layer.rings["partials"].take(self.head_bytes)
+        self.emit.te("av", at, v, part, m=self.t_len, n=self.model.head_dim, k=tile.t_len, **self.bits, **meta)
+        if index > 0:
+            self.layer.vector("add", self.model.head_dim, self.t_len, out, out, part, **meta)
 
     def _score_offset(self, tile: KvTile) -> int:
         return bytes_of(self.t_len * tile.t_start, self.layer.act_bits)
-
-    def _te(self, op: str, ifm: int, wgt: int, ofm: int, sizes: dict[str, int], head: int, index: int, phase: str) -> None:
-        bits = {"qbits_weight": self.model.kv_bits, "qbits_activation": self.layer.act_bits}
-        self.emit.te(op, ifm, wgt, ofm, **sizes, **bits, phase=phase, head_id=head, tile_id=index, **self.meta)
 
     def _out(self, query: int) -> int:
         """Where a head's output goes."""
@@ -152,5 +148,5 @@ class _Block:
         """Stores a head's output where it does not stay."""
         if "attention" not in self.layer.plan.resident:
             dim = self.model.head_dim
-            meta = {**self.meta, "head_id": query, "phase": "ATTENTION_APPLY"}
-            self.layer.move_strip(True, "attention", self.t_start, self.t_len, query * dim, dim, out, **meta)
+            strip = Strip(self.t_start, self.t_len, query * dim, dim)
+            self.layer.store_strip("attention", strip, out, phase="ATTENTION_APPLY", head_id=query, **self.meta)

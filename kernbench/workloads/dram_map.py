@@ -41,7 +41,8 @@ class DramMap:
         capacity = self._config.dram.capacity_bytes
         if self._next > capacity:
             rule = f"the layer needs {self._next} bytes up to {name}"
-            raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, "give the DRAM more capacity"))
+            remedy = "give the DRAM more capacity"
+            raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
         self.regions.append(region)
         return region
 
@@ -54,6 +55,7 @@ class WeightTile:
     cols: int
     elements: int
     nbytes: int
+    moved_bytes: int  #: [byte] with alignment: what its transfer moves
     dram_addr: int
 
 
@@ -65,23 +67,20 @@ class WeightLayout:
 
     def __init__(self, matrix: Matrix, tile_cols: int, slice_cols: int, dram: DramMap, alignment: int) -> None:
         self.matrix = matrix
-        self.slice_cols = slice_cols
-        self._slices: list[list[WeightTile]] = []
-        offset = index = 0
-        for first in range(0, matrix.cols, slice_cols):
-            tiles = []
-            for col in range(first, first + slice_cols, tile_cols):
-                cols = min(tile_cols, first + slice_cols - col)
-                elements = matrix.rows * cols
-                nbytes = bytes_of(elements, matrix.bits)
-                tiles.append(WeightTile(index, cols, elements, nbytes, offset))
-                offset += ceil_div(nbytes, alignment) * alignment
-                index += 1
-            self._slices.append(tiles)
-        base = dram.allocate(matrix.name, offset).base
-        self._slices = [
-            [WeightTile(t.index, t.cols, t.elements, t.nbytes, base + t.dram_addr) for t in tiles] for tiles in self._slices
+        widths = [
+            [min(tile_cols, slice_cols - col) for col in range(0, slice_cols, tile_cols)]
+            for _ in range(0, matrix.cols, slice_cols)
         ]
+        sizes = [[bytes_of(matrix.rows * cols, matrix.bits) for cols in columns] for columns in widths]
+        steps = [[ceil_div(nbytes, alignment) * alignment for nbytes in row] for row in sizes]
+        addr = dram.allocate(matrix.name, sum(map(sum, steps))).base
+        index = 0
+        self._slices: list[list[WeightTile]] = []
+        for columns, row, step in zip(widths, sizes, steps, strict=True):
+            self._slices.append([])
+            for cols, nbytes, moved in zip(columns, row, step, strict=True):
+                self._slices[-1].append(WeightTile(index, cols, matrix.rows * cols, nbytes, moved, addr))
+                index, addr = index + 1, addr + moved
 
     def tiles(self, slice_index: int = 0) -> list[WeightTile]:
         """The tiles of one slice, in the order of their columns."""

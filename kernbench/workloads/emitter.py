@@ -36,19 +36,19 @@ class Emitter:
 
     def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """DRAM to scratchpad."""
-        return self._add("DMA_LOAD_TILE", "dma", tensor_role=role, qbits=qbits, **_shape(span), **self._at("spm", spm), **meta)
+        return self._move("DMA_LOAD_TILE", spm, tensor_role=role, qbits=qbits, **_shape(span), **meta)
 
     def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """Scratchpad to DRAM."""
-        return self._add("DMA_STORE_TILE", "dma", tensor_role=role, qbits=qbits, **_shape(span), **self._at("spm", spm), **meta)
+        return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **_shape(span), **meta)
 
     def kv_load(self, spm: int, **fields: Any) -> int:
         """KV cache to scratchpad; the other fields of KV_LOAD_TILE."""
-        return self._add("KV_LOAD_TILE", "dma", **self._at("spm", spm), **fields)
+        return self._move("KV_LOAD_TILE", spm, **fields)
 
     def kv_store(self, spm: int, **fields: Any) -> int:
         """Scratchpad to KV cache; the other fields of KV_STORE_TILE."""
-        return self._add("KV_STORE_TILE", "dma", **self._at("spm", spm), **fields)
+        return self._move("KV_STORE_TILE", spm, **fields)
 
     def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
         """A matrix product; m, n, k, qbits_weight, qbits_activation."""
@@ -80,6 +80,9 @@ class Emitter:
         """The program, with END."""
         self.program.end(**self._common)
         return self.program
+
+    def _move(self, opcode: str, spm: int, **fields: Any) -> int:
+        return self._add(opcode, "dma", **self._at("spm", spm), **fields)
 
     def _at(self, prefix: str, addr: int) -> dict[str, int]:
         bank, offset = bank_and_offset(addr, self._config.spm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
@@ -26,7 +27,8 @@ class LayerDram:
         self.gains = {name: dram.allocate(name, model.gain_bytes).base for name in ("gain_attention", "gain_mlp")}
         heads = {"wq": model.head_dim, "wk": model.head_dim, "wv": model.head_dim}
         self.weights = {
-            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment) for m in model.matrices
+            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment)
+            for m in model.matrices
         }
         layout_id = kv_layout_for(model, plan.context + plan.tokens, config)
         t_max = config.kv_layouts[layout_id].t_max
@@ -58,6 +60,16 @@ class LayerDram:
         tokens = plan.context + plan.tokens
         base = dram.allocate(name, bytes_of(tokens * model.head_dim, model.activation_bits)).base
         return ActivationLayout(base, tokens, model.head_dim, 1, model.activation_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Columns `[col, col + cols)` of the new tokens `[t_start, t_start + t_len)` of an activation."""
+
+    t_start: int
+    t_len: int
+    col: int
+    cols: int
 
 
 class Layer:
@@ -93,18 +105,20 @@ class Layer:
     def project(self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, **meta: Any) -> None:
         """Loads a weight tile and multiplies `m` rows at `ifm` by it."""
         layout = self.dram.weights[matrix]
-        moved = ceil_div(tile.nbytes, self._alignment) * self._alignment
-        slot = self.rings["weights"].take(moved)
+        slot = self.rings["weights"].take(tile.moved_bytes)
         bits = layout.matrix.bits
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
         self.emit.load("weight", bits, span, slot, tile_id=tile.index, **meta)
         sizes = {"m": m, "n": tile.cols, "k": layout.matrix.rows}
-        bits_of = {"qbits_weight": bits, "qbits_activation": self.act_bits}
-        self.emit.te("gemm", ifm, slot, ofm, **sizes, **bits_of, tile_id=tile.index, **meta)
+        formats = {"qbits_weight": bits, "qbits_activation": self.act_bits}
+        self.emit.te("gemm", ifm, slot, ofm, **sizes, **formats, tile_id=tile.index, **meta)
 
-    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+    def vector(
+        self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any
+    ) -> int:
         """A vector operation on `batch` rows of `length` activations."""
-        return self.emit.ve(op, source, out, second, length=length, batch=batch, qbits_activation=self.act_bits, **meta)
+        shape = {"length": length, "batch": batch, "qbits_activation": self.act_bits}
+        return self.emit.ve(op, source, out, second, **shape, **meta)
 
     def load_block(self, tensor: ActivationLayout, role: str, t_start: int, t_len: int, spm: int, **meta: Any) -> None:
         """Loads all columns of some tokens, in pieces for all DMA engines."""
@@ -155,10 +169,17 @@ class Layer:
     def _cols(self, name: str) -> int:
         return self.model.attention_width if name == "attention" else self.model.ffn
 
-    def move_strip(self, store: bool, name: str, t_start: int, t_len: int, col: int, cols: int, spm: int, **meta: Any) -> None:
-        """Stores or loads some columns of a block of an activation in DRAM."""
-        move = self.emit.store if store else self.emit.load
-        at = spm
-        for span in self.dram.activations[name].spans(t_start, t_len, col, cols):
-            move("activation", self.act_bits, span, at, **meta)
-            at += self.act(span.elements)
+    def load_strip(self, name: str, strip: Strip, spm: int, **meta: Any) -> None:
+        """Loads a strip of an activation in DRAM."""
+        for span in self._spans(name, strip):
+            self.emit.load("activation", self.act_bits, span, spm, **meta)
+            spm += self.act(span.elements)
+
+    def store_strip(self, name: str, strip: Strip, spm: int, **meta: Any) -> None:
+        """Stores a strip of an activation to DRAM."""
+        for span in self._spans(name, strip):
+            self.emit.store("activation", self.act_bits, span, spm, **meta)
+            spm += self.act(span.elements)
+
+    def _spans(self, name: str, strip: Strip) -> list[Span]:
+        return self.dram.activations[name].spans(strip.t_start, strip.t_len, strip.col, strip.cols)

@@ -11,7 +11,7 @@ from kernbench.workloads.attention import attention
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.planner import ATTENTION, plan_layer
+from kernbench.workloads.planner import plan_layer
 from kernbench.workloads.projections import down_projection, gate_and_up, output_projection
 
 Phase = Literal["decode", "prefill"]
@@ -50,16 +50,19 @@ def decoder_layer(
     }
     name = f"{model.name} layer {layer_id}, {phase} of {tokens} token{'s' * (tokens > 1)} after {context}"
     layer = Layer(model, config, plan, Emitter(name, config, common))
-    layer.load_gain("gain_attention")
-    if "residual" in plan.resident:
-        for block_id, (t_start, t_len) in enumerate(plan.blocks(ATTENTION)):
-            at = layer.buffer("residual") + layer.act(t_start * model.hidden)
-            layer.load_block(
-                layer.dram.activations["x"], "activation", t_start, t_len, at, phase="LAYER_INPUT", block_id=block_id
-            )
-    layer.load_gain("gain_mlp")
+    _load_input(layer)
     attention(layer)
     output_projection(layer)
     gate_and_up(layer)
     down_projection(layer)
     return layer.emit.end()
+
+
+def _load_input(layer: Layer) -> None:
+    """Loads the gains, and the layer's input where it stays in the scratchpad."""
+    layer.load_gain("gain_attention")
+    if "residual" in layer.plan.resident:
+        tokens = layer.plan.tokens
+        x, at = layer.dram.activations["x"], layer.buffer("residual")
+        layer.load_block(x, "activation", 0, tokens, at, phase="LAYER_INPUT", token_idx=layer.plan.context)
+    layer.load_gain("gain_mlp")

@@ -99,8 +99,8 @@ class ModelShape:
         return f"W{self.weight_bits}A{self.activation_bits}KV{self.kv_bits}"
 
 
-#: Llama 2 with 7 billion parameters. The shape is that of the published `config.json` (hidden_size, num_attention_heads,
-#: num_key_value_heads, intermediate_size, num_hidden_layers) and of Touvron et al., "Llama 2: Open Foundation and
+#: Llama 2 with 7 billion parameters. The shape is that of the published `config.json` (hidden_size, intermediate_size,
+#: num_attention_heads, num_key_value_heads, num_hidden_layers) and of Touvron et al., "Llama 2: Open Foundation and
 #: Fine-Tuned Chat Models", arXiv:2307.09288 (4096 wide, 32 layers, 32 heads). The bit widths (W4A8, KV4, gains of
 #: 8 bits) are a choice of this project, not of the paper.
 LLAMA_2_7B = ModelShape(name="llama2_7b", layers=32, hidden=4096, heads=32, kv_heads=32, head_dim=128, ffn=11008)

@@ -16,7 +16,7 @@ from itertools import combinations, product
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.footing import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, Footing
+from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGE_MATRICES, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 
@@ -25,11 +25,17 @@ __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "LayerPlan", "plan_layer"]
 TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
 _RESIDENT_BY_STAGE = (("residual", "attention"), ("residual", "attention"), ("residual", "ffn"), ("residual", "ffn"))
 _SLACK = (21, 20)  # DRAM traffic that better buffering may cost, over the least
+_TILE_KIB = (256, 128, 64, 32)  # of weights: large enough to be worth a transfer each, small enough to double-buffer
+_FEW_TILES = [(64, 4), (32, 4), (64, 3), (32, 3), (64, 2), (32, 2), (16, 4), (16, 2), (8, 2), (4, 2), (2, 2), (1, 2)]
+_KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2, 1)]  # parts, tiles in the ring, depth
 
-_WEIGHTS = [(256, 16), (256, 8), (256, 6), (256, 4), (128, 8), (128, 4), (64, 8), (64, 4), (32, 4), (64, 3), (32, 3), (64, 2), (32, 2)]
-_SMALL_WEIGHTS = [(16, 4), (16, 2), (8, 2), (4, 2), (2, 2), (1, 2)]  # [KiB] of a tile, tiles in the ring
-_KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2, 1)]  # parts of a context, tiles in the ring, depth
-LEVELS = [Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(_WEIGHTS + _SMALL_WEIGHTS, _KV)]  # best first
+
+def _levels(config: NpuConfig) -> list[Buffering]:
+    """Ways to divide the scratchpad, best first: two weight tiles per DMA engine on their way and one per tensor
+    engine in use, as large as they can be; then fewer and smaller ones, and smaller KV tiles."""
+    wanted = 2 * config.dma.engines + config.te.engines
+    weights = [*((kib, wanted) for kib in _TILE_KIB), *(few for few in _FEW_TILES if few[1] < wanted)]
+    return [Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(weights, _KV)]
 
 
 @dataclass(frozen=True)
@@ -61,24 +67,24 @@ def plan_layer(model: ModelShape, config: NpuConfig, tokens: int, context: int) 
 
     InputError where no tiling fits the scratchpad.
     """
-    footing = Footing(model, config, tokens, context)
-    levels = [level for level in LEVELS if footing.has_tiles(level)]
+    buffers = LayerBuffers(model, config, tokens, context)
+    levels = [level for level in _levels(config) if buffers.has_tiles(level)]
     if not levels:
-        rule = f"a column of a weight matrix must fit a tile of {LEVELS[0].tile_bytes} bytes"
+        rule = f"a column of a weight matrix must fit a tile of {_TILE_KIB[0]} KiB"
         raise InputError(Problem(f"model {model.name}", rule, "hidden, ffn", (model.hidden, model.ffn)))
-    smallest = _best(footing, levels[-1])
+    smallest = _best(buffers, levels[-1])
     if smallest is None:
-        raise InputError(_refusal(footing, levels[-1]))
+        raise InputError(_refusal(buffers, levels[-1]))
     most = smallest.dram_bytes * _SLACK[0] // _SLACK[1]
-    plans = (_best(footing, level) for level in levels)
+    plans = (_best(buffers, level) for level in levels)
     return next(plan for plan in plans if plan is not None and plan.dram_bytes <= most)
 
 
-def _best(footing: Footing, level: Buffering) -> LayerPlan | None:
+def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:
     """The plan with the least DRAM traffic at this buffering; ties to the one that keeps more in the scratchpad."""
     best: LayerPlan | None = None
     for resident in _choices():
-        plan = _try(footing, level, resident)
+        plan = _try(buffers, level, resident)
         if plan is not None and (best is None or plan.dram_bytes < best.dram_bytes):
             best = plan
     return best
@@ -89,33 +95,33 @@ def _choices() -> Iterator[frozenset[str]]:
         yield from map(frozenset, combinations(TENSORS, count))
 
 
-def _try(footing: Footing, level: Buffering, resident: frozenset[str]) -> LayerPlan | None:
+def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> LayerPlan | None:
     blocks = []
     for stage in STAGES:
         whole = any(tensor in resident for tensor in _RESIDENT_BY_STAGE[stage])
-        sizes = [footing.tokens] if whole else _block_sizes(footing.tokens)
-        size = next((m for m in sizes if footing.live_bytes(level, resident, stage, m) <= footing.capacity), None)
+        sizes = [buffers.tokens] if whole else _block_sizes(buffers.tokens)
+        size = next((m for m in sizes if buffers.live_bytes(level, resident, stage, m) <= buffers.capacity), None)
         if size is None:
             return None
         blocks.append(size)
     try:
-        places = ScratchpadPlan(footing.needs(level, resident, blocks), footing.capacity, footing.line)
+        places = ScratchpadPlan(buffers.needs(level, resident, blocks), buffers.capacity, buffers.line)
     except DoesNotFit:
         return None
     return LayerPlan(
-        tokens=footing.tokens,
-        context=footing.context,
+        tokens=buffers.tokens,
+        context=buffers.context,
         resident=resident,
         block_tokens=tuple(blocks),
         granule=min(blocks),
-        tile_cols=footing.tile_cols(level),
-        weight_skew_bytes=footing.skew,
-        strip_cols=tuple(footing.strip_cols(level, stage, blocks[stage]) for stage in STAGES),
-        strip_bytes=tuple(footing.strip_bytes(level, stage, blocks[stage]) for stage in STAGES),
-        kv_tile_tokens=footing.kv_tile_tokens(level),
-        kv_slot_bytes=footing.kv_slot_bytes(level, blocks[ATTENTION]),
+        tile_cols=buffers.tile_cols(level),
+        weight_skew_bytes=buffers.skew,
+        strip_cols=tuple(buffers.strip_cols(level, stage, blocks[stage]) for stage in STAGES),
+        strip_bytes=tuple(buffers.strip_bytes(level, stage, blocks[stage]) for stage in STAGES),
+        kv_tile_tokens=buffers.kv_tile_tokens(level),
+        kv_slot_bytes=buffers.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
-        dram_bytes=_traffic(footing, resident, blocks),
+        dram_bytes=_traffic(buffers, resident, blocks),
     )
 
 
@@ -124,27 +130,27 @@ def _block_sizes(tokens: int) -> list[int]:
     return [tokens, *(1 << e for e in range((tokens - 1).bit_length() - 1, -1, -1))]
 
 
-def _traffic(footing: Footing, resident: frozenset[str], blocks: list[int]) -> int:
+def _traffic(buffers: LayerBuffers, resident: frozenset[str], blocks: list[int]) -> int:
     """Bytes between DRAM and scratchpad: weights once a block, KV, gains, tables, activations."""
-    model, tokens = footing.model, footing.tokens
+    model, tokens = buffers.model, buffers.tokens
     matrices = {matrix.name: matrix.nbytes for matrix in model.matrices}
-    stages = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))
-    total = sum(ceil_div(tokens, blocks[s]) * matrices[name] for s in STAGES for name in stages[s])
-    cached = sum(footing.context + t for t in range(0, tokens, blocks[ATTENTION]))
+    total = sum(ceil_div(tokens, blocks[s]) * matrices[name] for s in STAGES for name in STAGE_MATRICES[s])
+    cached = sum(buffers.context + t for t in range(0, tokens, blocks[ATTENTION]))
     total += 2 * model.kv_heads * model.kv_token_bytes * (cached + tokens)
-    total += 2 * model.gain_bytes + 2 * footing.activation_bytes(tokens * model.head_dim)
+    total += 2 * model.gain_bytes + 2 * buffers.activation_bytes(tokens * model.head_dim)
     passes = 2 if "residual" in resident else 6  # in and out; else also to add, x1 out, to norm, to add
-    total += passes * footing.activation_bytes(tokens * model.hidden)
-    total += 0 if "attention" in resident else 2 * footing.activation_bytes(tokens * model.attention_width)
-    total += 0 if "ffn" in resident else 2 * footing.activation_bytes(tokens * model.ffn)
+    total += passes * buffers.activation_bytes(tokens * model.hidden)
+    total += 0 if "attention" in resident else 2 * buffers.activation_bytes(tokens * model.attention_width)
+    total += 0 if "ffn" in resident else 2 * buffers.activation_bytes(tokens * model.ffn)
     return total
 
 
-def _refusal(footing: Footing, level: Buffering) -> Problem:
+def _refusal(buffers: LayerBuffers, level: Buffering) -> Problem:
     """What the smallest tiling would need."""
-    least = max(footing.live_bytes(level, frozenset(), stage, 1) for stage in STAGES)
+    least = max(buffers.live_bytes(level, frozenset(), stage, 1) for stage in STAGES)
     rule = (
-        f"the smallest tiles of a {footing.model.name} layer with {footing.tokens} new and {footing.context} earlier "
+        f"the smallest tiles of a {buffers.model.name} layer with {buffers.tokens} new and {buffers.context} earlier "
         f"tokens need {least} bytes"
     )
-    return Problem(footing.config.source, rule, "spm", f"{footing.capacity} bytes", "raise spm.num_banks or spm.bank_size_bytes")
+    field, remedy = "spm.num_banks * spm.bank_size_bytes", "raise one of them"
+    return Problem(buffers.config.source, rule, field, buffers.capacity, remedy)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernbench.workloads.dram_map import WeightTile
-from kernbench.workloads.layer import Layer
+from kernbench.workloads.layer import Layer, Strip
 from kernbench.workloads.planner import DOWN, GATE_UP, OUT
 
 
@@ -33,17 +33,18 @@ def gate_and_up(layer: Layer) -> None:
                 layer.project(gate_tile, "w_gate", t_len, normed, a + offset, phase="MLP_GATE_UP", **meta)
                 layer.project(up_tile, "w_up", t_len, normed, b + offset, phase="MLP_GATE_UP", **meta)
                 offset += layer.act(t_len * gate_tile.cols)
-            _swiglu(layer, a, b, t_start, t_len, col, sum(tile.cols for tile in gate), meta)
+            _swiglu(layer, a, b, Strip(t_start, t_len, col, sum(tile.cols for tile in gate)), meta)
 
 
-def _swiglu(layer: Layer, gate: int, up: int, t_start: int, t_len: int, col: int, cols: int, meta: dict[str, Any]) -> None:
+def _swiglu(layer: Layer, gate: int, up: int, strip: Strip, meta: dict[str, Any]) -> None:
     """silu(gate) * up of a strip, to where `ffn` belongs."""
+    meta = {**meta, "phase": "MLP_ACTIVATION"}
     resident = "ffn" in layer.plan.resident
-    out = layer.buffer("ffn") + layer.act(t_len * col) if resident else gate
-    layer.vector("silu", cols, t_len, gate, gate, phase="MLP_ACTIVATION", **meta)
-    layer.vector("mul", cols, t_len, gate, out, up, phase="MLP_ACTIVATION", **meta)
+    out = layer.buffer("ffn") + layer.act(strip.t_len * strip.col) if resident else gate
+    layer.vector("silu", strip.cols, strip.t_len, gate, gate, **meta)
+    layer.vector("mul", strip.cols, strip.t_len, gate, out, up, **meta)
     if not resident:
-        layer.move_strip(True, "ffn", t_start, t_len, col, cols, out, phase="MLP_ACTIVATION", **meta)
+        layer.store_strip("ffn", strip, out, **meta)
 
 
 def _project_and_add(layer: Layer, stage: int, matrix: str, source: str, phase: str) -> None:
@@ -56,22 +57,21 @@ def _project_and_add(layer: Layer, stage: int, matrix: str, source: str, phase: 
             for tile in tiles:
                 layer.project(tile, matrix, t_len, ifm, out + offset, phase=phase, **meta)
                 offset += layer.act(t_len * tile.cols)
-            _add_residual(layer, stage, out, t_start, t_len, col, sum(tile.cols for tile in tiles), meta)
+            _add_residual(layer, stage, out, Strip(t_start, t_len, col, sum(tile.cols for tile in tiles)), meta)
 
 
-def _add_residual(layer: Layer, stage: int, strip: int, t_start: int, t_len: int, col: int, cols: int, meta: dict[str, Any]) -> None:
-    """Adds a strip to the residual stream: in its buffer, or through DRAM."""
+def _add_residual(layer: Layer, stage: int, product: int, strip: Strip, meta: dict[str, Any]) -> None:
+    """Adds a strip of the product to the residual stream: in its buffer, or through DRAM."""
     meta = {**meta, "phase": "RESIDUAL"}
     last = stage == DOWN
     if "residual" in layer.plan.resident:
-        at = layer.buffer("residual") + layer.act(t_len * col)
-        layer.vector("add", cols, t_len, at, at, strip, **meta)
+        at = layer.buffer("residual") + layer.act(strip.t_len * strip.col)
     else:
         at = layer.strip_slot(stage)
-        layer.move_strip(False, "x1" if last else "x", t_start, t_len, col, cols, at, **meta)
-        layer.vector("add", cols, t_len, at, at, strip, **meta)
+        layer.load_strip("x1" if last else "x", strip, at, **meta)
+    layer.vector("add", strip.cols, strip.t_len, at, at, product, **meta)
     if last or "residual" not in layer.plan.resident:
-        layer.move_strip(True, "y" if last else "x1", t_start, t_len, col, cols, at, **meta)
+        layer.store_strip("y" if last else "x1", strip, at, **meta)
 
 
 def _strips(layer: Layer, stage: int, tiles: list[WeightTile]) -> Iterator[tuple[int, list[WeightTile]]]:

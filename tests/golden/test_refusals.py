@@ -3,6 +3,7 @@
 The programs are written one entry a line, so that entry `i` stands in line `i + 2` of the file.
 """
 
+# ruff: noqa: E501  (messages stand in one piece, so that they can be searched for)
 from __future__ import annotations
 
 import json
@@ -18,19 +19,19 @@ from kernbench.config import load_config
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "data" / "model_cases.jsonl"
 MACHINE = "te: {engines: 2}\nve: {engines: 1}\ndram: {capacity_bytes: 1 MiB}\nkv_layouts: [{t_max: 64, head_dim: 128}, {t_max: 8, head_dim: 3}]\n"
-LOAD = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0,
+LOAD: dict[str, Any] = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0,
         "num_elements": 64}  # fmt: skip
-ROWS = {**{k: v for k, v in LOAD.items() if k != "num_elements"}, "rows": 2, "row_elements": 20, "stride_bytes": 20}
-KV = {"opcode": "KV_STORE_TILE", "head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "qbits_kv": 4, "spm_bank": 0, "spm_offset": 0,
+ROWS: dict[str, Any] = {**{k: v for k, v in LOAD.items() if k != "num_elements"}, "rows": 2, "row_elements": 20, "stride_bytes": 20}
+KV: dict[str, Any] = {"opcode": "KV_STORE_TILE", "head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "qbits_kv": 4, "spm_bank": 0, "spm_offset": 0,
       "t_start": 0, "t_len": 1}  # fmt: skip
-KV_LOAD = {**{k: v for k, v in KV.items() if k not in ("t_start", "t_len")}, "opcode": "KV_LOAD_TILE",
+KV_LOAD: dict[str, Any] = {**{k: v for k, v in KV.items() if k not in ("t_start", "t_len")}, "opcode": "KV_LOAD_TILE",
            "kv_range": {"t_start": 0, "t_len": 1}}  # fmt: skip
-GEMM = {"opcode": "TE_GEMM_TILE", "m": 16, "n": 16, "k": 16, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0,
+GEMM: dict[str, Any] = {"opcode": "TE_GEMM_TILE", "m": 16, "n": 16, "k": 16, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0,
         "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 0, "ofm_bank": 0, "ofm_offset": 0}  # fmt: skip
-ADD = {"opcode": "VE_ADD_TILE", "length": 64, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "in2_bank": 0, "in2_offset": 0,
+ADD: dict[str, Any] = {"opcode": "VE_ADD_TILE", "length": 64, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "in2_bank": 0, "in2_offset": 0,
        "out_bank": 0, "out_offset": 0}  # fmt: skip
-EXP = {k: v for k, v in ADD.items() if not k.startswith("in2")} | {"opcode": "VE_EXP_TILE"}
-NOP = {"opcode": "NOP"}
+EXP: dict[str, Any] = {k: v for k, v in ADD.items() if not k.startswith("in2")} | {"opcode": "VE_EXP_TILE"}
+NOP: dict[str, Any] = {"opcode": "NOP"}
 LOAD_AT, TE_AT, VE_AT = ("cmdq[0] (id 0, DMA_LOAD_TILE)", "cmdq[0] (id 0, TE_GEMM_TILE)", "cmdq[0] (id 0, VE_ADD_TILE)")
 KV_AT, KV_LOAD_AT = "cmdq[0] (id 0, KV_STORE_TILE)", "cmdq[0] (id 0, KV_LOAD_TILE)"
 SPM = "of the scratchpad, which has 1048576 (spm in machine.yaml)"

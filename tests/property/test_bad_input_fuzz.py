@@ -6,6 +6,7 @@ Nothing else may come out: no other exception, no hang, no message of more than 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,26 @@ from kernbench.cmdq import Program, check_program, load_program, summarise
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config
 
-SETTINGS = settings(max_examples=200, deadline=2000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-PLACE = {"spm_bank": 0, "spm_offset": 0}
-TE = {"m": 8, "n": 8, "k": 8, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0,
-      "wgt_offset": 64, "ofm_bank": 0, "ofm_offset": 128}  # fmt: skip
-VE = {"length": 8, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
-KV = {"head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "qbits_kv": 4, **PLACE}
+# A hang is a failure; the deadline is far from what any example takes, so that a busy machine is none.
+RELAXED = settings(deadline=timedelta(seconds=20), suppress_health_check=list(HealthCheck))
+QUICK = settings(RELAXED, max_examples=60)
+LONG = settings(RELAXED, max_examples=4000)
+PLACE: dict[str, Any] = {"spm_bank": 0, "spm_offset": 0}
+TE: dict[str, Any] = {
+    "m": 8,
+    "n": 8,
+    "k": 8,
+    "qbits_weight": 4,
+    "qbits_activation": 8,
+    "ifm_bank": 0,
+    "ifm_offset": 0,
+    "wgt_bank": 0,
+    "wgt_offset": 64,
+    "ofm_bank": 0,
+    "ofm_offset": 128,
+}
+VE: dict[str, Any] = {"length": 8, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
+KV: dict[str, Any] = {"head_id": 0, "kv_kind": "k", "dram_base_addr": 0, "qbits_kv": 4, **PLACE}
 
 
 def sound_program() -> dict[str, Any]:
@@ -49,11 +64,18 @@ STRANGE = st.one_of(
     st.booleans(),
     st.sampled_from([0, -1, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64, 10**50, 10**200, -(2**63), 10**5000]),
     st.sampled_from([0.0, -0.0, 0.1, 1.5, 1e-300, 1e300, float("inf"), float("-inf"), float("nan")]),
-    st.sampled_from(["", "0", "1 GiB", "1 KB", "9" * 5000, "\ud800", "\0", "x" * 10_000, "nan", "1/0", "🙂", "KV_LOAD_TILE", "1.0"]),
+    st.sampled_from(
+        ["", "0", "1 GiB", "1 KB", "9" * 5000, "\ud800", "\0", "x" * 10_000, "nan", "1/0", "🙂", "KV_LOAD_TILE", "1.0"]
+    ),
     st.sampled_from([[], {}, [[]], [[[1]]], {"": 1}, {"a": {"b": {}}}, [None], [1, 2, 3], ["a"], [True]]),
     st.builds(lambda depth: nested(depth), st.sampled_from([3, 50, 70, 500, 5000])),
     st.integers(),
     st.text(max_size=8),
+)
+
+
+KEYS = st.sampled_from(
+    ["reserved_x", "debug", "period", "id", "deps_before", None, 1.5, True, 8, (1, 2), 10**5000, float("nan")]
 )
 
 
@@ -92,7 +114,7 @@ def mutate(data: Any, draw: Any) -> None:
     elif kind == "delete":
         del holder[key]
     elif kind == "add" and isinstance(holder, dict):
-        holder[draw(st.one_of(st.text(max_size=6), st.sampled_from(["reserved_x", "debug", "period", "id", "deps_before"])))] = draw(STRANGE)
+        holder[draw(st.one_of(st.text(max_size=6), KEYS))] = draw(STRANGE)
     elif kind == "rename" and isinstance(holder, dict):
         holder[draw(st.text(max_size=6))] = holder.pop(key)
     else:
@@ -147,16 +169,23 @@ def test_the_unchanged_inputs_are_sound() -> None:
 DEFAULT = load_config({})
 
 
-@SETTINGS
-@given(mutated(sound_program))
-def test_mutated_program_dicts(program: Any) -> None:
+@QUICK
+@given(mutated(sound_program), mutated(sound_machine))
+def test_mutated_dicts(program: Any, machine: Any) -> None:
     read_program(program, DEFAULT)
-
-
-@SETTINGS
-@given(mutated(sound_machine))
-def test_mutated_machine_dicts(machine: Any) -> None:
     read_machine(machine)
+
+
+@pytest.mark.nightly
+@LONG
+@given(mutated(sound_program), mutated(sound_machine))
+def test_mutated_dicts_for_long(program: Any, machine: Any) -> None:
+    read_program(program, DEFAULT)
+    read_machine(machine)
+
+
+PIECES = [b"\xff", b"\xef\xbb\xbf", b"\0", b"{", b"[" * 300, b'"', b"NaN", b"1e9999999", b"9" * 5000, b"\\ud800", b",", b": "]
+PIECES += [b"\n- ", b"&a ", b"*a ", b"!!x ", b"<<: ", b"---\n", b"on", b"012", b"? ", b"|", b"\t", b"-", b"#", b"\xe2\x80\xa8"]
 
 
 def mutated_text(text: str, draw: Any) -> bytes:
@@ -173,9 +202,7 @@ def mutated_text(text: str, draw: Any) -> bytes:
         elif kind == "twice":
             content = content[:end] + content[at:]
         else:
-            pieces = [b"\xff", b"\xef\xbb\xbf", b"\0", b"{", b"[" * 300, b'"', b"NaN", b"1e9999999", b"9" * 5000, b"\\ud800", b",", b": ",
-                      b"\n- ", b"&a ", b"*a ", b"!!x ", b"<<: ", b"---\n", b"on", b"012", b"? ", b"|", b"\t", b"-", b"#", b"\xe2\x80\xa8"]  # fmt: skip
-            content = content[:at] + draw(st.sampled_from(pieces)) + content[at:]
+            content = content[:at] + draw(st.sampled_from(PIECES)) + content[at:]
     return content
 
 
@@ -186,24 +213,30 @@ def mutated_file(draw: Any, make: Any) -> tuple[str, bytes]:
     return suffix, mutated_text(text, draw)
 
 
-@SETTINGS
-@given(mutated_file(sound_program))
-def test_mutated_program_files(tmp_path: Path, file: tuple[str, bytes]) -> None:
-    path = tmp_path / f"p{file[0]}"
-    path.write_bytes(file[1])
+def read_files(folder: Path, program: tuple[str, bytes], machine: tuple[str, bytes]) -> None:
+    path = folder / f"p{program[0]}"
+    path.write_bytes(program[1])
     read_program(path, DEFAULT)
-    assert path.read_bytes() == file[1]
-
-
-@SETTINGS
-@given(mutated_file(sound_machine))
-def test_mutated_machine_files(tmp_path: Path, file: tuple[str, bytes]) -> None:
-    path = tmp_path / f"m{file[0]}"
-    path.write_bytes(file[1])
+    assert path.read_bytes() == program[1]
+    path = folder / f"m{machine[0]}"
+    path.write_bytes(machine[1])
     read_machine(path)
 
 
-@SETTINGS
+@QUICK
+@given(mutated_file(sound_program), mutated_file(sound_machine))
+def test_mutated_files(tmp_path: Path, program: tuple[str, bytes], machine: tuple[str, bytes]) -> None:
+    read_files(tmp_path, program, machine)
+
+
+@pytest.mark.nightly
+@LONG
+@given(mutated_file(sound_program), mutated_file(sound_machine))
+def test_mutated_files_for_long(tmp_path: Path, program: tuple[str, bytes], machine: tuple[str, bytes]) -> None:
+    read_files(tmp_path, program, machine)
+
+
+@QUICK
 @given(st.binary(max_size=200), st.sampled_from([".json", ".yaml"]))
 def test_any_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
     path = tmp_path / f"x{suffix}"
@@ -212,11 +245,12 @@ def test_any_bytes(tmp_path: Path, content: bytes, suffix: str) -> None:
     read_machine(path)
 
 
-@SETTINGS
-@given(
-    st.one_of(st.text(max_size=20), st.sampled_from(["dram.channels", "te.f_w.4", "kv_layouts[0]", "noc.dma_at[0][1]", "spm", "energy.mac_pj.8"])),
-    st.one_of(st.text(max_size=20), st.sampled_from(["1", "{}", "[]", "[[0, 0]]", "1.5", "null", "on", "*a", "1e3", "64 KiB"])),
-)
+PATHS = ["dram.channels", "te.f_w.4", "kv_layouts[0]", "noc.dma_at[0][1]", "spm", "energy.mac_pj.8", "dma..x", "a[9999999]"]
+VALUES = ["1", "{}", "[]", "[[0, 0]]", "1.5", "null", "on", "*a", "1e3", "64 KiB", "9" * 5000]
+
+
+@QUICK
+@given(st.one_of(st.text(max_size=20), st.sampled_from(PATHS)), st.one_of(st.text(max_size=20), st.sampled_from(VALUES)))
 def test_any_override(path: str, value: str) -> None:
     for overrides in ([f"{path}={value}"], {path: value}):
         try:

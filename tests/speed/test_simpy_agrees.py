@@ -25,7 +25,7 @@ SHORT = {
     # Aged requests, penalties, backpressure and pieces that are no whole lines, all often.
     "harsh": replace(LOADS["conflict"], **SMALL, name="harsh", spm_step=4, penalty=3, max_wait=4, backpressure=5),
 }
-JOBS = Jobs(transfers=6, gemms=2, vectors=2)
+JOBS = Jobs(transfers=5, gemms=2, vectors=2)
 
 
 def finished(load: Load, pes: int, jobs: Jobs, *, skip: bool) -> Core:
@@ -44,7 +44,7 @@ def modelled(load: Load, pes: int, jobs: Jobs) -> SimpyMachine:
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("pes", [1, 3, 16])
 def test_jobs_and_counters_are_those_of_the_core(name: str, pes: int) -> None:
-    jobs = Jobs(4, 1, 1) if pes == 16 else JOBS
+    jobs = Jobs(2, 1, 1) if pes == 16 else JOBS
     model = modelled(SHORT[name], pes, jobs)
     for skip in (False, True):
         core = finished(SHORT[name], pes, jobs, skip=skip)
@@ -61,6 +61,18 @@ def test_jobs_of_one_pe_are_those_of_the_oracle(name: str) -> None:
     expected = simulate(npu_machine(SHORT[name], 1), cmdq(SHORT[name], JOBS, range(1)))
     model = modelled(SHORT[name], 1, JOBS)
     assert model.entries() == [(entry["start"], entry["end"]) for entry in expected["entries"]]
+
+
+@pytest.mark.parametrize(("burst_cycles", "pes"), [(1, 3), (4, 6)])
+def test_jobs_on_two_narrow_banks_are_those_of_the_core(burst_cycles: int, pes: int) -> None:
+    """A row of banks holds less than a flow's share: runs of pieces are cut, carries are capped, many requests age at once."""
+    machine, program = core_tables(replace(SHORT["harsh"], burst_cycles=burst_cycles), pes, Jobs(3, 1, 1))
+    tables = (machine | {"spm": [spm | {"banks": 2, "line": 4} for spm in machine["spm"]]}, program)
+    core, model = Core(*tables), SimpyMachine(plan(*tables))
+    core.run(1 << 40, skip=False)
+    model.run()
+    assert core.status == Status.DONE
+    assert model.entries() == core_jobs(core)
 
 
 def denied(load: Load) -> float:

@@ -70,7 +70,7 @@ LOADS = {
     for load in (
         Load(
             name="dram",
-            about="DRAM-bound: 4 to 16 KiB tiles on 64 B/cycle channels; long TE and VE jobs that touch few lines",
+            about="DRAM-bound: four transfers on 64 B/cycle; TE and VE touch few lines",
             ports=2,
             burst_cycles=1,
             in_flight=4,
@@ -82,7 +82,7 @@ LOADS = {
         ),
         Load(
             name="compute",
-            about="TE and VE stream about ten lines a cycle; one transfer in flight on 16 B/cycle channels; few conflicts",
+            about="TE and VE stream ~10 lines a cycle; one transfer; few conflicts",
             ports=2,
             burst_cycles=4,
             in_flight=1,
@@ -94,7 +94,7 @@ LOADS = {
         ),
         Load(
             name="conflict",
-            about="the TE and VE of compute and four transfers on 64 B/cycle channels, with one port a bank",
+            about="one port a bank: TE and VE as in compute, transfers as in dram",
             ports=1,
             burst_cycles=1,
             in_flight=4,

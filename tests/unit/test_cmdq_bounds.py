@@ -13,11 +13,19 @@ from kernbench.cmdq.depend import predecessors
 from kernbench.config import load_config
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "data" / "model_cases.jsonl"
-ONE_CHANNEL = {"dma": {"alignment_bytes": 32}}  # 16 bytes per cycle
-TILE = {"tensor_role": "weight", "qbits": 8, "spm_bank": 0, "spm_offset": 0}
-TE = {"qbits_weight": 8, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 0, "ofm_bank": 0,
-      "ofm_offset": 0}  # fmt: skip
-VE = {"qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
+ONE_CHANNEL: dict[str, Any] = {"dma": {"alignment_bytes": 32}}  # 16 bytes per cycle
+TILE: dict[str, Any] = {"tensor_role": "weight", "qbits": 8, "spm_bank": 0, "spm_offset": 0}
+TE: dict[str, Any] = {
+    "qbits_weight": 8,
+    "qbits_activation": 8,
+    "ifm_bank": 0,
+    "ifm_offset": 0,
+    "wgt_bank": 0,
+    "wgt_offset": 0,
+    "ofm_bank": 0,
+    "ofm_offset": 0,
+}
+VE: dict[str, Any] = {"qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
 
 
 def test_predecessors_are_of_all_three_kinds() -> None:

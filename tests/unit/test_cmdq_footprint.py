@@ -16,13 +16,52 @@ from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common.errors import InternalError
 from kernbench.config import NpuConfig, load_config
 
-MACHINE = {"dma": {"alignment_bytes": 32}, "kv_layouts": [{"t_max": 1024, "head_dim": 128}, {"t_max": 8, "head_dim": 3}]}
-TILE = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 40, "spm_bank": 1, "spm_offset": 18}
-KV = {"opcode": "KV_STORE_TILE", "head_id": 2, "kv_kind": "v", "dram_base_addr": 4096, "qbits_kv": 4, "spm_bank": 0,
-      "spm_offset": 0, "t_start": 5, "t_len": 4}  # fmt: skip
-TE = {"opcode": "TE_GEMM_TILE", "m": 3, "n": 5, "k": 7, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0,
-      "wgt_bank": 2, "wgt_offset": 16, "ofm_bank": 1, "ofm_offset": 33}  # fmt: skip
-VE = {"length": 7, "batch": 3, "qbits_activation": 4, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 64}
+MACHINE: dict[str, Any] = {
+    "dma": {"alignment_bytes": 32},
+    "kv_layouts": [{"t_max": 1024, "head_dim": 128}, {"t_max": 8, "head_dim": 3}],
+}
+TILE: dict[str, Any] = {
+    "opcode": "DMA_LOAD_TILE",
+    "tensor_role": "weight",
+    "qbits": 8,
+    "dram_addr": 40,
+    "spm_bank": 1,
+    "spm_offset": 18,
+}
+KV: dict[str, Any] = {
+    "opcode": "KV_STORE_TILE",
+    "head_id": 2,
+    "kv_kind": "v",
+    "dram_base_addr": 4096,
+    "qbits_kv": 4,
+    "spm_bank": 0,
+    "spm_offset": 0,
+    "t_start": 5,
+    "t_len": 4,
+}
+TE: dict[str, Any] = {
+    "opcode": "TE_GEMM_TILE",
+    "m": 3,
+    "n": 5,
+    "k": 7,
+    "qbits_weight": 4,
+    "qbits_activation": 8,
+    "ifm_bank": 0,
+    "ifm_offset": 0,
+    "wgt_bank": 2,
+    "wgt_offset": 16,
+    "ofm_bank": 1,
+    "ofm_offset": 33,
+}
+VE: dict[str, Any] = {
+    "length": 7,
+    "batch": 3,
+    "qbits_activation": 4,
+    "in_bank": 0,
+    "in_offset": 0,
+    "out_bank": 0,
+    "out_offset": 64,
+}
 
 
 def machine(**sections: Any) -> NpuConfig:
@@ -46,7 +85,9 @@ def test_a_contiguous_tile() -> None:
     assert got.spm_addr == (1 * 16 + 1) * 16 + 2  # line 1 of bank 1, byte 2
 
 
-@pytest.mark.parametrize(("qbits", "elements", "nbytes"), [(1, 9, 2), (2, 5, 2), (4, 4096, 2048), (8, 3, 3), (16, 3, 6), (64, 1, 8)])
+@pytest.mark.parametrize(
+    ("qbits", "elements", "nbytes"), [(1, 9, 2), (2, 5, 2), (4, 4096, 2048), (8, 3, 3), (16, 3, 6), (64, 1, 8)]
+)
 def test_bits_are_rounded_up_to_bytes_once(qbits: int, elements: int, nbytes: int) -> None:
     assert bytes_of(elements, qbits) == nbytes
     assert transfer(**{**TILE, "qbits": qbits}, num_elements=elements).row_bytes == nbytes
@@ -171,7 +212,9 @@ def test_channel_bytes_are_those_of_every_single_byte(
     addr: int, rows: int, row_bytes: int, gap: int, alignment: int, interleave: int, channels: int
 ) -> None:
     config = machine(
-        dma={"alignment_bytes": alignment}, dram={"channels": channels, "interleave_bytes": interleave}, spm={"bank_size_bytes": 2**20}
+        dma={"alignment_bytes": alignment},
+        dram={"channels": channels, "interleave_bytes": interleave},
+        spm={"bank_size_bytes": 2**20},
     )
     fields = {**TILE, "dram_addr": addr, "rows": rows, "row_elements": row_bytes, "stride_bytes": row_bytes + gap - 1}
     got = transfer(config, **fields)
@@ -197,7 +240,10 @@ def test_many_rows_are_counted_by_their_period() -> None:
 
 def test_beyond_countable_positions_a_lower_bound_is_given() -> None:
     config = load_config(
-        {"dma": {"alignment_bytes": 1_000_003}, "dram": {"channels": 2, "interleave_bytes": 999_983, "capacity_bytes": "1024 TiB"}}
+        {
+            "dma": {"alignment_bytes": 1_000_003},
+            "dram": {"channels": 2, "interleave_bytes": 999_983, "capacity_bytes": "1024 TiB"},
+        }
     )
     fields = {**TILE, "rows": 2**20, "row_elements": 5_000_000, "stride_bytes": 5_000_000}
     bound = channel_bytes(transfer(config, **fields), config.dram)

@@ -1,5 +1,6 @@
 """Programs: reading, building, saving; the opcode table drives them all."""
 
+# ruff: noqa: E501  (messages stand in one piece, so that they can be searched for)
 from __future__ import annotations
 
 import json
@@ -8,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import numpy as np
 import pytest
@@ -20,14 +21,14 @@ from kernbench.cmdq.opcodes import OPCODES
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 
-DMA = {"tensor_role": "weight", "qbits": 8, "dram_addr": 64, "spm_bank": 1, "spm_offset": 2, "num_elements": 256}
-ROWS = {"tensor_role": "kv", "qbits": 4, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0, "rows": 3, "row_elements": 5,
+DMA: dict[str, Any] = {"tensor_role": "weight", "qbits": 8, "dram_addr": 64, "spm_bank": 1, "spm_offset": 2, "num_elements": 256}
+ROWS: dict[str, Any] = {"tensor_role": "kv", "qbits": 4, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0, "rows": 3, "row_elements": 5,
         "stride_bytes": 7}  # fmt: skip
-KV = {"head_id": 1, "kv_kind": "v", "dram_base_addr": 128, "qbits_kv": 4, "spm_bank": 0, "spm_offset": 0}
-TE = {"m": 4, "n": 5, "k": 6, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0,
+KV: dict[str, Any] = {"head_id": 1, "kv_kind": "v", "dram_base_addr": 128, "qbits_kv": 4, "spm_bank": 0, "spm_offset": 0}
+TE: dict[str, Any] = {"m": 4, "n": 5, "k": 6, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0,
       "wgt_offset": 64, "ofm_bank": 0, "ofm_offset": 128}  # fmt: skip
-VE = {"length": 7, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 64}
-IN2 = {"in2_bank": 0, "in2_offset": 32}
+VE: dict[str, Any] = {"length": 7, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 64}
+IN2: dict[str, Any] = {"in2_bank": 0, "in2_offset": 32}
 
 
 def program_of(*entries: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def fields_of(opcode: str) -> dict[str, Any]:
 
 
 def test_the_opcodes_are_those_of_formats_md() -> None:
-    ve = "LAYERNORM,RMSNORM,SOFTMAX,GELU,SILU,SIGMOID,TANH,EXP,ADD,MUL,COPY,SUM,MAX,MIN".split(",")
+    ve = ["LAYERNORM", "RMSNORM", "SOFTMAX", "GELU", "SILU", "SIGMOID", "TANH", "EXP", "ADD", "MUL", "COPY", "SUM", "MAX", "MIN"]
     assert list(OPCODES) == [
         "DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE", "KV_LOAD_TILE", "KV_STORE_TILE",
         "TE_GEMM_TILE", "TE_MATMUL_TILE", "TE_QKT_TILE", "TE_AV_TILE", *(f"VE_{op}_TILE" for op in ve), "BARRIER", "NOP", "END",
@@ -198,7 +199,7 @@ def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", disk_full)
-    with pytest.raises(InputError, match=r"p\.json: it cannot be written: No space left on device"):
+    with pytest.raises(InputError, match=r"p\.json: it cannot be written: No space left on device; choose another place"):
         program.save(tmp_path / "p.json")
     assert (tmp_path / "p.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
@@ -270,7 +271,8 @@ def test_the_schema_agrees_with_the_reader() -> None:
         assert not schema.is_valid(program_of(entry)), entry
         with pytest.raises(InputError):
             load_program(program_of(entry))
-    for program in ({}, {"metadata": {}, "cmdq": []}, {"metadata": {"version": "1.0", "x": 1}, "cmdq": []}, {**program_of(), "x": 1}):
+    tops: list[dict[str, Any]] = [{}, {"metadata": {}, "cmdq": []}, {"metadata": {"version": "1.0", "x": 1}, "cmdq": []}, {**program_of(), "x": 1}]
+    for program in tops:
         assert not schema.is_valid(program)
         with pytest.raises(InputError):
             load_program(program)

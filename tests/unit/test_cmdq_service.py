@@ -12,8 +12,8 @@ from kernbench.cmdq.footprint import service_cycles, work_of
 from kernbench.common.errors import InternalError
 from kernbench.config import load_config
 
-PLACES = {f"{p}_{q}": 0 for p in ("ifm", "wgt", "ofm") for q in ("bank", "offset")}
-VE_PLACES = {f"{p}_{q}": 0 for p in ("in", "out") for q in ("bank", "offset")}
+PLACES: dict[str, Any] = {f"{p}_{q}": 0 for p in ("ifm", "wgt", "ofm") for q in ("bank", "offset")}
+VE_PLACES: dict[str, Any] = {f"{p}_{q}": 0 for p in ("in", "out") for q in ("bank", "offset")}
 
 
 def entry(opcode: str, **fields: Any) -> Entry:
@@ -54,7 +54,7 @@ def test_the_body_is_rounded_up_once_in_exact_arithmetic() -> None:
     assert service_cycles(gemm(1, 1, 1), config).body == 1
 
 
-SYSTOLIC = {"timing": "systolic", "rows": 8, "cols": 4}
+SYSTOLIC: dict[str, Any] = {"timing": "systolic", "rows": 8, "cols": 4}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_job_takes_at_least_one_cycle() -> None:
     assert (time.init, time.body, time.total) == (2, 0, 2)
 
 
-VE = {
+VE: dict[str, Any] = {
     "lanes": 8, "ops_per_lane": 2, "f_a": {8: 1, 4: 1.5}, "init_cycles": 3, "finalize_cycles": 5, "reduction_pipeline": 7,
     "sfu": {"exp": 11, "rsqrt": 13, "gelu": 17, "tanh": 19, "sigmoid": 23, "silu": 29},
 }  # fmt: skip

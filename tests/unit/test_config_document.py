@@ -1,5 +1,6 @@
 """The reader of YAML and JSON: exact values, places, and every refusal with its place."""
 
+# ruff: noqa: E501  (messages stand in one piece, so that they can be searched for)
 from __future__ import annotations
 
 from fractions import Fraction

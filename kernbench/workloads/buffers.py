@@ -14,8 +14,9 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import Need
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
-_STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))
+STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
 _STRIP_BYTES = 1 << 10  # a strip is at least this, so that one token does not make an entry for every few elements
+_KV_TOKENS = 64  # KV tiles are whole multiples of it
 _EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
 
 
@@ -30,7 +31,7 @@ class Buffering:
     depth: int  #: 2: intermediate results are double-buffered
 
 
-class Footing:
+class LayerBuffers:
     """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones.
 
     `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
@@ -59,7 +60,7 @@ class Footing:
         """Columns of a weight tile by matrix; a tile of `wq`, `wk` or `wv` is inside one head."""
         return {
             m.name: _even_split(
-                self.model.head_dim if m.name in _STAGE_MATRICES[ATTENTION] else m.cols,
+                self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
                 level.tile_bytes * 8 // (m.rows * m.bits),
             )
             for m in self.model.matrices
@@ -69,7 +70,7 @@ class Footing:
         """Columns of the output that are finished, and spilled, at a time: whole tiles, and whole aligned lines."""
         if stage == ATTENTION:
             return self.model.head_dim
-        name = _STAGE_MATRICES[stage][0]
+        name = STAGE_MATRICES[stage][0]
         tile, width = self.tile_cols(level)[name], self._width(name)
         step = lcm(tile, ceil_div(self._align * 8, self.model.activation_bits))
         if step > width:
@@ -80,15 +81,15 @@ class Footing:
     def strip_bytes(self, level: Buffering, stage: int, m: int) -> int:
         """Bytes of a strip of `m` tokens, with room for the alignment of each of its rows in DRAM."""
         cols = self.strip_cols(level, stage, m)
-        width = self.model.attention_width if stage == ATTENTION else self._width(_STAGE_MATRICES[stage][0])
+        width = self.model.attention_width if stage == ATTENTION else self._width(STAGE_MATRICES[stage][0])
         if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
             return self.activation_bytes(m * cols)
         return m * (self.activation_bytes(cols) + 2 * self._align)
 
     def kv_tile_tokens(self, level: Buffering) -> int:
-        """[token] cached tokens of a KV tile, at most: a multiple of 16."""
+        """[token] cached tokens of a KV tile, at most: a multiple of 64, so that no machine gets tiny ones."""
         cached = max(self.context + self.tokens - 1, 1)  # of the last token
-        return ceil_div(ceil_div(cached, level.kv_parts), 16) * 16
+        return ceil_div(ceil_div(cached, level.kv_parts), _KV_TOKENS) * _KV_TOKENS
 
     def kv_slot_bytes(self, level: Buffering, m: int) -> int:
         """Bytes of a KV tile with the `m` tokens of a block."""
@@ -155,8 +156,8 @@ class Footing:
             needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
         strips = 2 if stage == GATE_UP or "residual" not in resident else 1
         strip = self._lines(self.strip_bytes(level, stage, m))
-        name = _STAGE_MATRICES[stage][0]
-        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[name]) * len(_STAGE_MATRICES[stage])
+        name = STAGE_MATRICES[stage][0]
+        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[name]) * len(STAGE_MATRICES[stage])
         needs.append(Need(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
         return needs
 

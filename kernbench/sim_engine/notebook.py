@@ -1,0 +1,113 @@
+"""A result as a notebook shows it: a small piece of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from kernbench.sim_engine.summary import EngineUse, bank_conflicts, bound_share, engine_uses
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.result import Result
+
+COLORS = {"busy": "#3a9d5d", "stalled": "#d0553f", "idle": "#d9d9d9"}
+STATUS_COLORS = {"done": "#3a9d5d", "running": "#2f7fb8", "aborted": "#b8860b"}  # others are red
+MOST_ROWS = 32  # engines and resources of a kind; of more the first
+MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock
+WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op"}
+
+
+def result_html(result: Result) -> str:
+    """The result's cycles, bound, engines, channels, banks and end. Everything that is not ours is escaped."""
+    color = STATUS_COLORS.get(result.status, "#d0553f")
+    head = (
+        f'<p style="margin:0"><b style="color:{color}">{escape(result.status)}</b> '
+        f"<b>{result.cycles:,} cycles</b>, {result.t_ns:,.6g} ns<br>"
+        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {len(result.entries):,} entries<br>"
+        f"{escape(_bound(result))}</p>"
+    )
+    parts = [head, *_ending(result), _engines(result), _resources(result), _banks(result)]
+    return f'<div style="font-size:90%">{"".join(parts)}</div>'
+
+
+def _bound(result: Result) -> str:
+    bound = bound_share(result)
+    text = f"{bound.kind} bound {bound.cycles:,}"
+    if result.status == "done":
+        text += f", achieved {bound.achieved:,}, {bound.share:.1%}"
+    return text if bound.kind == bound.name else f"{text} ({bound.name})"
+
+
+def _ending(result: Result) -> list[str]:
+    lines = []
+    unfinished = sum(times.end is None for times in result.entries)
+    if unfinished:
+        lines.append(f"{unfinished:,} entries have not ended")
+    if result.failure is not None:
+        lines.append(str(result.failure["message"]))
+    for item in result.waiting[:MOST_LINES]:
+        ids = ", ".join(map(str, item["waits_for"][:MOST_LINES]))
+        lines.append(f"{item['id']} {item['opcode']} waits for {ids} since cycle {item['since']:,} ({item['reason']})")
+    lines += [f"warning: {warning['message']}" for warning in result.warnings[:MOST_LINES]]
+    rest = max(0, len(result.waiting) - MOST_LINES) + max(0, len(result.warnings) - MOST_LINES)
+    if rest:
+        lines.append(f"and {rest:,} more")
+    return [f"<p>{'<br>'.join(map(escape, lines))}</p>"] if lines else []
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are HTML already."""
+    cell = '<td style="text-align:right">{}</td>'
+    body = [f"<tr>{''.join(cell.format(text) for text in row)}</tr>" for row in rows]
+    more = len(body) - MOST_ROWS
+    if more > 0:
+        body[MOST_ROWS:] = [f'<tr><td colspan="{len(heads)}">and {more:,} more</td></tr>']
+    head = "".join(f'<th style="text-align:right">{text}</th>' for text in heads)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _bar(parts: Sequence[tuple[float, str]]) -> str:
+    """A bar of parts, each a share of 1 and its colour."""
+    spans = "".join(
+        f'<span style="display:inline-block;height:100%;width:{share:.2%};background:{color}"></span>'
+        for share, color in parts
+    )
+    return (
+        '<span style="display:inline-block;width:10em;height:0.8em;white-space:nowrap;font-size:100%;line-height:0;'
+        f'background:{COLORS["idle"]}">{spans}</span>'
+    )
+
+
+def _engines(result: Result) -> str:
+    heads = ("engine", "", "use", "busy", "bank conflict", "backpressure", "idle", "jobs", "work")
+    return _table(heads, (_engine(engine) for engine in engine_uses(result)))
+
+
+def _engine(engine: EngineUse) -> list[str]:
+    stalled = engine.bank_conflict + engine.backpressure
+    parts = [
+        (engine.utilisation, COLORS["busy"]),
+        (stalled / engine.cycles if engine.cycles else 0.0, COLORS["stalled"]),
+    ]
+    counts = (engine.busy, engine.bank_conflict, engine.backpressure, engine.idle, engine.jobs)
+    work = f"{engine.work:,} {WORK_UNITS[engine.kind]}"
+    return [escape(engine.name), _bar(parts), f"{engine.utilisation:.1%}", *(f"{count:,}" for count in counts), work]
+
+
+def _resources(result: Result) -> str:
+    rows = []
+    for name, counters in result.counters.items():
+        if "member_cycles" in counters:
+            rate = counters["bytes"] / result.cycles if result.cycles else 0.0
+            active = counters["busy"] / result.cycles if result.cycles else 0.0
+            rows.append([escape(name), f"{counters['bytes']:,}", f"{rate:.4g}", f"{active:.1%}"])
+    return _table(("channel or link", "bytes", "bytes per cycle", "active"), rows)
+
+
+def _banks(result: Result) -> str:
+    banks = bank_conflicts(result)
+    text = f"scratchpad banks: {banks.requests:,} requests, {banks.denials:,} denied"
+    if banks.worst is not None:
+        text += f" ({banks.rate:.2%}), most at bank {banks.worst}: {banks.worst_denials:,}"
+    return f"<p>{text}</p>"

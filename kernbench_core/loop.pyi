@@ -1,0 +1,74 @@
+"""The tick loop and its Python face."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_Cycles = npt.NDArray[np.int64]
+
+def state_layout() -> str:
+    """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
+
+class Core:
+    """One run of one program on one machine.
+
+    `machine` and `program` are the plain tables of `kernbench.cmdq.lower`; they must be valid. Not thread-safe; the loop runs
+    without the GIL, so cores in different threads run at the same time.
+    """
+
+    def __init__(self, machine: dict[str, Any], program: dict[str, Any]) -> None: ...
+    @property
+    def cycle(self) -> int:
+        """The next cycle to run: so many have run."""
+
+    @property
+    def status(self) -> int:
+        """A `Status`."""
+
+    @property
+    def failed_entry(self) -> int:
+        """Position of the entry whose overlap ended the run, -1 where none did."""
+
+    def run(
+        self,
+        limit: int,
+        *,
+        skip: bool = True,
+        start_of: int = -1,
+        end_of: int = -1,
+        stall: bool = False,
+        conflict: bool = False,
+    ) -> bool:
+        """Run up to and without cycle `limit` or the end; true where one of the conditions ended it.
+
+        `start_of`, `end_of`: positions of entries; the run ends after the cycle in which they start, or do their last work.
+        `stall`: after a cycle in which a DMA job's stall began. `conflict`: after a cycle in which a bank denied a request.
+        """
+
+    def step(self, n: int = 1, *, skip: bool = False) -> int:
+        """Run `n` cycles, fewer where the run ends; return how many."""
+
+    def entries(self) -> tuple[_Cycles, _Cycles, _Cycles]:
+        """`(issue, start, end)`: int64 arrays over the entries, -1 where that has not come."""
+
+    def counters(self) -> dict[str, list[dict[str, Any]]]:
+        """Every counter of MODEL section 10 after the cycles that have run: `dma`, `compute`, `resources`, `spm`."""
+
+    def engines(self) -> dict[str, list[dict[str, Any]]]:
+        """What every engine does now: `dma`, `compute`, `resources`."""
+
+    def waiting(self) -> tuple[_Cycles, int]:
+        """`(waits, gate)`: how many things each entry still waits for, and the position of the barrier that holds the rest."""
+
+    def overlaps(self) -> list[tuple[int, int]]:
+        """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
+
+    def shuffle_lists(self, seed: int) -> None:
+        """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
+
+    def snapshot(self) -> bytes:
+        """All state as bytes; equal states give equal bytes on one build."""
+
+    def restore(self, image: bytes) -> None:
+        """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""

@@ -1,0 +1,287 @@
+"""`kbsim run` and the other commands: exit codes, JSON, files, refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kernbench import InternalError, load_config, load_program, simulate
+from kernbench.cli.main import exit_code
+from kernbench.sim_engine.json_schema import result_json_schema
+from kernbench.sim_engine.machine import Machine
+from tests.cli.conftest import Kbsim
+
+SMALL = ("--config", "small.yaml")
+ENDINGS = {
+    "done": (("tiles.json",), 0),
+    "aborted": (("tiles.json", "--set", "max_cycles=500"), 3),
+    "deadlock": (("stuck.json",), 4),
+    "failed": (("clash.json", "--set", "spm.check_overlap=error"), 5),
+}
+
+
+def one_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is: nothing before it, one line feed behind it."""
+    assert text.endswith("\n") and text.count("\n") == 1
+    value = json.loads(text)
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.mark.parametrize("status", ENDINGS)
+def test_a_run_leaves_with_the_code_of_its_ending(status: str, kbsim: Kbsim) -> None:
+    arguments, code = ENDINGS[status]
+    said = kbsim("run", *arguments, *SMALL)
+    assert said.code == code
+    assert said.out.split()[0] == status
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("status", ENDINGS)
+def test_json_is_the_result_and_fits_its_schema(status: str, kbsim: Kbsim) -> None:
+    arguments, code = ENDINGS[status]
+    said = kbsim("run", *arguments, *SMALL, "--json")
+    result = one_object(said.out)
+    jsonschema.validate(result, result_json_schema())
+    assert (said.code, said.err, result["status"]) == (code, "", status)
+    config = load_config("small.yaml", [argument for argument in arguments if "=" in argument])
+    assert result == simulate(load_program(arguments[0]), config).to_dict()
+
+
+def test_json_of_a_run_with_warnings_fits_its_schema(kbsim: Kbsim) -> None:
+    result = one_object(kbsim("run", "clash.json", *SMALL, "--json", "--set", "spm.check_overlap=warn").out)
+    jsonschema.validate(result, result_json_schema())
+    assert [(warning["entry"], warning["with"]) for warning in result["warnings"]] == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "finished"},
+        {"cycles": -1},
+        {"deadlock": []},
+        {"more": 1},
+        {"counters": {"spm": {"requests": [], "grants": [], "denials": []}, "gpu0": {}}},
+    ],
+)
+def test_the_schema_refuses_what_is_no_result(change: dict[str, Any], kbsim: Kbsim) -> None:
+    result = one_object(kbsim("run", "tiles.json", *SMALL, "--json").out)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**result, **change}, result_json_schema())
+
+
+@pytest.mark.parametrize("status", ENDINGS)
+def test_stepping_every_cycle_gives_the_same_text(status: str, kbsim: Kbsim) -> None:
+    arguments, _ = ENDINGS[status]
+    assert kbsim("run", *arguments, *SMALL, "--no-skip") == kbsim("run", *arguments, *SMALL)
+
+
+def test_quiet_prints_nothing_and_still_tells_by_its_code(kbsim: Kbsim) -> None:
+    assert kbsim("run", "stuck.json", *SMALL, "--quiet") == (4, "", "")
+
+
+def test_out_writes_what_json_prints(kbsim: Kbsim) -> None:
+    said = kbsim("run", "tiles.json", *SMALL, "--out", "result.json")
+    assert said.code == 0 and said.out.startswith("done")
+    assert Path("result.json").read_text() == kbsim("run", "tiles.json", *SMALL, "--json").out
+
+
+def test_a_refused_run_leaves_an_existing_output_alone(kbsim: Kbsim) -> None:
+    Path("result.json").write_text("precious")
+    assert kbsim("run", "tiles.json", *SMALL, "--out", "result.json", "--set", "te.engines=1").code == 2
+    assert Path("result.json").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("nowhere/result.json", "there is no directory"), (".", "it is a directory")],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(
+    place: str, reason: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Machine, "run", _never)
+    said = kbsim("run", "tiles.json", *SMALL, "--out", place)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: {place}: it cannot be written: {reason}")
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    raise AssertionError("the run has begun")
+
+
+def test_out_to_a_device_writes_to_it_and_does_not_replace_it(kbsim: Kbsim) -> None:
+    assert kbsim("run", "tiles.json", *SMALL, "--out", "/dev/null").code == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_the_default_machine_is_a_preset(kbsim: Kbsim) -> None:
+    said = kbsim("run", "tiles.json", "--json", "--set", "dma.engines=2")
+    assert said.code == 0
+    assert one_object(said.out)["machine"] == "npu_mobile.yaml"
+
+
+REFUSALS = [
+    (("run", "missing.json"), "missing.json: it cannot be read: No such file or directory"),
+    (
+        ("run", "lama2-7b-decode"),
+        "lama2-7b-decode: there is no such workload; workloads are: llama2-7b-decode, llama2-7b-prefill; "
+        "did you mean llama2-7b-decode?",
+    ),
+    (
+        ("run", "tiles", *SMALL),
+        "tiles: there is no such workload; workloads are: llama2-7b-decode, llama2-7b-prefill; "
+        "a program's file ends in .json, .yaml, .yml",
+    ),
+    (
+        ("run", "tiles.json", "--config", "npu_mobil"),
+        "npu_mobil: there is no such preset; presets are: npu_mobile, npu_server; did you mean npu_mobile?",
+    ),
+    (
+        ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
+        "override dram.chanels=2: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
+        "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period; "
+        "did you mean channels?",
+    ),
+    (("step", "tiles.json", *SMALL), "kbsim step: give at least one of --cycles and --until"),
+    (
+        ("step", "tiles.json", *SMALL, "--until", "never"),
+        '--until: condition = "never", but it must be end:ID, start:ID, stall, conflict or cycle:N',
+    ),
+    (
+        ("step", "tiles.json", *SMALL, "--until", "end:99"),
+        "--until: end = 99, but no entry of the program has this id",
+    ),
+    (
+        ("step", "tiles.json", *SMALL, "--watch", "--until", "stall"),
+        "kbsim step: --watch needs --cycles of at least 1: the distance of two looks",
+    ),
+    (
+        ("step", "tiles.json", *SMALL, "-n", "1", "--watch", "--json"),
+        "kbsim step: --watch shows many states and --json one: give one of the two",
+    ),
+    (
+        ("program", "emit", "llama2-7b-decode", "-o", "decode.txt"),
+        "decode.txt: its name must end in .json, .yaml or .yml",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSALS)
+def test_a_refusal_says_why(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
+    said = kbsim(*arguments)
+    assert (said.code, said.err) == (2, f"error: {message}\n")
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "missing.json"), ("run", "tiles.json", *SMALL, "--set", "te.engines=1"), ("run",), ("run", "x", "--fast"), ("walk",)],
+)
+def test_a_refusal_with_json_is_one_object(arguments: tuple[str, ...], kbsim: Kbsim) -> None:
+    said = kbsim(*arguments, "--json")
+    answer = one_object(said.out)
+    assert said.code == 2
+    assert answer["status"] == "refused"
+    assert [f"error: {problem['message']}" for problem in answer["problems"]] == said.err.splitlines()
+    assert all(problem["message"].startswith(problem["where"]) for problem in answer["problems"])
+
+
+def test_a_refused_value_stands_in_the_json(kbsim: Kbsim) -> None:
+    said = kbsim("run", "tiles.json", *SMALL, "--set", "te.engines=1", "--json")
+    first = one_object(said.out)["problems"][0]
+    assert (first["field"], first["value"]) == ("te_id", 1)
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("run", "x", "--fast"), ("walk",), ("schema", "house"), ("step", "x", "-n", "-1")])
+def test_a_usage_error_says_how_it_is_used(arguments: tuple[str, ...], kbsim: Kbsim) -> None:
+    said = kbsim(*arguments)
+    assert (said.code, said.out) == (2, "")
+    usage, error = said.err.splitlines()
+    assert usage.startswith("Usage: kbsim")
+    assert error.startswith("error: kbsim") and error.endswith("--help")
+
+
+@pytest.mark.parametrize("arguments", [(), ("program",), ("config",)])
+def test_a_command_without_anything_prints_its_help(arguments: tuple[str, ...], kbsim: Kbsim) -> None:
+    said = kbsim(*arguments)
+    assert said.code == 2
+    assert said.out.count("Usage: kbsim") == 1 and said.err == ""
+
+
+def test_version_names_package_model_and_schemas(kbsim: Kbsim) -> None:
+    from kernbench.version import VERSION
+
+    assert kbsim("--version").out == f"kernbench {VERSION}\ntiming model 1\nschemas kernbench/npu/1, program 1.0\n"
+
+
+@pytest.mark.parametrize("kind", ["program", "machine", "result"])
+def test_schemas_are_schemas(kind: str, kbsim: Kbsim) -> None:
+    schema = json.loads(kbsim("schema", kind).out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_our_bug_is_one_line_and_70(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "run", _broken)
+    said = kbsim("run", "tiles.json", *SMALL)
+    assert (said.code, said.out) == (70, "")
+    assert said.err == (
+        "kbsim has a bug: InternalError: a promise is broken "
+        "(run it again with --debug, or KBSIM_DEBUG=1, to see the traceback)\n"
+    )
+    answer = one_object(kbsim("run", "tiles.json", *SMALL, "--json").out)
+    assert answer == {"status": "internal error", "message": "InternalError: a promise is broken"}
+
+
+def _broken(*_: Any, **__: Any) -> bool:
+    raise InternalError("a promise is broken")
+
+
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_debug_shows_the_traceback_and_keeps_the_code(by: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    if by == "environment":
+        monkeypatch.setenv("KBSIM_DEBUG", "1")
+    said = kbsim("run", "missing.json", *(["--debug"] if by == "option" else []))
+    assert said.code == 2
+    assert "Traceback" in said.err and said.err.endswith("No such file or directory\n")
+
+
+def test_running_out_of_memory_is_no_bug(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> bool:
+        raise MemoryError("no memory for a table")
+
+    monkeypatch.setattr(Machine, "run", full)
+    said = kbsim("run", "tiles.json", *SMALL)
+    assert (said.code, said.err) == (2, "error: kbsim: there is not enough memory for this run: no memory for a table\n")
+
+
+def test_an_interrupt_is_130(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Machine, "run", interrupted)
+    assert kbsim("run", "tiles.json", *SMALL) == (130, "", "interrupted\n")
+    assert one_object(kbsim("run", "tiles.json", *SMALL, "--json").out) == {"status": "interrupted"}
+
+
+def test_the_entry_point_leaves_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernbench.cli.main import main
+
+    monkeypatch.setattr(sys, "argv", ["kbsim", "run", "missing.json"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == exit_code(["run", "missing.json"]) == 2
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from kernbench.cli.main import exit_code; exit_code(['--help']); "
+        "print(sorted({'numpy', 'pydantic', 'yaml', 'kernbench_core'} & set(sys.modules)))"
+    )
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert text.splitlines()[-1] == "[]"

@@ -1,0 +1,96 @@
+"""The documentation builds without a warning, and its generated tables leave nothing out."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kernbench.cmdq.opcodes import ENTRY_FIELDS, META_FIELDS, OPCODES
+from kernbench.config import NpuConfig, load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="the documentation is not in this source tree")
+
+
+def part(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"kernbench_docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def first_cells(table: str) -> list[str]:
+    return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+
+
+def test_build_without_a_warning(tmp_path: Path) -> None:
+    for name in ("sphinx", "furo", "myst_parser"):
+        pytest.importorskip(name)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    command += [str(DOCS), str(tmp_path / "html")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "html" / "model.html").read_text(encoding="utf-8")
+    assert html.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720') == 2
+
+
+def test_every_opcode_and_field_is_in_the_reference() -> None:
+    text = part("reference").program_tables()
+    for name in OPCODES:
+        assert f"- `{name}`: " in text
+    cells = set(first_cells(text))
+    fields = {field.name for spec in OPCODES.values() for field in spec.fields}
+    fields |= {field.name for field in (*ENTRY_FIELDS, *META_FIELDS)}
+    fields |= {f"kv_range.{inner.name}" for spec in OPCODES.values() for field in spec.fields for inner in field.fields}
+    assert cells == fields
+
+
+def paths_of(value: Any, path: str = "") -> set[str]:
+    """The keys of a machine; a table's own keys are not keys of the machine."""
+    if isinstance(value, dict) and path.rpartition(".")[2] not in ("f_w", "f_a", "sfu", "mac_pj"):
+        return {inner for key, item in value.items() for inner in paths_of(item, f"{path}.{key}" if path else key)}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return paths_of(value[0], path)
+    return {path}
+
+
+def test_every_key_is_in_the_reference_with_its_default() -> None:
+    text = part("reference").machine_tables()
+    found = set()
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        name = section.split("\n")[0].split(" ")[0]
+        found |= {key if name == "Top" else f"{name}.{key}" for key in first_cells(section)}
+    given = load_config({"noc": {}, "te": {"timing": "systolic", "rows": 4, "cols": 4, "dataflow": "os"}}).to_dict()
+    wanted = paths_of(given) | {"spm.read_ports", "spm.write_ports"}
+    assert found == wanted
+    assert f"`{NpuConfig().max_cycles}`" in text
+
+
+def test_every_command_and_public_name_is_in_the_reference() -> None:
+    reference = part("reference")
+    commands = set(re.findall(r"^## (kbsim.*)$", reference.cli_tables(), re.MULTILINE))
+    assert {"kbsim", "kbsim run", "kbsim step", "kbsim program check", "kbsim config show"} <= commands
+    names = set(re.findall(r"^### (?:class )?(\w+)$", reference.python_tables(), re.MULTILINE))
+    assert names == set(reference.API)
+
+
+def test_pictures_are_sound_and_show_what_the_machine_does() -> None:
+    pictures = part("pictures")
+    for text in pictures.all_pictures().values():
+        ElementTree.fromstring(text)
+    assert [(p.start, p.end, p.first, p.second) for p in pictures.shared_rates()] == [
+        (0, 64, 16.0, 0.0),
+        (64, 128, 8.0, 8.0),
+        (128, 160, 16.0, 0.0),
+    ]

@@ -1,0 +1,79 @@
+"""What the rules of the house are checked on: the project's files, and code without its comments and texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("kernbench", "kernbench_core", "configs", "benches", "tests", "docs")
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".yaml", ".md", ".sh", ".toml")
+GENERATED = {"_build", "_generated", "__pycache__"}
+
+#: Installed builds are tested with the tests alone beside them.
+needs_source = pytest.mark.skipif(not (ROOT / "kernbench" / "version.py").exists(), reason="the source tree is not here")
+
+_STRING = re.compile(r'"""(?:.|\n)*?"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|#[^\n]*')
+
+
+def files(*folders: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
+    """The project's own files, in order."""
+    found = [path for folder in folders or FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    if not folders:
+        found += [path for path in ROOT.iterdir() if path.suffix in suffixes or path.name == "Makefile"]
+    return sorted(path for path in found if not GENERATED & set(path.parts))
+
+
+def name(path: Path) -> str:
+    """A file as messages name it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def cython_code(path: Path) -> str:
+    """A Cython file without texts and comments; lines stay where they are."""
+    return _STRING.sub(lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"))
+
+
+def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """(name, lines) of every function of a Cython file; declarations have no body and are none."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for i, line in enumerate(lines):
+        head = re.match(r"( *)(?:cp?def|def) (?!class|struct|enum|extern)[^(=]*?(\w+)\(", line)
+        if head is None:
+            continue
+        last = next(k for k in range(i, len(lines)) if _balanced("".join(lines[i : k + 1])))
+        if not lines[last].partition("  #")[0].rstrip().endswith(":"):
+            continue
+        end = last + 1
+        while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > len(head[1])):
+            end += 1
+        while not lines[end - 1].strip():
+            end -= 1
+        yield head[2], end - i
+
+
+def _balanced(text: str) -> bool:
+    return text.count("(") == text.count(")")
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """(name, lines) of every function of a Python file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import of a Python file, wherever it stands; of `from a import b` both `a` and `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else [])))
+            yield node.lineno, module
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)

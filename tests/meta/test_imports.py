@@ -1,0 +1,103 @@
+"""Imports point down the list of ARCHITECTURE.md, and the core has one door."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.meta.source import ROOT, cython_code, files, imports, name, needs_source
+
+pytestmark = needs_source
+#: From the lowest to the highest. A module may import its own layer and those before it.
+LAYERS = (
+    "common",
+    "config",
+    "trace.schema",
+    "trace.writer",
+    "topology",
+    "policy",
+    "components",
+    "cmdq",
+    "sim_engine",
+    "triton_emu",
+    "triton",
+    "runtime_api",
+    "ccl",
+    "workloads",
+    "trace",
+    "sweep",
+    "validate",
+    "cli",
+)
+DOOR = "kernbench/sim_engine/machine.py"
+
+
+def layer(module: str) -> int | None:
+    """The position of a module's layer, the longest name that fits; None outside `kernbench` and for its root modules."""
+    inside = module.removeprefix("kernbench.")
+    if inside == module:
+        return None
+    fits = [i for i, top in enumerate(LAYERS) if inside == top or inside.startswith(f"{top}.")]
+    return max(fits, key=lambda i: len(LAYERS[i]), default=None)
+
+
+def test_layer_takes_the_longest_name() -> None:
+    assert layer("kernbench.trace.schema") == LAYERS.index("trace.schema")
+    assert layer("kernbench.trace.metrics") == LAYERS.index("trace")
+    assert layer("kernbench.triton_emu.x") == LAYERS.index("triton_emu")
+    assert layer("kernbench.version") is None and layer("numpy") is None
+
+
+def test_every_package_has_a_place_in_the_order() -> None:
+    packages = {path.parent.name for path in (ROOT / "kernbench").glob("*/__init__.py")}
+    assert packages <= {top.partition(".")[0] for top in LAYERS}
+
+
+def test_imports_point_down() -> None:
+    wrong = []
+    for path in files("kernbench", suffixes=(".py",)):
+        own = layer(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+        if own is None:
+            continue
+        for line, module in imports(path):
+            other = layer(module)
+            if other is not None and other > own:
+                wrong.append(f"{name(path)}:{line}: {LAYERS[own]} imports {module}")
+            if module == "kernbench":
+                wrong.append(f"{name(path)}:{line}: a module takes names from where they are defined")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_root_modules_only_hand_names_on() -> None:
+    for path in (ROOT / "kernbench").glob("*.py"):
+        for line, module in imports(path):
+            assert path.name == "__init__.py" or layer(module) is None, f"{name(path)}:{line}"
+
+
+def test_the_core_has_one_door() -> None:
+    users = {
+        name(path)
+        for path in files("kernbench", suffixes=(".py",))
+        for _, module in imports(path)
+        if module.partition(".")[0] == "kernbench_core"
+    }
+    assert users == {DOOR}
+
+
+def test_the_core_imports_nothing_of_kernbench() -> None:
+    statement = re.compile(r"^\s*(?:from|import|cimport)\s+kernbench(?!_core)\b", re.MULTILINE)
+    for path in files("kernbench_core", suffixes=(".py", ".pyx", ".pxd", ".pyi")):
+        assert not statement.search(cython_code(path)), name(path)
+
+
+@pytest.mark.parametrize("folder", ["kernbench", "kernbench_core"])
+def test_no_drawers_for_odds_and_ends(folder: str) -> None:
+    for path in files(folder):
+        assert path.stem not in ("utils", "util", "helpers", "helper", "misc", "common_utils"), name(path)
+
+
+def test_oracles_import_nothing_that_they_check() -> None:
+    for path in files("tests/oracles", suffixes=(".py",)):
+        for line, module in imports(path):
+            assert module.partition(".")[0] not in ("kernbench", "kernbench_core"), f"{name(path)}:{line}: {module}"

@@ -8,7 +8,7 @@ JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo test check bench nightly docs lint types checked sanitize clean install
+.PHONY: demo test check bench nightly docs lint types checked sanitize package clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
 demo: $(STAMP)
@@ -24,7 +24,7 @@ $(STAMP): $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
 	touch $@
 
-check: lint types test checked sanitize
+check: lint types test checked sanitize package
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check kernbench tests benches configs docs setup.py
@@ -44,6 +44,10 @@ checked: $(STAMP)
 
 sanitize: $(STAMP)
 	sh tests/builds.sh sanitize $(PYTHON)
+
+# sdist and wheel, built and installed where nothing else is.
+package: $(STAMP)
+	sh tests/package.sh $(PYTHON)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.speed

@@ -1,1 +1,1 @@
-"""Placeholder docstring until written."""
+"""Workloads and kernels that come with kernbench, a module each; installed as `kernbench.benches`."""

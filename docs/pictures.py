@@ -70,8 +70,7 @@ def _cycle_parts() -> Iterator[str]:
     yield _text(372, 16, "what happens", fill=FAINT)
     for i, (short, name, who, what) in enumerate(PHASES):
         y = top + i * step
-        colour = BLUE if short in ("P5", "P6") else LINE
-        yield _box(10, y, 148, 32, rx=5, fill=PAPER, stroke=colour, stroke_width=1.5)
+        yield _box(10, y, 148, 32, rx=5, fill=PAPER, stroke=LINE, stroke_width=1.5)
         yield _text(22, y + 21, short, font_weight="bold")
         yield _text(56, y + 21, name)
         yield _text(180, y + 21, who)
@@ -159,6 +158,6 @@ def _rate_labels(piece: Rates, x: float, bottom: float, up: float) -> Iterator[s
     base = 0.0
     for rate in (piece.first, piece.second):
         if rate:
-            y = bottom - (base + rate / 2) * up + 5
+            y = bottom - (base + rate / 4) * up + 5
             yield _text(x, y, f"{rate:g}", text_anchor="middle", fill="#ffffff", font_weight="bold")
         base += rate

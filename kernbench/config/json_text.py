@@ -106,17 +106,14 @@ def _walk(
     position = 0
     while (match := _TOKEN.search(text, position)) is not None:
         token, offset, position = match[0], match.start(), match.end()
-        if token in "}]":
+        if token in "}],":
             if not counts:
                 return
-            counts.pop()
-            path.pop()
-            expect_key = False
-        elif token == ",":
-            if not counts:
-                return
-            expect_key = counts[-1] < 0
-            if not expect_key:
+            expect_key = token == "," and counts[-1] < 0
+            if token != ",":
+                counts.pop()
+                path.pop()
+            elif not expect_key:
                 counts[-1] += 1
                 path[-1] = _Index(counts[-1])
         elif token == ":":

@@ -25,6 +25,7 @@ def attention(layer: Layer) -> None:
     """Emits the stage for all blocks: `attention` is in its buffer, or spilled."""
     for block_id, (t_start, t_len) in enumerate(layer.plan.blocks(ATTENTION)):
         block = _Block(layer, block_id, t_start, t_len)
+        block.prepare()
         for head in range(layer.model.kv_heads):
             block.kv_head(head)
 
@@ -46,10 +47,15 @@ class _Block:
         most = layer.plan.block_tokens[ATTENTION]
         self.head_bytes = layer.act(most * self.model.head_dim)
         self.score_bytes = layer.act(most * (layer.plan.context + layer.plan.tokens))
-        for name in ("rope_cos", "rope_sin"):
-            table = layer.dram.rope[name]
-            layer.load_block(table, "embedding", cached, t_len, layer.buffer(name), phase="ROPE", **self.meta)
-        self.normed = layer.norm(ATTENTION, "gain_attention", t_start, t_len, **self.meta)
+        self.normed = layer.buffer(f"normed_{ATTENTION}")
+
+    def prepare(self) -> None:
+        """What all heads share: the rows of the RoPE tables and the normed tokens."""
+        layer, t_len = self.layer, self.t_len
+        for name, table in layer.dram.rope.items():
+            at = layer.buffer(name)
+            layer.load_block(table, "embedding", self.row - t_len, t_len, at, phase="ROPE", **self.meta)
+        layer.norm(ATTENTION, "gain_attention", self.t_start, t_len, **self.meta)
 
     def kv_head(self, head: int) -> None:
         """One key and value head with the query heads that share it."""

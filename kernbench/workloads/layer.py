@@ -13,7 +13,7 @@ from kernbench.workloads.dram_map import ActivationLayout, DramMap, Span, Weight
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.kv import KvCache, kv_layout_for
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.planner import ATTENTION, LayerPlan
+from kernbench.workloads.planner import ATTENTION, TENSORS, LayerPlan
 from kernbench.workloads.scratchpad import Ring
 
 _PIECE_BYTES = 16 << 10  # a block of activations is loaded in pieces of at least this, one or more per DMA engine
@@ -27,39 +27,31 @@ class LayerDram:
         self.gains = {name: dram.allocate(name, model.gain_bytes).base for name in ("gain_attention", "gain_mlp")}
         heads = {"wq": model.head_dim, "wk": model.head_dim, "wv": model.head_dim}
         self.weights = {
-            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment)
-            for m in model.matrices
+            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment) for m in model.matrices
         }
         layout_id = kv_layout_for(model, plan.context + plan.tokens, config)
         t_max = config.kv_layouts[layout_id].t_max
         k, v = (dram.allocate(name, KvCache.nbytes(model, t_max)).base for name in ("k_cache", "v_cache"))
         self.kv = KvCache(k, v, layout_id, t_max, model.head_dim, model.kv_bits, alignment)
-        self.rope = {name: self._table(name, model, plan, dram) for name in ("rope_cos", "rope_sin")}
-        widths = {"x": model.hidden, "y": model.hidden}
-        if "residual" not in plan.resident:
-            widths["x1"] = model.hidden  # the residual stream after attention
-        if "attention" not in plan.resident:
-            widths["attention"] = model.attention_width
-        if "ffn" not in plan.resident:
-            widths["ffn"] = model.ffn
+        # cos and sin of every position up to the last
+        self.rope = {
+            name: _activations(name, plan.context + plan.tokens, model.head_dim, 1, model, dram)
+            for name in ("rope_cos", "rope_sin")
+        }
+        # What goes from stage to stage is here only where it does not stay in the scratchpad.
+        stream, attended, inner = model.hidden, model.attention_width, model.ffn
+        between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}
+        spilled = dict(between[tensor] for tensor in TENSORS if tensor not in plan.resident)
+        widths = {"x": stream, "y": stream, **spilled}
         self.activations = {
-            name: ActivationLayout(
-                dram.allocate(name, bytes_of(plan.tokens * width, model.activation_bits)).base,
-                plan.tokens,
-                width,
-                plan.granule,
-                model.activation_bits,
-            )
-            for name, width in widths.items()
+            name: _activations(name, plan.tokens, width, plan.granule, model, dram) for name, width in widths.items()
         }
         self.regions = dram.regions
 
-    @staticmethod
-    def _table(name: str, model: ModelShape, plan: LayerPlan, dram: DramMap) -> ActivationLayout:
-        """cos or sin of every position up to the last: a row of head_dim elements per token."""
-        tokens = plan.context + plan.tokens
-        base = dram.allocate(name, bytes_of(tokens * model.head_dim, model.activation_bits)).base
-        return ActivationLayout(base, tokens, model.head_dim, 1, model.activation_bits)
+
+def _activations(name: str, tokens: int, cols: int, granule: int, model: ModelShape, dram: DramMap) -> ActivationLayout:
+    base = dram.allocate(name, bytes_of(tokens * cols, model.activation_bits)).base
+    return ActivationLayout(base, tokens, cols, granule, model.activation_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +105,7 @@ class Layer:
         formats = {"qbits_weight": bits, "qbits_activation": self.act_bits}
         self.emit.te("gemm", ifm, slot, ofm, **sizes, **formats, tile_id=tile.index, **meta)
 
-    def vector(
-        self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any
-    ) -> int:
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
         """A vector operation on `batch` rows of `length` activations."""
         shape = {"length": length, "batch": batch, "qbits_activation": self.act_bits}
         return self.emit.ve(op, source, out, second, **shape, **meta)
@@ -157,17 +147,13 @@ class Layer:
 
     def tensor_block(self, name: str, t_start: int, t_len: int, phase: str, **meta: Any) -> int:
         """Where a block of `attention` or `ffn` is in the scratchpad: loaded back if it was spilled."""
-        if name in self.plan.resident:
-            at, cols = self.buffer(name), self._cols(name)
-            self.emit.join(at, self.act(t_len * cols), phase=phase, **meta)
-            return at
-        at = self.buffer(f"{name}_block")
-        self.load_block(self.dram.activations[name], "activation", t_start, t_len, at, phase=phase, **meta)
-        self.emit.join(at, self.act(t_len * self._cols(name)), phase=phase, **meta)
+        resident = name in self.plan.resident
+        at = self.buffer(name if resident else f"{name}_block")
+        if not resident:
+            self.load_block(self.dram.activations[name], "activation", t_start, t_len, at, phase=phase, **meta)
+        cols = self.model.attention_width if name == "attention" else self.model.ffn
+        self.emit.join(at, self.act(t_len * cols), phase=phase, **meta)
         return at
-
-    def _cols(self, name: str) -> int:
-        return self.model.attention_width if name == "attention" else self.model.ffn
 
     def load_strip(self, name: str, strip: Strip, spm: int, **meta: Any) -> None:
         """Loads a strip of an activation in DRAM."""

@@ -20,7 +20,7 @@ from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGE_MAT
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 
-__all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "LayerPlan", "plan_layer"]
+__all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
 TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
 _RESIDENT_BY_STAGE = (("residual", "attention"), ("residual", "attention"), ("residual", "ffn"), ("residual", "ffn"))

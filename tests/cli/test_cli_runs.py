@@ -176,7 +176,7 @@ REFUSALS = [
 def test_a_refusal_says_why(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
     said = kbsim(*arguments)
     assert (said.code, said.err) == (2, f"error: {message}\n")
-    assert said.out == ""
+    assert (said.out == "") == ("--json" not in arguments)
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,9 @@ LARGE_FILES = {
     "kernbench_core/dma.pxd": (95, STRUCTS),
     "kernbench_core/share.pxd": (100, STRUCTS),
     "kernbench_core/sim.pxd": (110, STRUCTS),
-    "tests/unit/test_config_load.py": (390, "one test a rule of the loader, and they share their fixtures"),
 }
 #: (file, function): (most lines, why)
 LARGE_FUNCTIONS: dict[tuple[str, str], tuple[int, str]] = {
-    ("kernbench/config/json_text.py", "_walk"): (45, "a walk over tokens: its branches share the same four locals"),
     ("kernbench/sim_engine/json_schema.py", "_engine"): (45, "data: a line a key of the object that it describes"),
     ("kernbench_core/layout.pyx", "lay_out"): (60, "the order of the tables is the form of a snapshot"),
     ("kernbench_core/layout.pyx", "lay_out_dma"): (50, "fills two tables, a line a field"),

@@ -25,7 +25,7 @@ SHORT = {
     # Aged requests, penalties, backpressure and pieces that are no whole lines, all often.
     "harsh": replace(LOADS["conflict"], **SMALL, name="harsh", spm_step=4, penalty=3, max_wait=4, backpressure=5),
 }
-JOBS = Jobs(transfers=5, gemms=2, vectors=2)
+JOBS = Jobs(transfers=6, gemms=2, vectors=2)
 
 
 def finished(load: Load, pes: int, jobs: Jobs, *, skip: bool) -> Core:
@@ -44,7 +44,7 @@ def modelled(load: Load, pes: int, jobs: Jobs) -> SimpyMachine:
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("pes", [1, 3, 16])
 def test_jobs_and_counters_are_those_of_the_core(name: str, pes: int) -> None:
-    jobs = Jobs(2, 1, 1) if pes == 16 else JOBS
+    jobs = Jobs(3, 1, 1) if pes == 16 else JOBS
     model = modelled(SHORT[name], pes, jobs)
     for skip in (False, True):
         core = finished(SHORT[name], pes, jobs, skip=skip)

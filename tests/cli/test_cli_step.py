@@ -1,0 +1,217 @@
+"""`kbsim step`: stopping, looking, and going on from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kernbench import load_config, load_program
+from kernbench.sim_engine.json_schema import result_json_schema
+from kernbench.sim_engine.machine import Machine
+from tests.cli.conftest import Kbsim
+
+SMALL = ("--config", "small.yaml")
+LAST = 3410  # cycles of tiles.json; its END completes at the begin of cycle 3410, which is not run
+
+
+def stepped(kbsim: Kbsim, *arguments: str) -> dict[str, Any]:
+    """What `kbsim step tiles.json ... --json` prints; it must fit the schema of results."""
+    said = kbsim("step", "tiles.json", *SMALL, "--json", *arguments)
+    assert said.err == ""
+    state = json.loads(said.out)
+    jsonschema.validate(state, result_json_schema())
+    assert isinstance(state, dict)
+    return state
+
+
+def machine() -> Machine:
+    """The machine that `stepped` steps."""
+    return Machine(load_config("small.yaml"), load_program("tiles.json"))
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 150, 700, LAST, LAST + 1])
+def test_json_is_the_result_so_far_and_the_engines(cycles: int, kbsim: Kbsim) -> None:
+    stepping = machine()
+    stepping.step(cycles)
+    state = stepped(kbsim, "--cycles", str(cycles))
+    assert state.pop("engines") == stepping.peek().to_dict()
+    assert state == stepping.result().to_dict()
+    assert state["cycles"] == min(cycles, LAST)
+    assert state["status"] == ("done" if cycles > LAST else "running")
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 90), (17, 1), (150, 450), (700, 2000), (1, LAST)])
+def test_going_on_from_a_file_is_not_stopping(first: int, second: int, kbsim: Kbsim) -> None:
+    stepped(kbsim, "--cycles", str(first), "--save", "here.ckpt")
+    state = stepped(kbsim, "--cycles", str(second), "--from", "here.ckpt", "--save", "there.ckpt")
+    assert state == stepped(kbsim, "--cycles", str(first + second))
+    end = str(LAST + 1)
+    assert stepped(kbsim, "--cycles", end, "--from", "there.ckpt") == stepped(kbsim, "--cycles", end)
+
+
+def test_going_on_to_the_end_is_running(kbsim: Kbsim) -> None:
+    stepped(kbsim, "--cycles", "333", "--save", "here.ckpt")
+    state = stepped(kbsim, "--until", "end:21", "--from", "here.ckpt")
+    assert stepped(kbsim, "--cycles", "1", "--from", "here.ckpt")["cycles"] == 334
+    ran = json.loads(kbsim("run", "tiles.json", *SMALL, "--json").out)
+    assert {key: state[key] for key in ran} == ran
+
+
+@pytest.mark.parametrize(
+    ("until", "cycles"),
+    [
+        ("cycle:77", 77),
+        ("start:4", 1),  # the cycle in which it starts is the last
+        ("end:4", 425),
+        ("start:2", 594),
+        ("end:2", 1288),
+        ("end:12", 1984),  # a barrier: it completes at the begin of cycle 1983
+        ("start:12", 1984),
+        ("stall", 1),
+        ("conflict", 17),
+        ("end:21", LAST),
+    ],
+)
+def test_until_stops_after_the_cycle_in_which_it_comes(until: str, cycles: int, kbsim: Kbsim) -> None:
+    assert stepped(kbsim, "--until", until)["cycles"] == cycles
+    said = kbsim("step", "tiles.json", *SMALL, "--until", until)
+    assert said.out.splitlines()[0].endswith(f"cycle {cycles:,}, {until} has come")
+
+
+@pytest.mark.parametrize("until", ["start:2", "end:2", "end:12"])
+def test_what_has_come_already_stops_at_once(until: str, kbsim: Kbsim) -> None:
+    stepped(kbsim, "--cycles", "2500", "--save", "here.ckpt")
+    assert stepped(kbsim, "--until", until, "--from", "here.ckpt")["cycles"] == 2500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cycles", "note"),
+    [
+        (("--until", "end:2", "--cycles", "100"), 100, "end:2 has not come"),
+        (("--until", "end:12", "--cycles", "100"), 100, "end:12 has not come"),
+        (("--until", "conflict", "--cycles", "100"), 17, "conflict has come"),
+        (("--until", "cycle:99999"), LAST, "cycle:99999 has not come, and the run is over"),
+    ],
+)
+def test_what_comes_first_stops(arguments: tuple[str, ...], cycles: int, note: str, kbsim: Kbsim) -> None:
+    first = kbsim("step", "tiles.json", *SMALL, *arguments).out.splitlines()[0]
+    assert first.endswith(f"cycle {cycles:,}, {note}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("tiles.json", "--set", "max_cycles=500"), 3),
+        (("stuck.json",), 4),
+        (("clash.json", "--set", "spm.check_overlap=error"), 5),
+    ],
+)
+def test_a_run_that_ends_badly_leaves_with_its_code(arguments: tuple[str, ...], code: int, kbsim: Kbsim) -> None:
+    assert kbsim("step", *arguments, *SMALL, "--cycles", "9999").code == code
+    assert kbsim("step", *arguments, *SMALL, "--cycles", "1").code == 0
+
+
+def test_watch_shows_a_state_every_so_many_cycles(kbsim: Kbsim) -> None:
+    said = kbsim("step", "tiles.json", *SMALL, "--watch", "--cycles", "1000", "--until", "cycle:2500")
+    heads = [line for line in said.out.splitlines() if line.startswith(("running", "done"))]
+    assert heads == ["running  cycle 1,000", "running  cycle 2,000", "running  cycle 2,500, cycle:2500 has come"]
+    frames = [kbsim("step", "tiles.json", *SMALL, "--cycles", str(cycles)).out for cycles in (1000, 2000)]
+    assert said.out.startswith("\n".join(frames))
+
+
+@pytest.fixture
+def saved(kbsim: Kbsim) -> Path:
+    stepped(kbsim, "--cycles", "200", "--save", "here.ckpt")
+    return Path("here.ckpt")
+
+
+FOREIGN = [
+    (("--set", "te.engines=3"), "machine", "the checkpoint is of another machine"),
+    (("--set", "allocation=fifo_v1"), "machine", "the checkpoint is of another machine"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "rule"), FOREIGN)
+def test_a_checkpoint_of_another_machine_is_refused(
+    change: tuple[str, ...], field: str, rule: str, saved: Path, kbsim: Kbsim
+) -> None:
+    said = kbsim("step", "tiles.json", *SMALL, *change, "--cycles", "1", "--from", str(saved))
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: here.ckpt: {field} = ") and rule in said.err
+    assert said.err.endswith("; give the --config and --set it was saved with\n")
+
+
+def test_a_checkpoint_of_another_program_is_refused(saved: Path, kbsim: Kbsim) -> None:
+    said = kbsim("step", "clash.json", *SMALL, "--cycles", "1", "--from", str(saved))
+    assert said.code == 2
+    assert "the checkpoint is of another program" in said.err
+
+
+@pytest.mark.parametrize("key", ["version", "model_version", "core"])
+def test_a_checkpoint_of_another_build_is_refused(key: str, saved: Path, kbsim: Kbsim) -> None:
+    magic, header, state = saved.read_bytes().split(b"\n", 2)
+    changed = json.dumps({**json.loads(header), key: "0"}).encode()
+    saved.write_bytes(b"\n".join([magic, changed, state]))
+    said = kbsim("step", "tiles.json", *SMALL, "--cycles", "1", "--from", str(saved))
+    assert said.code == 2
+    assert said.err.startswith(f'error: here.ckpt: {key} = "0", but the checkpoint is of ')
+
+
+def _flipped(data: bytes) -> bytes:
+    return data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]
+
+
+def _claiming(data: bytes, **claims: Any) -> bytes:
+    magic, header, state = data.split(b"\n", 2)
+    return b"\n".join([magic, json.dumps({**json.loads(header), **claims}).encode(), state])
+
+
+DAMAGED = {
+    "empty": (lambda data: b"", "it is no kernbench checkpoint of version 1"),
+    "other file": (lambda data: b"PK\3\4" + data, "it is no kernbench checkpoint of version 1"),
+    "later version": (lambda data: data.replace(b"KBCKPT 1", b"KBCKPT 2"), "it is no kernbench checkpoint of version 1"),
+    "half a header": (lambda data: data[:40], "the checkpoint's header is damaged"),
+    "header is a list": (lambda data: b"KBCKPT 1\n[]\n", "the checkpoint's header is damaged"),
+    "deep header": (lambda data: b"KBCKPT 1\n" + b"[" * 60000 + b"\n", "the checkpoint's header is damaged"),
+    "endless header": (lambda data: data[:9] + b" " * 70000 + data[9:], "the checkpoint's header is damaged"),
+    "infinite size": (lambda data: _claiming(data, state_bytes=float("inf")), "the checkpoint's header is damaged"),
+    "negative size": (lambda data: _claiming(data, state_bytes=-1), "does not match its size"),
+    "huge size": (lambda data: _claiming(data, state_bytes=1 << 70), "the checkpoint's state is damaged"),
+    "cut off": (lambda data: data[:-7], "does not match its size"),
+    "no state": (lambda data: data[: data.index(b"\n", 9) + 1], "does not match its size"),
+    "flipped bit": (_flipped, "the checkpoint's state"),
+    "other checksum": (lambda data: _claiming(data, sha256="0" * 64), "does not match its size"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_checkpoint_is_refused(damage: str, saved: Path, kbsim: Kbsim) -> None:
+    change, rule = DAMAGED[damage]
+    saved.write_bytes(change(saved.read_bytes()))  # type: ignore[no-untyped-call]
+    said = kbsim("step", "tiles.json", *SMALL, "--cycles", "1", "--from", str(saved))
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: here.ckpt: ") and rule in said.err
+
+
+@pytest.mark.parametrize(("place", "reason"), [("missing.ckpt", "No such file or directory"), (".", "Is a directory")])
+def test_a_checkpoint_that_cannot_be_read_is_refused(place: str, reason: str, kbsim: Kbsim) -> None:
+    said = kbsim("step", "tiles.json", *SMALL, "--cycles", "1", "--from", place)
+    assert said.err == f"error: {place}: the checkpoint cannot be read: {reason}; check the path\n"
+    assert said.code == 2
+
+
+def test_a_refused_step_leaves_an_existing_checkpoint_alone(saved: Path, kbsim: Kbsim) -> None:
+    before = saved.read_bytes()
+    assert kbsim("step", "tiles.json", *SMALL, "--until", "end:99", "--save", str(saved)).code == 2
+    assert kbsim("step", "tiles.json", *SMALL, "-n", "1", "--from", "missing.ckpt", "--save", str(saved)).code == 2
+    assert saved.read_bytes() == before
+
+
+def test_a_checkpoint_that_cannot_be_saved_is_refused_before_the_run(kbsim: Kbsim) -> None:
+    said = kbsim("step", "tiles.json", *SMALL, "--cycles", "1", "--save", "nowhere/here.ckpt")
+    assert (said.code, said.out) == (2, "")
+    assert "there is no directory" in said.err

@@ -1,0 +1,123 @@
+"""Programs of decoder layers for the tests of `kernbench.workloads`: models, machines, and what can be read off a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.footprint import regions_of, transfer_of
+from kernbench.config import NpuConfig, load_config
+from kernbench.workloads import LLAMA_2_7B, decoder_layer
+from kernbench.workloads.models import ModelShape
+
+Phase = Literal["decode", "prefill"]
+KIB = 1 << 10
+
+#: Machines that hold a whole layer of Llama-2-7B. `one_mib` has blocked banks and spills in prefill; `odd` has no power of two.
+MACHINES: dict[str, Any] = {
+    "npu_mobile": "npu_mobile",
+    "npu_server": "npu_server",
+    "one_mib": {"spm": {"map": "blocked"}},
+    "odd": {
+        "dma": {"engines": 3, "alignment_bytes": 48},
+        "dram": {"channels": 3, "interleave_bytes": 96},
+        "spm": {"num_banks": 7, "bank_size_bytes": 480 * KIB, "bank_width_bytes": 24},
+        "te": {"engines": 3},
+        "ve": {"engines": 5},
+        "kv_layouts": [{"t_max": 2048, "head_dim": 64}, {"t_max": 1030, "head_dim": 128}, {"t_max": 4096, "head_dim": 128}],
+    },
+}
+PRESETS = ("npu_mobile", "npu_server")
+PHASES: tuple[Phase, ...] = ("decode", "prefill")
+
+#: A Llama-like layer small enough for slow checks, and one whose query heads share key and value heads.
+TINY = ModelShape(name="tiny", layers=1, hidden=256, heads=4, kv_heads=4, head_dim=64, ffn=512)
+TINY_GROUPED = ModelShape(name="tiny_grouped", layers=1, hidden=256, heads=4, kv_heads=2, head_dim=64, ffn=384)
+_TINY_BASE: dict[str, Any] = {
+    "dma": {"engines": 2},
+    "dram": {"channels": 2, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 64},
+    "kv_layouts": [{"t_max": 300, "head_dim": 64}],
+}
+
+
+def tiny_machine(kib: int, **more: Any) -> dict[str, Any]:
+    """A machine with `kib` KiB of scratchpad that fails where jobs in flight overlap; `more`: sections to change."""
+    machine = {**_TINY_BASE, "spm": {"bank_size_bytes": kib * KIB // 16, "check_overlap": "error"}}
+    for section, values in more.items():
+        machine[section] = {**machine.get(section, {}), **values} if isinstance(values, dict) else values
+    return machine
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer on a machine."""
+
+    model: ModelShape
+    machine: Any
+    context: int
+    tokens: int
+
+    @property
+    def config(self) -> NpuConfig:
+        return load_config(self.machine)
+
+    def program(self) -> Program:
+        return decoder_layer(self.model, self.config, "decode", self.context, self.tokens)
+
+
+#: Resident and spilled, one block and many, one KV tile and many, head groups, and transfers that alignment widens.
+TINY_CASES: dict[str, Case] = {
+    "decode": Case(TINY, tiny_machine(256), 130, 1),
+    "decode_small": Case(TINY, tiny_machine(32), 200, 1),
+    "decode_grouped": Case(TINY_GROUPED, tiny_machine(128), 100, 1),
+    "prefill": Case(TINY, tiny_machine(512), 0, 24),
+    "prefill_spilled": Case(TINY, tiny_machine(32), 0, 24),
+    "chunk_grouped": Case(TINY_GROUPED, tiny_machine(32), 150, 20),
+    "wide_alignment": Case(TINY, tiny_machine(96, dma={"engines": 3, "alignment_bytes": 192}), 65, 9),
+}
+
+
+@cache
+def machine(name: str) -> NpuConfig:
+    """One of MACHINES."""
+    return load_config(MACHINES[name])
+
+
+@cache
+def llama(name: str, phase: Phase) -> Program:
+    """The shipped layer on one of MACHINES."""
+    return decoder_layer(LLAMA_2_7B, machine(name), phase)
+
+
+def scratchpad_accesses(entry: Entry, config: NpuConfig) -> list[tuple[int, int, bool]]:
+    """`(start, end, written)` of each scratchpad range of a job; none for control entries."""
+    if isinstance(entry, DmaEntry | KvEntry):
+        transfer = transfer_of(entry, config)
+        return [(transfer.spm_addr, transfer.spm_addr + transfer.bytes_aligned, not transfer.write)]
+    if entry.engine == "control":
+        return []
+    return [(region.addr, region.addr + region.nbytes, region.write) for region in regions_of(entry, config)]
+
+
+def dram_accesses(entry: Entry, config: NpuConfig) -> list[tuple[int, int, bool]]:
+    """The same of DRAM, a range per row."""
+    if not isinstance(entry, DmaEntry | KvEntry):
+        return []
+    transfer = transfer_of(entry, config)
+    return [(*transfer.aligned_row(i), transfer.write) for i in range(transfer.rows)]
+
+
+def moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> Iterator[tuple[Any, int]]:
+    """Each transfer of an opcode whose fields have these values, with its bytes before alignment."""
+    for entry in program.entries:
+        if entry.opcode == opcode and all(getattr(entry, name) == value for name, value in fields.items()):
+            yield entry, transfer_of(entry, config).bytes_total
+
+
+def bytes_of_moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> int:
+    """Bytes of those transfers."""
+    return sum(nbytes for _, nbytes in moves(program, config, opcode, **fields))

@@ -28,7 +28,7 @@ check: lint types test checked sanitize package
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check kernbench tests benches configs docs setup.py
-	$(BIN)/cython-lint kernbench_core
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint kernbench_core
 
 types: $(VENV)/.check
 	$(BIN)/mypy

@@ -29,6 +29,8 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = f"kernbench {VERSION}"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_show_sourcelink = False
 html_copy_source = False
 

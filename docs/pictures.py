@@ -37,10 +37,9 @@ def all_pictures() -> dict[str, str]:
 
 def _svg(width: int, height: int, title: str, parts: Iterator[str]) -> str:
     body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" style="width:100%;height:auto" '
-        f'font-family="sans-serif" font-size="14" fill="{INK}">\n<title>{escape(title)}</title>\n{body}\n</svg>\n'
-    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" '
+    style = f'font-size="14" fill="{INK}" style="width:100%;max-width:46em;height:auto">'
+    return f"{head}{style}\n<title>{escape(title)}</title>\n{body}\n</svg>\n"
 
 
 def _text(x: float, y: float, text: str, **style: str | int) -> str:

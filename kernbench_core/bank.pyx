@@ -60,11 +60,11 @@ cdef void tally_flush(Tally* t) noexcept nogil:
 
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
     """Count each of `n` consecutive lines of the interleaved map once, the first on bank `first`."""
-    cdef int64_t rows = n // t.banks, k
+    cdef int64_t rows = n // t.banks, k, _k
     if rows:
         for k in range(t.banks):
             t.count[k] += rows
-    for k in range(n - rows * t.banks):
+    for _k in range(n - rows * t.banks):
         t.count[first] += 1
         first = first + 1 if first + 1 < t.banks else 0
 

@@ -1,5 +1,6 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
 from kernbench_core.bank cimport Spm, bank_of, set_banks, set_run
+from kernbench_core.share cimport quotient
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
@@ -40,7 +41,9 @@ cdef struct Compute:          # one TE or VE
     int32_t queued
     slot_t job                # NONE: idle
     cycle_t started           # of the job
-    cycle_t body_left         # body cycles not done
+    cycle_t body_left         # body cycles not done, without those that are slept through
+    cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
+    bint sparse               # no region begins a line every cycle
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
     cycle_t held_since        # NEVER: not held
     int64_t streams
@@ -54,7 +57,7 @@ cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nog
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
-cdef void compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, int64_t steps) noexcept nogil
+cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil
 
 cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""
@@ -68,6 +71,36 @@ cdef inline int64_t stream_lines(Stream* s, nbytes_t line, int32_t shift) noexce
     n = (part + line - 1) >> shift if shift >= 0 else (part + line - 1) // line
     s.past = part - n * line
     return n
+
+cdef inline cycle_t idle_cycles(Compute* e) noexcept nogil:
+    """After a body cycle: how many come before the next that begins a line; the last one is always looked at."""
+    cdef cycle_t idle = e.body_left - 1, n
+    cdef Stream* s
+    cdef int32_t k
+    for k in range(e.streams):
+        s = &e.stream[k]
+        if s.left + s.past > 0:
+            n = quotient(-s.past, s.per_cycle)
+            if n < idle:
+                idle = n
+    return idle
+
+cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
+    """Go over the idle cycles that follow; how many they are."""
+    cdef nbytes_t part
+    cdef Stream* s
+    cdef int32_t k
+    e.idle = idle_cycles(e) if e.sparse else 0
+    if e.idle:
+        e.body_left -= e.idle
+        for k in range(e.streams):
+            s = &e.stream[k]
+            part = e.idle * s.per_cycle
+            if part > s.left:
+                part = s.left
+            s.left -= part
+            s.past += part
+    return e.idle
 
 cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
     """The lines of one region that begin in this body cycle; false where there are none."""

@@ -45,14 +45,18 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.done_at = NEVER
     e.held_since = NEVER
     e.streams = 0
+    e.idle = 0
     e.body_left = j.body
     if not e.traffic or j.body == 0:
         e.body_left = 0
         e.done_at = now + (j.init + j.body + j.finalize - 1) * e.period
         return NEVER
     e.streams = j.regions
+    e.sparse = True
     for k in range(j.regions):
         open_stream(&e.stream[k], &j.region[k], p, j.body)
+        if e.stream[k].per_cycle >= p.line:
+            e.sparse = False
     return now + j.init * e.period
 
 
@@ -69,15 +73,19 @@ cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept n
     e.job = NONE
 
 
-cdef void compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, int64_t steps) noexcept nogil:
-    """`steps` body cycles that nobody can deny."""
-    cdef int64_t i
+cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil:
+    """Body cycles from `at` on, up to and without cycle `end`, that nobody can deny; the cycle of the next, or of the last
+    where the body is done."""
     cdef int32_t w
-    for i in range(steps):
+    while at < end:
         if compute_want(e, p, reads, writes):
             for w in range(p.words):
                 tally_word(&p.grants, w, reads[w] | writes[w])
                 reads[w] = 0
                 writes[w] = 0
             tally_done(&p.grants, 1)
-    e.body_left -= steps
+        e.body_left -= 1
+        if e.body_left == 0:
+            break
+        at += (1 + sleep_idle(e)) * e.period
+    return at

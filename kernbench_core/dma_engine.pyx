@@ -7,7 +7,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from kernbench_core.dma cimport (
-    BACKPRESSURE, CHANNELS, DMA_COMPLETED, NOT_STALLED, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine as Engine, DmaJob as Job,
+    BACKPRESSURE, CHANNELS, NOT_STALLED, QUEUE_FULL, DmaEngine as Engine, DmaJob as Job,
     dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall, dma_start, dma_submit)
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
@@ -145,7 +145,6 @@ cdef class DmaEngine:
     cdef int admit(self, cycle_t cycle, memory, trace) except -1:
         """P3."""
         cdef slot_t slot
-        cdef int32_t k
         waiting = self.pending_queue
         dma_begin_admission(&self.engine)
         while True:

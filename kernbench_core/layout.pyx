@@ -5,7 +5,7 @@ here: no table grows during a run.
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm, Tally
-from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
 from kernbench_core.dram cimport channel_bytes
@@ -13,7 +13,7 @@ from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.share cimport Flow, Resource, Route
 from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OP_END, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
 
 
 cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:

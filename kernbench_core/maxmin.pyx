@@ -2,7 +2,7 @@
 
 Every membership change refills everything: under this rule a change can reach any flow.
 """
-from kernbench_core.share cimport Flow, Resource, Share, set_rate
+from kernbench_core.share cimport Flow, Share, set_rate
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
 

@@ -11,7 +11,7 @@ from kernbench_core.layout cimport lay_out
 from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_transfer
 from kernbench_core.scratchpad cimport scratchpad_cycle
 from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 CHANNEL_NAMES = ("act_weight", "kv_load", "kv_store")
 

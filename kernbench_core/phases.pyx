@@ -11,9 +11,9 @@ from kernbench_core.dram cimport channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
-from kernbench_core.share cimport Flow, Resource, share_enter, share_quit, share_rates
+from kernbench_core.share cimport Flow, share_enter, share_quit, share_rates
 from kernbench_core.sim cimport Sim, shuffle, want, watch
-from kernbench_core.types cimport DMA, FAILED, NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil

@@ -2,11 +2,11 @@
 looking changes nothing."""
 import numpy as np
 
-from kernbench_core.bank cimport Spm, Tally, tally_flush
+from kernbench_core.bank cimport Tally, tally_flush
 from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Control
 from kernbench_core.dma cimport (
-    BACKPRESSURE, BUSY, CHANNELS, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+    BUSY, CHANNELS, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
@@ -143,6 +143,13 @@ cdef dict dma_state(Sim* s, int32_t engine, list active):
     return {"active": active, "queue": [job_state(s, job) for _, job in sorted(queue)]}
 
 
+cdef cycle_t body_left(Sim* s, int32_t c):
+    """Body cycles not done, those that a lane sleeps through counted as their cycles come."""
+    cdef Compute* e = &s.compute[c]
+    cdef cycle_t ahead = (s.lane[s.n_flows + c].next_at - s.cycle) // e.period if e.streams and e.idle else 0
+    return e.body_left + max(0, min(e.idle, ahead))
+
+
 cdef dict compute_state(Sim* s, int32_t c):
     cdef Compute* e = &s.compute[c]
     cdef slot_t job = e.queue_first
@@ -153,7 +160,7 @@ cdef dict compute_state(Sim* s, int32_t c):
     state = {"kind": e.kind, "id": e.id, "entry": None, "queue": queue}
     if e.job != NONE:
         state.update(
-            entry=s.compute_job[e.job].entry, started=e.started, body=s.compute_job[e.job].body, body_left=e.body_left,
+            entry=s.compute_job[e.job].entry, started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
             streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(e.held_since),
             next_at=seen(s.lane[s.n_flows + c].next_at) if e.streams else None)
     return state
@@ -162,7 +169,6 @@ cdef dict compute_state(Sim* s, int32_t c):
 cdef dict engines_of(Sim* s):
     """`dma`: {active, queue} of job states; `compute`: entry, body cycles left, held since; `resources`: members."""
     cdef int32_t k
-    cdef DmaJob* j
     active = [[] for _ in range(s.n_dma)]
     transferring = []
     for k in range(s.joins.n):

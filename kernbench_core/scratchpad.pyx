@@ -8,7 +8,7 @@ There are two walks. `wide_ask` is the plain one, for any number of banks and po
 fit one word and ports are few: there the ports of a cycle are counted in three bit planes that stay in registers.
 """
 from kernbench_core.bank cimport Lane, Spm, bank_of, grant, tally_done, tally_planes, tally_word
-from kernbench_core.compute cimport Compute, Stream, compute_want, on_period, stream_lines
+from kernbench_core.compute cimport Compute, Stream, compute_want, on_period, sleep_idle, stream_lines
 from kernbench_core.flow cimport ask_pieces, cap_carry, flow_want
 from kernbench_core.lane cimport body_over, flow_over, hold, unhold
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
@@ -19,7 +19,7 @@ cdef inline void body_cycle(Sim* s, Spm* p, Lane* a, slot_t lane, Compute* e, cy
     """P6 of a TE or VE: one body cycle is done."""
     e.body_left -= 1
     if e.body_left:
-        a.next_at = on_period(now + 1, e.period)
+        a.next_at = on_period(now + 1, e.period) + sleep_idle(e) * e.period
     else:
         body_over(s, p, lane, now)
 

@@ -101,8 +101,11 @@ cdef int64_t scratchpad_block(Sim* s, int32_t spm, cycle_t now, int64_t n) noexc
         a = &s.lane[lane]
         if a.compute:
             e = &s.compute[lane - s.n_flows]
-            if e.body_left and e.body_left < n:
-                n = e.body_left
+            if e.body_left == 0:
+                continue
+            most = a.next_at - now + e.body_left
+            if most < n:
+                n = most
             continue
         f = &s.share.flow[lane]
         if a.first_denied != NEVER and f.out:
@@ -155,7 +158,6 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
     cdef Lane* a
     cdef Compute* e
     cdef Flow* f
-    cdef int64_t steps
     p.soonest = 0                               # not kept here: the next walk finds it
     for k in range(p.n_order):
         lane = p.order[k]
@@ -164,11 +166,9 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
             e = &s.compute[lane - s.n_flows]
             if e.body_left == 0 or a.next_at >= now + cycles:
                 continue
-            steps = 1 + (now + cycles - 1 - a.next_at) // e.period
-            compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), steps)
-            a.next_at += steps * e.period
+            a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
             if e.body_left == 0:
-                body_over(s, p, lane, a.next_at - e.period)
+                body_over(s, p, lane, a.next_at)
         else:
             f = &s.share.flow[lane]
             if a.next_at >= now + cycles:

@@ -34,13 +34,14 @@ MACHINES: dict[str, Any] = {
 PRESETS = ("npu_mobile", "npu_server")
 PHASES: tuple[Phase, ...] = ("decode", "prefill")
 
-#: A Llama-like layer small enough for slow checks, and one whose query heads share key and value heads.
-TINY = ModelShape(name="tiny", layers=1, hidden=256, heads=4, kv_heads=4, head_dim=64, ffn=512)
-TINY_GROUPED = ModelShape(name="tiny_grouped", layers=1, hidden=256, heads=4, kv_heads=2, head_dim=64, ffn=384)
+#: A Llama-like layer small enough for slow checks, and one whose query heads share key and value heads and are
+#: together wider than the residual stream.
+TINY = ModelShape(name="tiny", layers=1, hidden=256, heads=2, kv_heads=2, head_dim=128, ffn=512)
+TINY_GROUPED = ModelShape(name="tiny_grouped", layers=1, hidden=192, heads=4, kv_heads=2, head_dim=128, ffn=320)
 _TINY_BASE: dict[str, Any] = {
     "dma": {"engines": 2},
     "dram": {"channels": 2, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 64},
-    "kv_layouts": [{"t_max": 300, "head_dim": 64}],
+    "kv_layouts": [{"t_max": 300, "head_dim": 128}],
 }
 
 
@@ -71,13 +72,13 @@ class Case:
 
 #: Resident and spilled, one block and many, one KV tile and many, head groups, and transfers that alignment widens.
 TINY_CASES: dict[str, Case] = {
-    "decode": Case(TINY, tiny_machine(256), 130, 1),
-    "decode_small": Case(TINY, tiny_machine(32), 200, 1),
-    "decode_grouped": Case(TINY_GROUPED, tiny_machine(128), 100, 1),
-    "prefill": Case(TINY, tiny_machine(512), 0, 24),
-    "prefill_spilled": Case(TINY, tiny_machine(32), 0, 24),
-    "chunk_grouped": Case(TINY_GROUPED, tiny_machine(32), 150, 20),
-    "wide_alignment": Case(TINY, tiny_machine(96, dma={"engines": 3, "alignment_bytes": 192}), 65, 9),
+    "decode": Case(TINY, tiny_machine(128), 130, 1),
+    "decode_small": Case(TINY, tiny_machine(20), 200, 1),
+    "decode_grouped": Case(TINY_GROUPED, tiny_machine(64), 100, 1),
+    "prefill": Case(TINY, tiny_machine(128), 0, 24),
+    "prefill_spilled": Case(TINY, tiny_machine(24), 0, 24),
+    "chunk_grouped": Case(TINY_GROUPED, tiny_machine(40), 150, 20),
+    "wide_alignment": Case(TINY, tiny_machine(80, dma={"engines": 3, "alignment_bytes": 192}), 65, 9),
 }
 
 

@@ -73,9 +73,7 @@ def tiles() -> Program:
 def stuck() -> Program:
     """A barrier that waits for what it holds up."""
     program = Program("stuck")
-    first = program.dma_load(
-        tensor_role="weight", qbits=8, dram_addr=0, num_elements=640, spm_bank=0, spm_offset=0
-    )
+    first = program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=640, spm_bank=0, spm_offset=0)
     program.barrier(wait_for=[3], deps_before=[first])
     program.nop(deps_before=[1])
     program.te_gemm(m=8, n=8, k=8, **GEMM, ifm_offset=0, wgt_offset=0, ofm_offset=0)
@@ -86,9 +84,7 @@ def stuck() -> Program:
 def clash() -> Program:
     """Two loads of one scratchpad range at a time, some cycles after the start."""
     program = Program("clash")
-    first = program.dma_load(
-        tensor_role="weight", qbits=8, dram_addr=0, num_elements=640, spm_bank=4, spm_offset=0
-    )
+    first = program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=640, spm_bank=4, spm_offset=0)
     for address in (4096, 8192):
         program.dma_load(
             tensor_role="weight",

@@ -1,7 +1,7 @@
 """What people see, pinned at 80 and 120 columns.
 
-The texts are in `tests/cli/golden`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_golden.py`, looked at, and
-never edited by hand.
+The texts are in `tests/cli/golden`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_golden.py`, looked at,
+and never edited by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ COMMANDS = {
     "step_cycles": ("step", "tiles.json", "--cycles", "150"),
     "step_until_conflict": ("step", "tiles.json", "--until", "conflict"),
     "step_until_end": ("step", "tiles.json", "--until", "end:2"),
-    "step_fifo": ("step", "tiles.json", "--cycles", "90", "--set", "allocation=fifo_v1", "--set", "dma.queue_depth_per_master=4"),
+    "step_fifo": (
+        "step",
+        "tiles.json",
+        "--cycles",
+        "90",
+        "--set",
+        "allocation=fifo_v1",
+        "--set",
+        "dma.queue_depth_per_master=4",
+    ),
     "step_watch": ("step", "tiles.json", "--watch", "--cycles", "400"),
     "program_show": ("program", "show", "tiles.json"),
     "program_show_stuck": ("program", "show", "stuck.json"),
@@ -52,4 +61,6 @@ def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: p
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == {
+        f"{name}_{width}" for name in COMMANDS for width in (80, 120)
+    }

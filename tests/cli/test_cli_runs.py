@@ -181,7 +181,13 @@ def test_a_refusal_says_why(arguments: tuple[str, ...], message: str, kbsim: Kbs
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "missing.json"), ("run", "tiles.json", *SMALL, "--set", "te.engines=1"), ("run",), ("run", "x", "--fast"), ("walk",)],
+    [
+        ("run", "missing.json"),
+        ("run", "tiles.json", *SMALL, "--set", "te.engines=1"),
+        ("run",),
+        ("run", "x", "--fast"),
+        ("walk",),
+    ],
 )
 def test_a_refusal_with_json_is_one_object(arguments: tuple[str, ...], kbsim: Kbsim) -> None:
     said = kbsim(*arguments, "--json")
@@ -198,7 +204,9 @@ def test_a_refused_value_stands_in_the_json(kbsim: Kbsim) -> None:
     assert (first["field"], first["value"]) == ("te_id", 1)
 
 
-@pytest.mark.parametrize("arguments", [("run",), ("run", "x", "--fast"), ("walk",), ("schema", "house"), ("step", "x", "-n", "-1")])
+@pytest.mark.parametrize(
+    "arguments", [("run",), ("run", "x", "--fast"), ("walk",), ("schema", "house"), ("step", "x", "-n", "-1")]
+)
 def test_a_usage_error_says_how_it_is_used(arguments: tuple[str, ...], kbsim: Kbsim) -> None:
     said = kbsim(*arguments)
     assert (said.code, said.out) == (2, "")
@@ -257,7 +265,10 @@ def test_running_out_of_memory_is_no_bug(kbsim: Kbsim, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Machine, "run", full)
     said = kbsim("run", "tiles.json", *SMALL)
-    assert (said.code, said.err) == (2, "error: kbsim: there is not enough memory for this run: no memory for a table\n")
+    assert (said.code, said.err) == (
+        2,
+        "error: kbsim: there is not enough memory for this run: no memory for a table\n",
+    )
 
 
 def test_an_interrupt_is_130(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:

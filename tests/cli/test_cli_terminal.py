@@ -30,7 +30,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[byte
 
 
 def on_terminal(arguments: Sequence[str], interrupt_at: bytes = b"", **environment: str) -> tuple[int, bytes, bytes]:
-    """Runs `kbsim` with stderr and, where it is not interrupted, stdout on a terminal: exit code, stdout, what the terminal got.
+    """Runs `kbsim` with stderr and, where it is not interrupted, stdout on a terminal: exit code, stdout, what it got.
 
     The process is interrupted when `interrupt_at` appears.
     """
@@ -56,7 +56,9 @@ def on_terminal(arguments: Sequence[str], interrupt_at: bytes = b"", **environme
     return process.returncode, said, seen
 
 
-@pytest.mark.parametrize("arguments", [("run", "tiles.json"), ("step", "tiles.json", "-n", "99"), ("program", "show", "tiles.json")])
+@pytest.mark.parametrize(
+    "arguments", [("run", "tiles.json"), ("step", "tiles.json", "-n", "99"), ("program", "show", "tiles.json")]
+)
 def test_no_colours_in_a_pipe(arguments: tuple[str, ...]) -> None:
     done = run(*arguments, *SMALL)
     assert done.returncode == 0 and done.stderr == b""
@@ -83,7 +85,9 @@ def test_a_long_run_shows_progress_on_a_terminal_and_ends_on_an_interrupt() -> N
 
 def test_an_interrupted_run_leaves_an_existing_output_alone() -> None:
     Path("result.json").write_text("precious")
-    code, _, _ = on_terminal(("run", "endless.json", *SMALL, *FOREVER, "--out", "result.json"), interrupt_at=b"cycles/s")
+    code, _, _ = on_terminal(
+        ("run", "endless.json", *SMALL, *FOREVER, "--out", "result.json"), interrupt_at=b"cycles/s"
+    )
     assert code == 130
     assert Path("result.json").read_text() == "precious"
     assert not list(Path().glob(".result*"))

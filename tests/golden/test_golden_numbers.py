@@ -19,6 +19,10 @@ def changed(**sections: dict[str, Any]) -> dict[str, Any]:
     return {**FIRST_ROW, **{name: {**FIRST_ROW.get(name, {}), **keys} for name, keys in sections.items()}}
 
 
+def bus(width: int, burst: int) -> dict[str, Any]:
+    return {"bus_width_bytes": width, "dram_burst_cycles": burst, "peak_bw_bytes_per_cycle": 64}
+
+
 def kv_tile(program: Program, spm_bank: int = 0, t_start: int = 0, spm_offset: int = 0) -> None:
     """4096 elements of 4 bits: 2048 bytes."""
     program.kv_load(
@@ -57,8 +61,8 @@ SERVER_TE = {"te": {"macs_per_cycle": 8192, "f_w": {4: 2}, "f_a": {8: 1}}}
 
 TABLE = [
     ("kv tile, bus 64, burst 4, peak 128", changed(), one_tile(), 128),
-    ("kv tile, bus 16, burst 8", changed(dram={"bus_width_bytes": 16, "dram_burst_cycles": 8, "peak_bw_bytes_per_cycle": 64}), one_tile(), 1024),
-    ("kv tile, bus 32, burst 12", changed(dram={"bus_width_bytes": 32, "dram_burst_cycles": 12, "peak_bw_bytes_per_cycle": 64}), one_tile(), 768),
+    ("kv tile, bus 16, burst 8, peak 64", changed(dram=bus(16, 8)), one_tile(), 1024),
+    ("kv tile, bus 32, burst 12, peak 64", changed(dram=bus(32, 12)), one_tile(), 768),
     ("gemm 64x128x256 W4A8", changed(), gemm(64, 128, 256), 354),
     ("gemm 256 cubed W4A8", changed(**SERVER_TE), gemm(256, 256, 256), 1036),
     ("gemm 16 cubed", changed(**SERVER_TE), gemm(16, 16, 16), 13),

@@ -1,4 +1,4 @@
-"""All 75 programs of an independent implementation of MODEL.md: status, cycles, entries, every counter; and what must be refused."""
+"""All 75 programs of an independent implementation of MODEL.md: status, cycles, entries, counters; and refusals."""
 
 from __future__ import annotations
 

@@ -185,7 +185,8 @@ TestDmaLedger.settings = settings(max_examples=150, stateful_step_count=40, dead
 
 
 def one_job(**changes: Any) -> DmaJob:
-    return DmaJob(**{**dict(cmdq_id=7, direction="read", tensor_role="weight", bytes_total=64, bytes_aligned=64, dram_addr=0), **changes})
+    fields = {"cmdq_id": 7, "direction": "read", "tensor_role": "weight", "bytes_total": 64, "bytes_aligned": 64, "dram_addr": 0}
+    return DmaJob(**{**fields, **changes})
 
 
 def test_bytes_for_a_queued_job_are_an_illegal_transition() -> None:
@@ -273,7 +274,11 @@ def transfers(draw: st.DrawFn) -> tuple[dict[str, Any], Program]:
             "period": draw(st.integers(1, 3)),
             "channels": {"kv_load": {"weight": 2}, "act_weight": {"max_concurrent": draw(st.integers(1, 3))}},
         },
-        "dram": {"channels": draw(st.integers(1, 3)), "interleave_bytes": draw(st.sampled_from([32, 64, 96])), "t_setup_cycles": 3},
+        "dram": {
+            "channels": draw(st.integers(1, 3)),
+            "interleave_bytes": draw(st.sampled_from([32, 64, 96])),
+            "t_setup_cycles": 3,
+        },
         "spm": {"num_banks": draw(st.sampled_from([2, 16])), "conflict_penalty_cycles": 2, "backpressure_cycles": 2},
         "allocation": draw(st.sampled_from(["shared_bw_v1", "max_min_v1", "fifo_v1"])),
     }

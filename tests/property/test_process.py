@@ -1,4 +1,4 @@
-"""A process that runs many programs: nothing leaks, threads do not disturb each other, the order of internal lists is unobservable."""
+"""A process that runs many programs: no leak, no crosstalk of threads, and the order of internal lists is unobservable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def small_program() -> Program:
         tile = program.dma_load(
             tensor_role="weight", qbits=8, dram_addr=k * 4096, num_elements=3000, spm_bank=0, spm_offset=k * 256
         )
-        program.ve("softmax", length=512, qbits_activation=8, in_bank=0, in_offset=0, out_bank=0, out_offset=4096, deps_before=[tile])
+        program.ve_softmax(
+            length=512, qbits_activation=8, in_bank=0, in_offset=0, out_bank=0, out_offset=4096, deps_before=[tile]
+        )
     program.end()
     return program
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 
 import pytest
@@ -36,7 +37,7 @@ def test_every_weight_byte_is_loaded_once_a_block(name: str, phase: Phase) -> No
     assert bytes_of_moves(program, config, "DMA_LOAD_TILE", tensor_role="weight", qbits=4) == weights
     tiles = [transfer_of(entry, config) for entry, _ in moves(program, config, "DMA_LOAD_TILE", tensor_role="weight", qbits=4)]
     spans = sorted({(tile.dram_start, tile.dram_end) for tile in tiles})
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     assert sum(tile.bytes_total for tile in {tile.dram_start: tile for tile in tiles}.values()) == WEIGHTS // 2
     assert all(32 * KIB <= tile.bytes_total <= 256 * KIB for tile in tiles)
     assert len(tiles) == len(spans) or (name, phase) in EXTRA_WEIGHTS
@@ -162,7 +163,7 @@ def test_metadata(name: str, phase: Phase) -> None:
         phases.add(entry.meta["phase"])
         if entry.meta["phase"] in ("QKV_PROJ", "ROPE", "ATTENTION_SCORE", "ATTENTION_SOFTMAX", "KV_STORE"):
             head = entry.head_id if isinstance(entry, KvEntry) else entry.meta.get("head_id")
-            assert head in range(HEADS) or entry.engine == "dma" and entry.meta["phase"] == "ROPE"
+            assert head in range(HEADS) or (entry.engine == "dma" and entry.meta["phase"] == "ROPE")
         if entry.engine == "te":
             assert {"tile_id", "token_idx", "block_id"} <= entry.meta.keys()
     expected = {
@@ -180,7 +181,7 @@ def test_dram_regions(name: str, phase: Phase) -> None:
     assert len({region.name for region in regions}) == len(regions)
     assert regions[0].base == 0
     assert regions[-1].end <= config.dram.capacity_bytes
-    assert all(a.end == b.base and a.nbytes > 0 for a, b in zip(regions, regions[1:], strict=False))
+    assert all(a.end == b.base and a.nbytes > 0 for a, b in itertools.pairwise(regions))
     for entry in llama(name, phase).entries:
         if entry.engine == "dma":
             transfer = transfer_of(entry, config)
@@ -194,7 +195,7 @@ def test_buffers_that_live_together_do_not_overlap(name: str, phase: Phase) -> N
     places = plan_layer(LLAMA_2_7B, config, TOKENS[phase], CONTEXT[phase]).scratchpad
     buffers = list(places.buffers.values())
     for i, a in enumerate(buffers):
-        assert 0 <= a.start and a.end <= config.spm.size_bytes
+        assert a.start >= 0 and a.end <= config.spm.size_bytes
         for b in buffers[:i]:
             assert a.last < b.first or b.last < a.first or a.end <= b.start or b.end <= a.start, (a, b)
     largest = max(nbytes for _, nbytes in moves(llama(name, phase), config, "DMA_LOAD_TILE", qbits=4))

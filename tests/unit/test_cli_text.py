@@ -1,0 +1,100 @@
+"""How numbers are written for people."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from rich.console import Console
+
+from kernbench.cli.text import BUSY, STALLED, Bar, counted, duration, ids, percent, rational, scaled, short, unit
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (9999, "9,999"),
+        (10_000, "10.0 k"),
+        (999_499, "999 k"),
+        (999_500, "1.00 M"),
+        (6_410_000, "6.41 M"),
+        (12_345_678, "12.3 M"),
+        (2**62, "4.61 E"),
+        (10**24, "1,000,000 E"),
+        (2.5, "2.50"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_counts(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+def test_units_take_the_prefix() -> None:
+    assert (unit(64, "B"), unit(15_300, "B"), unit(0, "op")) == ("64 B", "15.3 kB", "0 op")
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (0, "0%"),
+        (1e-9, "<0.1%"),
+        (0.0005, "0.1%"),
+        (0.0098, "1.0%"),
+        (0.01, "1%"),
+        (0.966, "97%"),
+        (0.9899, "99%"),
+        (0.9949, "99.5%"),
+        (0.9994, "99.9%"),
+        (0.99951, ">99.9%"),
+        (1, "100%"),
+        (1.04, "104%"),
+    ],
+)
+def test_nearly_nothing_is_not_nothing_and_nearly_all_not_all(part: float, text: str) -> None:
+    assert percent(part) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (0.5, "0.5 ns"),
+        (354, "354 ns"),
+        (1000, "1 us"),
+        (13_443, "13.44 us"),
+        (6.63e6, "6.63 ms"),
+        (2.5e9, "2.5 s"),
+    ],
+)
+def test_times_have_their_unit(ns: float, text: str) -> None:
+    assert duration(ns) == text
+
+
+def test_other_texts() -> None:
+    assert (scaled(0, ("pJ", "nJ")), scaled(1500, ("pJ", "nJ")), scaled(10**7, ("pJ", "nJ"))) == (
+        "0.00 pJ",
+        "1.50 nJ",
+        "10,000 nJ",
+    )
+    assert (rational(Fraction(1024)), rational(Fraction(16, 3))) == ("1,024", "5.333")
+    assert (counted(1, "entry"), counted(1240, "entry"), counted(2, "job")) == ("1 entry", "1,240 entries", "2 jobs")
+    assert (ids([1, 2, 3]), ids(range(9), 2)) == ("1, 2, 3", "0, 1, ... (7 more)")
+
+
+@pytest.mark.parametrize(
+    ("busy", "stalled", "drawn"),
+    [
+        (0, 0, "··········"),
+        (0.5, 0.2, "█████▒▒···"),
+        (1, 0, "██████████"),
+        (0.25, 0.75, "██▒▒▒▒▒▒▒▒"),
+        (1.5, 1, "██████████"),
+        (0.04, 0, "··········"),
+    ],
+)
+def test_bars_fill_their_width(busy: float, stalled: float, drawn: str) -> None:
+    console = Console(width=40, no_color=True)
+    with console.capture() as capture:
+        console.print(Bar([(busy, BUSY, "green"), (stalled, STALLED, "red")], 10), end="")
+    assert capture.get().strip() == drawn

@@ -44,5 +44,5 @@ setup(
     ext_modules=cythonize(
         extensions, compiler_directives=DIRECTIVES, build_dir=f"build/cython-{BUILD}", force=CHECKED, nthreads=workers
     ),
-    options={"build_ext": {"parallel": workers}},
+    options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": workers}},
 )

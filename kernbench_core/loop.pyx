@@ -173,10 +173,10 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
         if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
             complete_phase(s, now + n - 1)
         s.cycle = now + n
-        if skip:
-            skip_quiet(s, end)
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
+        if skip:
+            skip_quiet(s, end)
     if s.status == RUNNING and finished(s):
         s.status = DONE
 

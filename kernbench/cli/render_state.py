@@ -70,7 +70,7 @@ def _jobs(engine: EngineState) -> Table:
 def _waits(job: JobState) -> Text:
     """What a transfer waits for and since when; nothing where it moves."""
     if job.joins_at is not None:
-        return Text(f"head latency to {job.joins_at:,}", "cyan")
+        return Text(f"latency to {job.joins_at:,}", "cyan")
     parts = []
     if job.stall is not None:
         parts.append(f"{job.stall} since {job.stalled_since:,}")

@@ -69,8 +69,8 @@ def _metrics() -> dict[str, Any]:
     }
 
 
-def _engine() -> dict[str, Any]:
-    """One engine of `kbsim step --json` (`EngineState`)."""
+def _job() -> dict[str, Any]:
+    """A transfer (`JobState`) and its flows."""
     flow = _object(
         {
             "channel": TEXT,
@@ -80,7 +80,7 @@ def _engine() -> dict[str, Any]:
             "waits": {"enum": ["bank", "backpressure", "line", None]},
         }
     )
-    job = _object(
+    return _object(
         {
             "id": ID,
             "opcode": {"enum": list(OPCODES)},
@@ -95,11 +95,15 @@ def _engine() -> dict[str, Any]:
             "flows": _list(flow),
         }
     )
+
+
+def _engine() -> dict[str, Any]:
+    """One engine of `kbsim step --json` (`EngineState`)."""
     return _object(
         {
             "name": TEXT,
             "activity": {"enum": ["idle", "busy", "bank_conflict", "backpressure"]},
-            "jobs": _list(job),
+            "jobs": _list(_job()),
             "queue": _list(ID),
             "queue_stalls": _list({"enum": list(STALLS)}),
             "queue_since": _list(CYCLE),

@@ -82,6 +82,17 @@ def test_until_stops_after_the_cycle_in_which_it_comes(until: str, cycles: int, 
     assert said.out.splitlines()[0].endswith(f"cycle {cycles:,}, {until} has come")
 
 
+@pytest.mark.parametrize("name", ["tiles.json", "clash.json"])
+@pytest.mark.parametrize("penalty", [1, 9])
+def test_a_conflict_stops_after_its_own_cycle_however_long_the_penalty(name: str, penalty: int) -> None:
+    config = load_config("small.yaml", [f"spm.conflict_penalty_cycles={penalty}"])
+    found, watched = Machine(config, load_program(name)), Machine(config, load_program(name))
+    assert found.run("conflict")
+    while not sum(watched.result().counters["spm"]["denials"]):
+        watched.step()
+    assert found.cycle == watched.cycle
+
+
 @pytest.mark.parametrize("until", ["start:2", "end:2", "end:12"])
 def test_what_has_come_already_stops_at_once(until: str, kbsim: Kbsim) -> None:
     stepped(kbsim, "--cycles", "2500", "--save", "here.ckpt")

@@ -14,6 +14,7 @@ from kernbench.sim_engine.waits import Wait
 
 PLACES = {"ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 0, "ofm_bank": 0, "ofm_offset": 0}
 GEMM = {"m": 8, "n": 8, "k": 8, "qbits_weight": 8, "qbits_activation": 8, **PLACES}
+COPY = {"in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 0}
 QUIET = {"te": {"spm_traffic": False, "engines": 2, "macs_per_cycle": 64}}  # a GEMM takes 8 + 8 + 4 = 20 cycles
 GEMM_CYCLES = 20
 
@@ -55,6 +56,9 @@ def test_a_barrier_wait_counts_all_who_wait_for_it_and_names_the_longest() -> No
     program.barrier(wait_for=[second])
     program.te_gemm(**GEMM, deps_before=[first])  # ready at 20
     program.te_gemm(**GEMM, te_id=1)  # ready at 0
+    program.ve_copy(
+        length=1, qbits_activation=8, deps_before=[second], **COPY
+    )  # ready with the barrier: waits for nothing
     (found,) = summary_of(program).waits
     assert said(found) == wait("barrier", 4, 0, 40, 40, 2)
     assert found.others == 1

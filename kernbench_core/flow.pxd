@@ -9,19 +9,22 @@ cdef void settle_cursor(Flow* f, Spm* p) noexcept nogil
 cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t cycles) noexcept nogil
 
 cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
-    if f.whole >= p.row:
-        f.whole = p.row
-        f.frac = 0
+    if f.carry >= p.row * f.den:
+        f.carry = p.row * f.den
+
+cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
+    """The carry covers the rest of the run: the last piece may go on in the next."""
+    return f.at.run_left <= p.row and f.carry >= f.at.run_left * f.den
 
 cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
     """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`."""
     cdef int64_t n
-    if f.whole < f.piece:
+    n = f.carry - f.piece * f.den
+    if n < 0:
         return False
-    if f.whole >= f.at.run_left or p.blocked:
+    if p.blocked or reaches_end(f, p):
         return ask_pieces(f, p, d, x, mask)
-    n = f.whole - f.piece
-    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
+    n = 1 + n // (p.line * f.den)
     if n > p.banks:
         n = p.banks
     set_banks(p, mask, f.bank, n)
@@ -36,5 +39,5 @@ cdef inline void take_pieces(Flow* f, Spm* p, int64_t n) noexcept nogil:
     f.asked = asked
     f.at.run_left -= asked
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left
-    f.whole -= asked
+    f.carry -= asked * f.den
     cap_carry(f, p)

@@ -31,7 +31,7 @@ cdef nbytes_t next_piece(Cursor* at, nbytes_t left, Spm* p, Dram* d, Extent* x, 
 cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
     """The longest run of whole next pieces that the carry reaches and in which no bank has two lines."""
     cdef Cursor probe
-    cdef nbytes_t left = f.left, asked = 0, size
+    cdef nbytes_t left = f.left, asked = 0, size, budget = f.carry // f.den
     cdef int32_t bank
     cursor_sync(&f.at)
     probe = f.at
@@ -40,7 +40,7 @@ cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexce
         if mask[bank >> 6] >> (bank & 63) & 1:
             break
         size = next_piece(&probe, left - asked, p, d, x, f.channel)
-        if asked + size > f.whole:
+        if asked + size > budget:
             break
         mask[bank >> 6] |= <uint64_t>1 << (bank & 63)
         asked += size
@@ -48,7 +48,7 @@ cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexce
     if asked == 0:
         return False
     f.asked = asked
-    f.whole -= asked
+    f.carry -= asked * f.den
     settle_cursor(f, p)
     cap_carry(f, p)
     return True
@@ -58,13 +58,13 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
     """`cycles` cycles at once, in which the carry stays below the end of the run: every line reached is asked for once."""
     cdef int64_t n
     flow_accrue(f, cycles)
-    if f.whole < f.piece:
+    n = f.carry - f.piece * f.den
+    if n < 0:
         return
-    n = f.whole - f.piece
-    n = 1 + (n >> p.line_shift if p.line_shift >= 0 else n // p.line)
+    n = 1 + n // (p.line * f.den)
     tally_range(&p.grants, f.bank, n)
     f.asked = f.piece + (n - 1) * p.line
-    f.whole -= f.asked
+    f.carry -= f.asked * f.den
     f.left -= f.asked
     f.at.run_left -= f.asked
     f.bank = <int32_t>((f.bank + n) % p.banks)
@@ -76,15 +76,16 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
     cdef int64_t k
     cdef int32_t w
     # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
-    cdef bint uncut = not p.blocked and 2 + f.rate_whole // p.line < p.banks
+    cdef int64_t most = f.num // f.den + 1         # [B] that a cycle earns, and one more
+    cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
     f.seen += cycles
     while cycles:
-        k = (f.at.run_left - 1 - f.whole) // (f.rate_whole + 1) if uncut else 0
+        k = (f.at.run_left - 1 - f.carry // f.den) // most if uncut else 0
         if k > cycles:
             k = cycles
         if k > 1:
-            if k > 1 << 30:
-                k = 1 << 30
+            if k > (<int64_t>1 << 61) // f.num:
+                k = (<int64_t>1 << 61) // f.num
             jump_in_run(f, p, k)
             cycles -= k
             continue

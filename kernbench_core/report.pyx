@@ -105,7 +105,7 @@ cdef dict flow_state(Sim* s, slot_t slot):
     cdef Flow* f = &s.share.flow[slot]
     rate = (0, 1)
     if f.member:
-        rate = (f.rate_whole * f.den + f.rate_frac, f.den)
+        rate = (f.num, f.den)
     return {
         "channel": f.channel, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
         "rate": rate,

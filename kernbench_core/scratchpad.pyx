@@ -11,7 +11,7 @@ from kernbench_core.bank cimport Lane, Spm, bank_of, grant, tally_done, tally_pl
 from kernbench_core.compute cimport Compute, Stream, compute_want, on_period, sleep_idle, stream_lines
 from kernbench_core.flow cimport ask_pieces, cap_carry, flow_want
 from kernbench_core.lane cimport body_over, flow_over, hold, unhold
-from kernbench_core.share cimport Flow, flow_accrue, flow_next
+from kernbench_core.share cimport Flow, flow_accrue, flow_next, quotient
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -124,32 +124,32 @@ cdef inline uint64_t run_of(Shape h, int32_t bank, int64_t n) noexcept nogil:
 
 cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Shape h, Lane* a, Flow* f, cycle_t now) noexcept nogil:
     """Earn up to and with this cycle, then ask as `flow_want` does. A flow that asks for nothing sleeps on."""
-    cdef int64_t n, whole, asked, piece = f.piece, run = f.at.run_left
+    cdef int64_t n = 1, asked = f.piece, run = f.at.run_left, den = f.den
+    cdef int64_t carry = f.carry + (now + 1 - f.seen) * f.num, over = carry - asked * den
     cdef int32_t bank = f.bank, next_bank
     cdef uint64_t mask = 0
-    flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
-    whole = f.whole
-    if whole >= run or p.blocked:
+    f.carry = carry
+    if p.blocked or (run <= p.row and carry >= run * den):
         if not ask_pieces(f, p, &s.dram, &s.dma_job[f.job].extent, &mask):
             a.next_at = now + 1             # the piece goes on in the next run, and the carry does not reach its end
         return mask
-    if whole < piece:
+    if over < 0:
         a.next_at = flow_next(f)
         return 0
-    n = 1 + ((whole - piece) >> h.shift if h.shift >= 0 else (whole - piece) // h.line)
-    if n > h.banks:
-        n = h.banks
-    asked = piece + (n - 1) * h.line
+    if over >= h.line * den:
+        n += quotient(over, h.line * den)
+        if n > h.banks:
+            n = h.banks
+        asked += (n - 1) * h.line
     next_bank = bank + <int32_t>n
     run -= asked
-    whole -= asked
     f.bank = next_bank - h.banks if next_bank >= h.banks else next_bank
     f.asked = asked
     f.at.run_left = run
     f.piece = h.line if run > h.line else run
-    f.whole = whole
-    if whole >= p.row:
+    f.carry = carry - asked * den
+    if n == h.banks:                        # only a request that was cut off leaves more than a line
         cap_carry(f, p)
     return run_of(h, bank, n)
 

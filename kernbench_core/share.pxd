@@ -20,12 +20,10 @@ cdef struct Route:
     int32_t length
 
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel
-    int64_t whole             # carry, whole bytes
-    int64_t frac              # carry, the rest in units of 1/den: frac < den
+    int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
-    int64_t rate_whole        # rate: (rate_whole + rate_frac / den) [B/cycle]
-    int64_t rate_frac
-    int64_t den               # of the rate, and the unit of the carry also while no member
+    int64_t num               # rate num/den [B/cycle], lowest terms
+    int64_t den               # also the unit of the carry, while no member too
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
     nbytes_t asked            # [B] of the request of this cycle, or of the held one
     nbytes_t left             # [B] not yet moved
@@ -79,17 +77,14 @@ cdef inline int64_t quotient(int64_t a, int64_t b) noexcept nogil:
 
 cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
     """Earn the share of some cycles."""
-    cdef int64_t over
-    f.whole += cycles * f.rate_whole
-    f.frac += cycles * f.rate_frac
-    if f.frac >= f.den:
-        over = 1 if f.frac < 2 * f.den else quotient(f.frac, f.den)
-        f.whole += over
-        f.frac -= over * f.den
+    f.carry += cycles * f.num
 
 cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
     """The first cycle in which the carry reaches the next piece; it asks nothing before."""
-    cdef int64_t gap = f.piece - f.whole
-    if gap <= f.rate_whole:
-        return f.seen
-    return f.seen + quotient(gap * f.den - f.frac - 1, f.rate_whole * f.den + f.rate_frac)
+    cdef int64_t gap = f.piece * f.den - f.carry
+    return f.seen if gap <= f.num else f.seen + quotient(gap - 1, f.num)
+
+cdef inline int64_t flow_cycles(Flow* f, nbytes_t nbytes) noexcept nogil:
+    """In how many cycles from `seen` on the carry reaches `nbytes` at the earliest: exact where the rate is whole, else not above."""
+    cdef int64_t gap = nbytes - f.carry // f.den
+    return (gap - 1) // ((f.num + f.den - 1) // f.den) + 1 if gap > 0 else 0

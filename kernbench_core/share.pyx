@@ -123,7 +123,7 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
 cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
     cdef int64_t t
     while b:
-        t = a % b
+        t = a - quotient(a, b) * b
         a = b
         b = t
     return a
@@ -141,10 +141,9 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     g = gcd(num, den)
     num //= g
     den //= g
-    f.frac = f.frac * den // f.den
+    f.carry = f.carry // f.den * den + f.carry % f.den * den // f.den
+    f.num = num
     f.den = den
-    f.rate_whole = num // den
-    f.rate_frac = num % den
     if s.lane[flow].first_denied == NEVER:
         s.lane[flow].next_at = flow_next(f)
 

@@ -10,7 +10,7 @@ from kernbench_core.dma cimport DmaJob
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.scratchpad cimport open_ports
-from kernbench_core.share cimport Flow, flow_next
+from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -111,13 +111,13 @@ cdef int64_t scratchpad_block(Sim* s, int32_t spm, cycle_t now, int64_t n) noexc
         if a.first_denied != NEVER and f.out:
             most = a.next_at - now + 1
         elif a.first_denied != NEVER:
-            most = a.next_at - now + 1 + (f.left - f.asked - f.whole) // (f.rate_whole + 1)
+            most = a.next_at - now + 1 + flow_cycles(f, f.left - f.asked)
             if a.backpressure_at - now + 1 < most:
                 most = a.backpressure_at - now + 1
         elif f.member:
             most = n
-            if f.left - f.whole <= (n + now - f.seen) * (f.rate_whole + 1):
-                most = (f.left - f.whole - 1) // (f.rate_whole + (f.rate_frac != 0)) + 1 - (now - f.seen)
+            if f.left >> 31 == 0 and (f.left - p.row) * f.den <= (n + now - f.seen) * f.num:
+                most = flow_cycles(f, f.left) - (now - f.seen)
         else:
             continue
         if most < n:
@@ -144,7 +144,7 @@ cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit)
             f = &s.share.flow[lane]
             if not f.member:
                 continue
-            n = (f.left - f.whole - 1) // (f.rate_whole + (f.rate_frac != 0)) + 1 - (now - f.seen)
+            n = flow_cycles(f, f.left) - (now - f.seen)
         if n < limit:
             limit = n if n > 1 else 1
     return limit

@@ -1,6 +1,6 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
 from kernbench_core.bank cimport Spm, bank_of, set_banks, set_run
-from kernbench_core.share cimport quotient
+from kernbench_core.share cimport divided
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
@@ -25,6 +25,7 @@ cdef struct ComputeJob:       # constant but for `next`
 cdef struct Stream:           # where a region stands in its body
     nbytes_t left             # [B] not yet covered
     nbytes_t per_cycle        # q = ceil(nbytes / body)
+    uint64_t inverse          # reciprocal(per_cycle)
     nbytes_t past             # [B] from the begin of the next line to the end of what is covered; at most 0
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
     uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
@@ -80,7 +81,7 @@ cdef inline cycle_t idle_cycles(Compute* e) noexcept nogil:
     for k in range(e.streams):
         s = &e.stream[k]
         if s.left + s.past > 0:
-            n = quotient(-s.past, s.per_cycle)
+            n = divided(-s.past, s.per_cycle, s.inverse)
             if n < idle:
                 idle = n
     return idle

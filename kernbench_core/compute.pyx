@@ -4,6 +4,7 @@ A job that streams operands is a lane of its scratchpad from start to the end of
 progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
 """
 from kernbench_core.bank cimport Spm, line_of, tally_done, tally_word
+from kernbench_core.share cimport reciprocal
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -21,6 +22,7 @@ cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil
     s.left = r.nbytes
     s.write = r.write != 0
     s.per_cycle = (r.nbytes + body - 1) // body
+    s.inverse = reciprocal(s.per_cycle)
     s.line = line_of(p, r.addr)
     s.past = r.addr - s.line * p.line           # the first cycle also asks for the line that the region begins in
     s.steady = 0

@@ -1,7 +1,7 @@
 """Shared bandwidth: resources, who is a member of them, and each member's rate (MODEL section 3)."""
 from kernbench_core.bank cimport Lane
 from kernbench_core.dram cimport Cursor
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t num               # capacity num/den [B/cycle]
@@ -23,6 +23,7 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
     int64_t num               # rate num/den [B/cycle], lowest terms
+    uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
     nbytes_t asked            # [B] of the request of this cycle, or of the held one
@@ -75,6 +76,19 @@ cdef inline int64_t quotient(int64_t a, int64_t b) noexcept nogil:
     """a // b for a >= 0 and b > 0: 32-bit division costs a third, and nearly always does."""
     return <int64_t>(<uint32_t>a // <uint32_t>b) if (a | b) >> 32 == 0 else a // b
 
+cdef inline uint64_t reciprocal(int64_t b) noexcept nogil:
+    """What `divided` wants to know of its divisor; 0 where it must do without."""
+    return (<uint64_t>1 << 32) // <uint64_t>b if b >> 32 == 0 else 0
+
+cdef inline int64_t divided(int64_t a, int64_t b, uint64_t inverse) noexcept nogil:
+    """a // b for a >= 0: the estimate from the reciprocal is at most one too small, and two multiplications are a third of a
+    division."""
+    cdef int64_t q
+    if inverse == 0 or a >> 32:
+        return a // b
+    q = <int64_t>((<uint64_t>a * inverse) >> 32)
+    return q + (a - q * b >= b)
+
 cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
     """Earn the share of some cycles."""
     f.carry += cycles * f.num
@@ -82,7 +96,7 @@ cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
 cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
     """The first cycle in which the carry reaches the next piece; it asks nothing before."""
     cdef int64_t gap = f.piece * f.den - f.carry
-    return f.seen if gap <= f.num else f.seen + quotient(gap - 1, f.num)
+    return f.seen if gap <= f.num else f.seen + divided(gap - 1, f.num, f.inverse)
 
 cdef inline int64_t flow_cycles(Flow* f, nbytes_t nbytes) noexcept nogil:
     """In how many cycles from `seen` on the carry reaches `nbytes` at the earliest: exact where the rate is whole, else not above."""

@@ -143,6 +143,7 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     den //= g
     f.carry = f.carry // f.den * den + f.carry % f.den * den // f.den
     f.num = num
+    f.inverse = reciprocal(num)
     f.den = den
     if s.lane[flow].first_denied == NEVER:
         s.lane[flow].next_at = flow_next(f)

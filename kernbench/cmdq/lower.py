@@ -1,6 +1,7 @@
 """Lowers a checked program and its machine to the plain tables that the core lays out.
 
-The tables are dicts of ints and int64 arrays, and nothing of the core is imported here: `kernbench.sim_engine.machine` hands them over.
+The tables are dicts of ints and int64 arrays, and nothing of the core is imported here: `kernbench.sim_engine.machine` hands
+them over.
 Resources stand in this order: the DRAM channels, then the mesh links. Engines: DMA; then tensor, then vector engines.
 """
 
@@ -178,7 +179,8 @@ def _transfers(jobs: list[tuple[Entry, int]], config: NpuConfig) -> dict[str, Co
         group = -1
         if t.order_key is not None:
             group = groups.setdefault((engine, *t.order_key), len(groups))
-        rows.append((engine, t.channel, group, t.write, t.t_start, t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr, entry.index))
+        place = (t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr)
+        rows.append((engine, t.channel, group, t.write, t.t_start, *place, entry.index))
     names = ("engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "entry")
     return _columns(names, rows)
 

@@ -12,7 +12,7 @@ MODEL_VERSION = 1  #: of the timing rules: a change of a cycle changes it
 
 @dataclass(frozen=True, slots=True)
 class EntryTimes:
-    """When an entry was issued, started and ended [cycle]; None for what has not come. Control entries have all three alike."""
+    """When an entry was issued, started and ended [cycle]; None for what has not come. Control entries: all three alike."""
 
     id: int
     opcode: str

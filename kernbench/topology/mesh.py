@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 Place = tuple[int, int]  #: (row, col)
 Link = tuple[Place, Place]  #: directed, between neighbours
 
@@ -26,4 +28,4 @@ def mesh_route(source: Place, target: Place) -> list[Link]:
     while row != target[0]:
         row += 1 if target[0] > row else -1
         places.append((row, col))
-    return list(zip(places, places[1:], strict=False))
+    return list(pairwise(places))

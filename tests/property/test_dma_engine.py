@@ -185,7 +185,8 @@ TestDmaLedger.settings = settings(max_examples=150, stateful_step_count=40, dead
 
 
 def one_job(**changes: Any) -> DmaJob:
-    fields = {"cmdq_id": 7, "direction": "read", "tensor_role": "weight", "bytes_total": 64, "bytes_aligned": 64, "dram_addr": 0}
+    fields = {"cmdq_id": 7, "direction": "read", "tensor_role": "weight", "dram_addr": 0}
+    fields |= {"bytes_total": 64, "bytes_aligned": 64}
     return DmaJob(**{**fields, **changes})
 
 

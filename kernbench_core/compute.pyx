@@ -5,7 +5,7 @@ progress. Init, finalize and the body of an engine without traffic touch nothing
 """
 from kernbench_core.bank cimport Spm, line_of, tally_done, tally_word
 from kernbench_core.share cimport reciprocal
-from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, slot_t, uint64_t
 
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil:

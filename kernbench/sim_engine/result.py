@@ -25,7 +25,7 @@ class EntryTimes:
 class Result:
     """The outcome of one run, or of a run so far (`status` is then `running`).
 
-    `counters` are those of MODEL section 10 by the names of FORMATS.md. `metrics` is derived from them: `bounds` and `energy_pj`.
+    `counters` are those of MODEL section 10 by the names of FORMATS.md. `metrics` is derived from them: `bounds`, `energy_pj`.
     """
 
     status: str  #: done, aborted, deadlock, failed, or running

@@ -118,8 +118,11 @@ cdef struct Shape:            # what the narrow walk needs of a scratchpad, in r
 
 cdef inline uint64_t run_of(Shape h, int32_t bank, int64_t n) noexcept nogil:
     """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
-    cdef uint64_t m = (<uint64_t>1 << n) - 1
-    return h.full if n >= h.banks else (m << bank | (m >> 1) >> (h.banks - 1 - bank)) & h.full
+    cdef uint64_t m
+    if n >= h.banks:
+        return h.full
+    m = (<uint64_t>1 << n) - 1
+    return (m << bank | (m >> 1) >> (h.banks - 1 - bank)) & h.full
 
 
 cdef inline uint64_t narrow_flow(Sim* s, Spm* p, Shape h, Lane* a, Flow* f, cycle_t now) noexcept nogil:

@@ -13,8 +13,11 @@ from kernbench import simulate
 from kernbench.cmdq import Program, check_program, load_program, summarise
 from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.footprint import transfer_of
 from kernbench.config import NpuConfig
+from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.kv import kv_tiles
+from kernbench.workloads.layer import Layer
 from kernbench.workloads.planner import plan_layer
 from tests.oracles import reference
 from tests.workload_programs import TINY_CASES, Case, dram_accesses, llama, machine, scratchpad_accesses, tiny_machine
@@ -136,27 +139,89 @@ def writers_of(last: npt.NDArray[np.int32], program: Program, start: int, end: i
     return [program.entries[i] for i in found]
 
 
+#: The matrix, table or cache that an operand comes from, by (opcode, phase, operand).
+ORIGINS: dict[tuple[str, str, int], set[str]] = {
+    ("VE_ADD_TILE", "ROPE", 0): {"cos"},
+    ("VE_ADD_TILE", "ROPE", 1): {"sin"},
+    ("TE_QKT_TILE", "ATTENTION_SCORE", 0): {"wq"},
+    ("TE_QKT_TILE", "ATTENTION_SCORE", 1): {"k_cache", "wk"},
+    ("TE_AV_TILE", "ATTENTION_APPLY", 1): {"v_cache", "wv"},
+    ("VE_SILU_TILE", "MLP_ACTIVATION", 0): {"w_gate"},
+    ("VE_MUL_TILE", "MLP_ACTIVATION", 1): {"w_up"},
+    ("TE_GEMM_TILE", "OUT_PROJ", 1): {"wo"},
+    ("TE_GEMM_TILE", "MLP_DOWN", 1): {"w_down"},
+}
+
+
+class Origins:
+    """Which matrix, table or cache each job's result comes from: a matrix product's from its weights."""
+
+    def __init__(self, case: Case) -> None:
+        plan = plan_layer(case.model, case.config, case.tokens, case.context)
+        self.regions = Layer(case.model, case.config, plan, Emitter("", case.config, {})).dram.regions
+        self.config = case.config
+        self.of: dict[int, str] = {}
+        self.table: dict[int, str] = {}  # of the products of RoPE: cos or sin
+
+    def check(self, entry: Entry, sources: dict[int, list[Entry]]) -> None:
+        """`sources`: the writers of each operand."""
+        if entry.engine == "dma":
+            if isinstance(entry, KvEntry) and entry.opcode == "KV_STORE_TILE":
+                assert {self.of[w.index] for w in sources[0]} == {f"w{entry.kv_kind}"}, entry.where
+            start = transfer_of(entry, self.config).dram_start
+            self.of[entry.index] = next(r.name for r in self.regions if r.base <= start < r.end)
+            return
+        rope = entry.meta["phase"] == "ROPE"
+        for operand, writers in sources.items():
+            found = {self.of[w.index] for w in writers}
+            if rope and entry.opcode == "VE_ADD_TILE":
+                assert found in ({"wq"}, {"wk"})
+                found = {self.table[w.index] for w in writers}
+            wanted = ORIGINS.get((entry.opcode, entry.meta["phase"], operand))
+            assert wanted is None or found <= wanted, (entry.where, operand, found)
+        if rope and entry.opcode == "VE_MUL_TILE":
+            self.table[entry.index] = self.of[sources[1][0].index].removeprefix("rope_")
+        self.of[entry.index] = self.of[sources[1 if entry.engine == "te" else 0][0].index]
+
+
 @each
 def test_every_operand_is_what_the_layer_needs(name: str) -> None:
     """In file order: every byte that a job reads was last written by the job that makes that operand."""
     case = TINY_CASES[name]
     program, config = case.program(), case.config
     last = np.full(config.spm.size_bytes, -1, dtype=np.int32)
-    seen = set()
+    seen, origins = set(), Origins(case)
     exact = config.dma.alignment_bytes == 64  # wider transfers also read what lies around the tile
     for entry in program.entries:
         accesses = scratchpad_accesses(entry, config)
+        sources = {}
         for operand, (start, end, written) in enumerate(accesses):
             if not written and (exact or not isinstance(entry, DmaEntry | KvEntry)):
-                writers = writers_of(last, program, start, end)
+                sources[operand] = writers_of(last, program, start, end)
                 if exact:
-                    check_operand(case, entry, operand, writers)
+                    check_operand(case, entry, operand, sources[operand])
                 seen.add((entry.opcode, entry.meta["phase"], operand))
+        if exact and entry.engine != "control":
+            origins.check(entry, sources)
         for start, end, written in accesses:
             if written:
                 last[start:end] = entry.index
     if exact:
         assert {key for key in SOURCES if key[0] != "DMA_STORE_TILE" and key[:2] != ("VE_ADD_TILE", "ATTENTION_APPLY")} <= seen
+
+
+@each
+def test_norms_wait_for_their_gains(name: str) -> None:
+    """The gains are no operand of a norm, so only a dependency says that they have come."""
+    program = TINY_CASES[name].program()
+    gains = [
+        e.id for e in program.entries if isinstance(e, DmaEntry) and e.tensor_role == "weight" and e.meta["phase"] == "NORM"
+    ]
+    norms = [e for e in program.entries if e.opcode == "VE_RMSNORM_TILE"]
+    second = next(e.index for e in program.entries if e.meta.get("phase") == "OUT_PROJ")
+    assert len(gains) == 2 and norms[0].index < second < norms[-1].index
+    for norm in norms:
+        assert gains[norm.index > second] in norm.deps_before
 
 
 @pytest.mark.parametrize("name", [name for name in TINY_CASES if name != "wide_alignment"])

@@ -6,9 +6,8 @@ from kernbench import Program, load_config, simulate
 
 
 def vector(program: Program, deps_before: list[int] | None = None, **fields: int) -> int:
-    return program.ve_copy(
-        length=64, qbits_activation=8, in_bank=0, in_offset=0, out_bank=0, out_offset=1024, deps_before=deps_before or [], **fields
-    )
+    fields |= {"in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 1024}
+    return program.ve_copy(length=64, qbits_activation=8, deps_before=deps_before or [], **fields)
 
 
 def test_what_becomes_ready_behind_the_cursor_waits_for_the_next_pass() -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones.
+settings.register_profile("repeatable", derandomize=True, database=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the long random searches too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--nightly"):
+        settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ Nothing else may come out: no other exception, no hang, no message of more than 
 
 from __future__ import annotations
 
+import copy
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -67,7 +68,8 @@ STRANGE = st.one_of(
     st.sampled_from(
         ["", "0", "1 GiB", "1 KB", "9" * 5000, "\ud800", "\0", "x" * 10_000, "nan", "1/0", "🙂", "KV_LOAD_TILE", "1.0"]
     ),
-    st.sampled_from([[], {}, [[]], [[[1]]], {"": 1}, {"a": {"b": {}}}, [None], [1, 2, 3], ["a"], [True]]),
+    # Copies: a drawn value may be changed again, and the list must not be.
+    st.sampled_from([[], {}, [[]], [[[1]]], {"": 1}, {"a": {"b": {}}}, [None], [1, 2, 3], ["a"], [True]]).map(copy.deepcopy),
     st.builds(lambda depth: nested(depth), st.sampled_from([3, 50, 70, 500, 5000])),
     st.integers(),
     st.text(max_size=8),

@@ -1,19 +1,15 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
+from kernbench_core.tally cimport Tally, tally_done, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
-cdef struct Tally:            # how often each bank was counted, in bit-sliced counters (bank.pyx says why)
-    uint64_t* low             # [words][8] planes, added to without a branch
-    uint64_t* high            # [words][16] planes that the low ones are drained into
-    int64_t* count            # [banks] totals drained so far
-    int32_t adds              # the most that a bank was counted since the low planes were drained
-    int32_t drains            # drains since the high planes were
-    int32_t words
-    int32_t banks
+cdef enum:
+    BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
 
 cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
+    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes
     bint compute              # TE or VE, else a flow
@@ -38,23 +34,23 @@ cdef struct Spm:
     uint64_t* free[2]         # [ports][words]: banks with more than that many ports left in this cycle
     bint narrow               # one word and at most seven ports of a kind: narrow.pyx
     uint64_t full             # narrow: all banks
-    uint64_t unused[2][3]     # narrow: bit planes of ~ports, all banks alike
     Tally grants
     Tally denials
     slot_t* order             # the lanes that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
     int32_t n_order
+    uint64_t[8] denied        # narrow: masks of denials that are not counted yet,
+    int32_t n_denied          # so many
     int32_t n_held
+    int32_t n_out             # flows out for backpressure
     cycle_t oldest            # no held lane was first denied earlier
     int32_t* watch            # its DMA engines whose activity may have changed
     int32_t n_watch
-    cycle_t soonest           # no lane asks, and no backpressure begins, before that cycle, unless rates change
+    cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle
+    bint touched              # what it does next has changed: its horizon is to be found again
     bint uncontended          # no bank can have more askers than ports until `order` changes
     bint judge                # `uncontended` is to be decided again
 
-cdef void tally_drain(Tally* t) noexcept nogil
-cdef void tally_flush(Tally* t) noexcept nogil
-cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil
 cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil
 
@@ -86,41 +82,13 @@ cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noex
         set_run(mask, bank, head)
         set_run(mask, 0, <int32_t>n - head)
 
-cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
-    """Count the banks of `m` once."""
-    cdef uint64_t* p = t.low + 8 * w
-    cdef uint64_t s
-    cdef int32_t k
-    for k in range(8):
-        s = p[k]
-        p[k] = s ^ m
-        m &= s
-
-cdef inline void tally_done(Tally* t, int32_t most) noexcept nogil:
-    """After every word was counted, at most `most` times a bank (7 is the most that may be said)."""
-    t.adds += most
-    if t.adds > 255 - 7:
-        tally_drain(t)
-
-cdef inline void tally_planes(Tally* t, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
-    """Count each bank of the first word a + 2 b + 4 c times."""
-    cdef uint64_t* p = t.low
-    cdef uint64_t s, carry
-    cdef int32_t k
-    s = p[0]
-    p[0] = s ^ a
-    carry = s & a
-    s = p[1]
-    p[1] = s ^ b ^ carry
-    carry = (s & b) | (carry & (s ^ b))
-    s = p[2]
-    p[2] = s ^ c ^ carry
-    carry = (s & c) | (carry & (s ^ c))
-    for k in range(3, 8):
-        s = p[k]
-        p[k] = s ^ carry
-        carry &= s
-    tally_done(t, 7)
+cdef inline void open_ports(Spm* p) noexcept nogil:
+    """A new cycle: every bank has all its ports."""
+    cdef int32_t k, w, side
+    for side in range(1 + p.split):
+        for k in range(p.ports[side]):
+            for w in range(p.words):
+                p.free[side][k * p.words + w] = <uint64_t>-1
 
 cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_t w, uint64_t granted) noexcept nogil:
     cdef int32_t k

@@ -1,7 +1,7 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
 from kernbench_core.bank cimport Spm, bank_of, set_banks, set_run
 from kernbench_core.share cimport divided
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     MAX_REGIONS = 4
@@ -23,13 +23,15 @@ cdef struct ComputeJob:       # constant but for `next`
     Region region[MAX_REGIONS]
 
 cdef struct Stream:           # where a region stands in its body
-    nbytes_t left             # [B] not yet covered
+    nbytes_t nbytes
     nbytes_t per_cycle        # q = ceil(nbytes / body)
     uint64_t inverse          # reciprocal(per_cycle)
-    nbytes_t past             # [B] from the begin of the next line to the end of what is covered; at most 0
+    nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
+    cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
     uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
     int64_t step              # their number, modulo the banks
+    cycle_t whole             # body cycles that cover all of `per_cycle`
     bint write
 
 cdef struct Compute:          # one TE or VE
@@ -42,11 +44,11 @@ cdef struct Compute:          # one TE or VE
     int32_t queued
     slot_t job                # NONE: idle
     cycle_t started           # of the job
-    cycle_t body_left         # body cycles not done, without those that are slept through
+    cycle_t body              # body cycles of the job
+    cycle_t body_left         # not done of them, without those that are slept through
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line every cycle
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
-    cycle_t held_since        # NEVER: not held
     int64_t streams
     int64_t jobs              # counters
     int64_t work
@@ -64,48 +66,37 @@ cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""
     return now if period == 1 else (now + period - 1) // period * period
 
-cdef inline int64_t stream_lines(Stream* s, nbytes_t line, int32_t shift) noexcept nogil:
-    """Cover the part of one body cycle; how many lines begin in it."""
-    cdef int64_t n, part = s.per_cycle if s.per_cycle < s.left else s.left
-    s.left -= part
-    part += s.past
-    n = (part + line - 1) >> shift if shift >= 0 else (part + line - 1) // line
-    s.past = part - n * line
+cdef inline int64_t stream_lines(Stream* s, cycle_t i, nbytes_t line, int32_t shift) noexcept nogil:
+    """How many lines begin in body cycle `i`; they are gone over."""
+    cdef nbytes_t end = (i + 1) * s.per_cycle
+    cdef int64_t n
+    if end > s.nbytes:
+        end = s.nbytes
+    if end <= s.at:
+        return 0
+    n = (end - s.at + line - 1) >> shift if shift >= 0 else (end - s.at + line - 1) // line
+    s.at += n * line
     return n
 
-cdef inline cycle_t idle_cycles(Compute* e) noexcept nogil:
-    """After a body cycle: how many come before the next that begins a line; the last one is always looked at."""
-    cdef cycle_t idle = e.body_left - 1, n
-    cdef Stream* s
-    cdef int32_t k
-    for k in range(e.streams):
-        s = &e.stream[k]
-        if s.left + s.past > 0:
-            n = divided(-s.past, s.per_cycle, s.inverse)
-            if n < idle:
-                idle = n
-    return idle
+cdef inline void stream_next(Stream* s) noexcept nogil:
+    s.next = divided(s.at, s.per_cycle, s.inverse) if s.at < s.nbytes else NEVER
 
 cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
-    """Go over the idle cycles that follow; how many they are."""
-    cdef nbytes_t part
-    cdef Stream* s
+    """After a body cycle, which is not the last: go over those that touch nothing; how many they are. The last is always looked at."""
+    cdef cycle_t i = e.body - e.body_left, last = e.body - 1
     cdef int32_t k
-    e.idle = idle_cycles(e) if e.sparse else 0
-    if e.idle:
-        e.body_left -= e.idle
-        for k in range(e.streams):
-            s = &e.stream[k]
-            part = e.idle * s.per_cycle
-            if part > s.left:
-                part = s.left
-            s.left -= part
-            s.past += part
+    if not e.sparse:
+        return 0
+    for k in range(e.streams):
+        if e.stream[k].next < last:
+            last = e.stream[k].next
+    e.idle = last - i
+    e.body_left -= e.idle
     return e.idle
 
-cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
-    """The lines of one region that begin in this body cycle; false where there are none."""
-    cdef int64_t n = stream_lines(s, p.line, p.line_shift)
+cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask) noexcept nogil:
+    """The lines of one region that begin in body cycle `i`; false where there are none."""
+    cdef int64_t n = stream_lines(s, i, p.line, p.line_shift)
     if n == 0:
         return False
     if p.blocked:
@@ -120,8 +111,13 @@ cdef inline bint stream_want(Stream* s, Spm* p, uint64_t* mask) noexcept nogil:
 
 cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """P5: the banks of this body cycle; false where it touches none."""
+    cdef cycle_t i = e.body - e.body_left
     cdef bint any = False
     cdef int32_t k
     for k in range(e.streams):
-        any |= stream_want(&e.stream[k], p, writes if e.stream[k].write and p.split else reads)
+        if e.sparse and e.stream[k].next > i:
+            continue
+        any |= stream_want(&e.stream[k], p, i, writes if e.stream[k].write and p.split else reads)
+        if e.sparse:
+            stream_next(&e.stream[k])
     return any

@@ -3,8 +3,9 @@
 A job that streams operands is a lane of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
 progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
 """
-from kernbench_core.bank cimport Spm, line_of, tally_done, tally_word
+from kernbench_core.bank cimport Spm, line_of
 from kernbench_core.share cimport reciprocal
+from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, slot_t, uint64_t
 
 
@@ -19,17 +20,19 @@ cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nog
 
 
 cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil:
-    s.left = r.nbytes
+    s.nbytes = r.nbytes
     s.write = r.write != 0
     s.per_cycle = (r.nbytes + body - 1) // body
     s.inverse = reciprocal(s.per_cycle)
     s.line = line_of(p, r.addr)
-    s.past = r.addr - s.line * p.line           # the first cycle also asks for the line that the region begins in
+    s.at = s.line * p.line - r.addr             # the first cycle also asks for the line that the region begins in
+    s.next = 0
+    s.whole = r.nbytes // s.per_cycle
     s.steady = 0
     if p.blocked:
         return
     s.line %= p.banks
-    if p.narrow and s.past == 0 and s.per_cycle % p.line == 0:
+    if p.narrow and s.at == 0 and s.per_cycle % p.line == 0:
         s.steady = p.full if s.per_cycle // p.line >= p.banks else (<uint64_t>1 << s.per_cycle // p.line) - 1
         s.step = s.per_cycle // p.line % p.banks
 
@@ -45,9 +48,9 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.queued -= 1
     e.started = now
     e.done_at = NEVER
-    e.held_since = NEVER
     e.streams = 0
     e.idle = 0
+    e.body = j.body
     e.body_left = j.body
     if not e.traffic or j.body == 0:
         e.body_left = 0

@@ -1,6 +1,7 @@
 """DMA engine: queues, channels, states, stalls (MODEL section 4)."""
 from kernbench_core.dram cimport Extent
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t
+from kernbench_core.bank cimport BLOCK
+from kernbench_core.types cimport cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
 
 cpdef enum DmaState:          # values are trace schema: append, never renumber
     DMA_QUEUED = 0
@@ -39,7 +40,6 @@ cdef struct DmaJob:
     slot_t prev
     slot_t flows              # its flows, by `sibling`
     int32_t live              # flows not finished; 0 in head latency
-    int32_t free              # of those, not held
     int32_t out               # of those, out for backpressure
     bint in_head              # in its head latency
 
@@ -67,6 +67,8 @@ cdef struct DmaEngine:
     cycle_t queue_full        # job-cycles of closed episodes
     cycle_t deferred
     int32_t free              # transfers in head latency + flows not held: busy if there is one
+    uint32_t changed          # cycles of the block of its scratchpad in which that number changes,
+    int16_t change[BLOCK]     # and by how much
     int32_t backpressured     # transfers whose job is stalled so
     int32_t activity          # Activity of the cycles since `since`
     cycle_t since

@@ -1,7 +1,8 @@
 """Asking piece by piece, where a request may cross the end of a row or of an interleave chunk, and many cycles at once."""
-from kernbench_core.bank cimport Spm, bank_of, line_of, tally_done, tally_range, tally_word
+from kernbench_core.bank cimport Spm, bank_of, line_of
 from kernbench_core.dram cimport Cursor, Dram, Extent, cursor_advance, cursor_sync
 from kernbench_core.share cimport Flow, flow_accrue
+from kernbench_core.tally cimport tally_done, tally_range, tally_word
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
 

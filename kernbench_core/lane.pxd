@@ -7,3 +7,5 @@ cdef void body_over(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil
 cdef void flow_over(Sim* s, slot_t lane) noexcept nogil
 cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil
 cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil
+cdef void press_later(Sim* s, slot_t lane) noexcept nogil
+cdef void activity_phase(Sim* s, Spm* p) noexcept nogil

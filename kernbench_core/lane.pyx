@@ -1,11 +1,14 @@
-"""Events of lanes. Most cycles bring none: the walks over a scratchpad's lanes (scratchpad.pyx) call these when something changes."""
+"""Events of lanes. Most cycles bring none: the walks over a scratchpad's lanes call these when something changes."""
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, compute_body_done
-from kernbench_core.dma cimport NOT_STALLED, DmaJob
+from kernbench_core.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.heap cimport timer_push
 from kernbench_core.share cimport Flow
-from kernbench_core.sim cimport Sim, watch
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t
+from kernbench_core.sim cimport Sim, shuffle, watch
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint32_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
 
 
 cdef void body_over(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
@@ -29,10 +32,46 @@ cdef void flow_over(Sim* s, slot_t lane) noexcept nogil:
     s.n_done_flow += 1
 
 
+cdef void free_flows(Sim* s, Spm* p, int32_t dma, cycle_t now, int32_t more) noexcept nogil:
+    """From this cycle on that many more flows of the engine are not held. The lanes of a block do not come in the order of its
+    cycles, so what the engine was doing is settled when all have been walked."""
+    cdef DmaEngine* e = &s.dma[dma]
+    e.changed |= <uint32_t>1 << (now - p.done)
+    e.change[now - p.done] += more
+    watch(s, dma)
+
+
+cdef void activity_phase(Sim* s, Spm* p) noexcept nogil:
+    """Between P6 and P7 of each cycle of a block: what the DMA engines of the scratchpad did, where that may have changed."""
+    cdef int32_t k, c
+    cdef uint32_t todo
+    cdef DmaEngine* e
+    if s.shuffle:
+        shuffle(s, p.watch, p.n_watch)
+    for k in range(p.n_watch):
+        e = &s.dma[p.watch[k]]
+        todo = e.changed | 1
+        while todo:
+            c = trailing_zeros(todo)
+            todo &= todo - 1
+            e.free += e.change[c]
+            e.change[c] = 0
+            dma_activity(e, p.done + c)
+        e.changed = 0
+        e.watched = False
+    p.n_watch = 0
+
+
+cdef void press_later(Sim* s, slot_t lane) noexcept nogil:
+    """In P7 of this cycle the flow leaves its resources."""
+    s.lane[lane].backpressure_at = NEVER
+    s.pressed[s.n_pressed] = lane
+    s.n_pressed += 1
+
+
 cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """A request was denied: it asks again after the penalty; the first denial starts its age and its way to backpressure."""
     cdef Lane* a = &s.lane[lane]
-    cdef DmaJob* j
     a.next_at = now + p.penalty
     s.denied += 1
     if a.first_denied != NEVER:
@@ -42,19 +81,15 @@ cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if now < p.oldest:
         p.oldest = now
     if a.compute:
-        s.compute[lane - s.n_flows].held_since = now
         return
     a.backpressure_at = now + p.backpressure - 1
-    j = &s.dma_job[s.share.flow[lane].job]
-    j.free -= 1
-    s.dma[j.engine].free -= 1
-    watch(s, j.engine)
+    free_flows(s, p, s.dma_job[s.share.flow[lane].job].engine, now, -1)
 
 
 cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """A held request is served in this cycle."""
     cdef Lane* a = &s.lane[lane]
-    cdef Compute* e
+    cdef cycle_t since = a.first_denied
     cdef DmaJob* j
     cdef Flow* f
     a.first_denied = NEVER
@@ -63,20 +98,17 @@ cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         p.oldest = NEVER
         p.judge = True
     if a.compute:
-        e = &s.compute[lane - s.n_flows]
-        e.conflict += now - e.held_since
-        e.held_since = NEVER
+        s.compute[lane - s.n_flows].conflict += now - since
         return
     a.backpressure_at = NEVER
     f = &s.share.flow[lane]
     f.seen = now + 1                    # nothing is earned in the cycle in which a held request is served
     j = &s.dma_job[f.job]
-    j.free += 1
-    s.dma[j.engine].free += 1
-    watch(s, j.engine)
+    free_flows(s, p, j.engine, now, 1)
     if not f.out:
         return
     f.out = False
+    p.n_out -= 1
     j.out -= 1
     if j.out == 0:
         j.reason = NOT_STALLED

@@ -4,7 +4,7 @@
 here: no table grows during a run.
 """
 from kernbench_core.arena cimport Arena
-from kernbench_core.bank cimport Lane, Spm, Tally
+from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
@@ -13,6 +13,7 @@ from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.share cimport Flow, Resource, Route
 from kernbench_core.sim cimport Sim
+from kernbench_core.tally cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -60,7 +61,7 @@ cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -
 
 
 cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) except -1:
-    cdef int32_t side, k
+    cdef int32_t side
     p.banks = m["banks"]
     p.words = (p.banks + 63) // 64
     p.line = m["line"]
@@ -84,9 +85,6 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
-    for side in range(2):
-        for k in range(3):
-            p.unused[side][k] = 0 if p.ports[side] >> k & 1 else p.full
     return 0
 
 
@@ -158,7 +156,6 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         e.queue_last = NONE
         e.job = NONE
         e.done_at = NEVER
-        e.held_since = NEVER
         s.compute_spm[k] = spec["spm"]
     for k in range(s.n_compute_jobs):
         j = &s.compute_job[k]
@@ -242,11 +239,16 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
+    a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))
+    a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
         lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
+        s.spm[k].touched = True
+        s.touched[k] = k
+    s.n_touched = s.n_spm
     a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
     a.alias(<void**>&s.share.lane, s.lane)
     a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute) * 2 * s.mask_words, sizeof(uint64_t))

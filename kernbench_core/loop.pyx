@@ -1,7 +1,9 @@
 """The tick loop, and `Core`, its Python face.
 
-Stepping runs the seven phases of MODEL section 1 for every cycle. Skipping does the same work in fewer turns: between two events of
-control, membership and engines, a scratchpad in which nothing can be denied is advanced in closed form (scratchpad.pyx).
+The loop goes through the phases of MODEL section 1 for every cycle. Scratchpads (P5 and P6) may lie behind it: each has a horizon
+before which it brings no event that others see, and is run up to the loop's cycle when that comes, or when something is done to it.
+Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
+denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
@@ -9,18 +11,15 @@ from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.layout cimport lay_out
-from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_phase, submit_entry
+from kernbench_core.narrow cimport narrow_count
+from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
-from kernbench_core.scratchpad cimport scratchpad_cycle
+from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim, shuffle
-from kernbench_core.skip cimport scratchpad_block, scratchpad_horizon, scratchpad_jump, scratchpad_uncontended
-from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, uint64_t
-
-
-# Cycles for which a scratchpad runs alone: enough that its lanes stay in the nearest cache while they are walked.
-cdef enum:
-    BLOCK = 32
+from kernbench_core.skip cimport scratchpad_next
+from kernbench_core.types cimport (
+    ABORTED, DEADLOCK, DONE, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
 
 
 cdef bint pending(Sim* s) noexcept nogil:
@@ -29,93 +28,67 @@ cdef bint pending(Sim* s) noexcept nogil:
             or s.control.in_flight == 0 or s.stops.hit)
 
 
-cdef int64_t until_timer(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
-    """Cycles from `now` on of which only the last may be followed by a join or end in a timed completion."""
-    cdef int64_t n = limit - now
-    if s.joins.n and s.joins.item[0].at - now < n:
-        n = s.joins.item[0].at - now
-    if s.ends.n and s.ends.item[0].at - now + 1 < n:
-        n = s.ends.item[0].at - now + 1
-    return n
+cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
+    """The shares are about to change a flow (`Share.touch`)."""
+    cdef Sim* s = <Sim*>sim
+    scratchpad_touch(s, s.lane[flow].spm, now)
 
 
-cdef int64_t block_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
-    """Cycles from `now` on in which the scratchpads do not see each other, but for the last."""
-    cdef int64_t n
+cdef void find_horizons(Sim* s) noexcept nogil:
+    """Bring `horizon` and `soonest` up to date."""
     cdef int32_t k
-    if pending(s) or s.stops.on_conflict or s.stops.on_stall:
-        return 1
-    n = until_timer(s, now, limit)
-    if n > BLOCK:
-        n = BLOCK
-    for k in range(s.n_spm):
-        if n == 1:
-            break
-        if s.spm[k].n_order:
-            n = scratchpad_block(s, k, now, n)
-    return n
-
-
-cdef int64_t quiet_cycles(Sim* s, cycle_t now, cycle_t limit) noexcept nogil:
-    """The same, but in which nothing can be denied; 1 where something can."""
-    cdef int64_t n
-    cdef int32_t k
-    if pending(s):
-        return 1
-    for k in range(s.n_spm):
-        if not scratchpad_uncontended(s, k):
-            return 1
-    n = until_timer(s, now, limit)
-    for k in range(s.n_spm):
-        if n > 1 and s.spm[k].n_order:
-            n = scratchpad_horizon(s, k, now, n)
-    return n
-
-
-cdef void run_block(Sim* s, int32_t spm, cycle_t now, int64_t cycles, bint skip) noexcept nogil:
-    """P5 and P6 of one scratchpad and the activity of its DMA engines; skipping leaves out cycles in which all its lanes sleep."""
-    cdef Spm* p = &s.spm[spm]
-    cdef cycle_t end = now + cycles
-    if p.n_order == 0:
-        if p.n_watch:
-            activity_phase(s, p, now)
+    if s.n_touched == 0:
         return
-    while now < end:
-        scratchpad_cycle(s, spm, now)
-        if p.n_watch:
-            activity_phase(s, p, now)
-        now = p.soonest if skip and p.soonest > now else now + 1
-
-
-cdef void jump(Sim* s, cycle_t now, int64_t cycles) noexcept nogil:
-    """Many quiet cycles of all scratchpads."""
-    cdef int32_t k
+    for k in range(s.n_touched):
+        s.spm[s.touched[k]].touched = False
+        s.horizon[s.touched[k]] = scratchpad_next(s, s.touched[k])
+    s.n_touched = 0
+    s.soonest = NEVER
     for k in range(s.n_spm):
-        if s.spm[k].n_watch:
-            activity_phase(s, &s.spm[k], now)
-        if s.spm[k].n_order:
-            scratchpad_jump(s, k, now, cycles)
+        if s.horizon[k] < s.soonest:
+            s.soonest = s.horizon[k]
 
 
-cdef void skip_quiet(Sim* s, cycle_t limit) noexcept nogil:
-    """Go on to the next cycle in which anything acts: lanes sleep between their requests."""
+cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P5 and P6 of those scratchpads that may bring an event in this cycle; the others come later, in longer blocks."""
+    cdef int32_t k
+    find_horizons(s)
+    if s.soonest > now:
+        return
+    for k in range(s.n_spm):
+        if s.horizon[k] <= now:
+            scratchpad_touch(s, k, now + 1)
+
+
+cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
+    """After a cycle: the next in which anything happens that others see."""
     cdef cycle_t to = limit
-    cdef int32_t k
     if pending(s):
-        return
+        return s.cycle
+    find_horizons(s)
+    to = min(to, s.soonest)
+    if s.joins.n:
+        to = min(to, s.joins.item[0].at)
+    if s.ends.n:
+        to = min(to, s.ends.item[0].at)
+    return max(to, s.cycle)
+
+
+cdef void catch_up(Sim* s) noexcept nogil:
+    """Before anybody looks: every scratchpad runs up to the run's cycle. No horizon is kept, so that equal states look alike."""
+    cdef int32_t k
     for k in range(s.n_spm):
-        if s.spm[k].n_watch:
-            return
-        if s.spm[k].n_order and s.spm[k].soonest < to:
-            to = s.spm[k].soonest
-            if to <= s.cycle:
-                return
-    if s.joins.n and s.joins.item[0].at < to:
-        to = s.joins.item[0].at
-    if s.ends.n and s.ends.item[0].at < to:
-        to = s.ends.item[0].at
-    if to > s.cycle:
-        s.cycle = to
+        scratchpad_advance(s, k, s.cycle)
+        s.spm[k].touched = True
+        s.touched[k] = k
+        s.horizon[k] = 0
+        if s.spm[k].n_denied:
+            narrow_count(&s.spm[k])
+    s.n_touched = s.n_spm
+    s.soonest = 0
+    s.share.touch = NULL
+    s.share.sim = NULL
+    s.skip = False
 
 
 cdef bint finished(Sim* s) noexcept nogil:
@@ -141,10 +114,11 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
 
 cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
     """Run cycles while the run goes on, up to and without cycle `limit`."""
-    cdef cycle_t now
-    cdef int64_t n, denied = s.denied
-    cdef cycle_t end = limit if limit < s.max_cycles else s.max_cycles
-    cdef int32_t k
+    cdef cycle_t now, end = min(limit, s.max_cycles)
+    cdef int64_t denied = s.denied
+    s.skip = skip
+    s.share.touch = touch_flow
+    s.share.sim = s
     while s.status == RUNNING and s.cycle < limit and not s.stops.hit:
         now = s.cycle
         if now >= s.max_cycles and not finished(s):
@@ -163,20 +137,15 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
             if s.share.overflow:
                 s.status = OVERFLOW
                 break
-        n = quiet_cycles(s, now, end) if skip else 1
-        if n > 1:
-            jump(s, now, n)
-        else:
-            n = block_cycles(s, now, end)
-            for k in range(s.n_spm):
-                run_block(s, k, now, n, skip)
+        scratchpad_phase(s, now)
         if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
-            complete_phase(s, now + n - 1)
-        s.cycle = now + n
+            complete_phase(s, now)
+        s.cycle = now + 1
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
         if skip:
-            skip_quiet(s, end)
+            s.cycle = next_cycle(s, end)
+    catch_up(s)
     if s.status == RUNNING and finished(s):
         s.status = DONE
 

@@ -8,8 +8,9 @@ from kernbench_core.arena cimport Arena
 from kernbench_core.dma cimport BACKPRESSURE, DmaJob
 from kernbench_core.dram cimport channel_bytes
 from kernbench_core.layout cimport lay_out
-from kernbench_core.phases cimport activity_phase, complete_phase, share_phase, start_transfer
-from kernbench_core.scratchpad cimport scratchpad_cycle
+from kernbench_core.narrow cimport narrow_count
+from kernbench_core.phases cimport complete_phase, share_phase, start_transfer
+from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
@@ -90,8 +91,10 @@ cdef class CoreMemory:
         if self.sim.n_rejoin or self.sim.share.n_dirty or (self.sim.joins.n and self.sim.joins.item[0].at <= cycle):
             share_phase(&self.sim, cycle)
         for k in range(self.sim.n_spm):
-            scratchpad_cycle(&self.sim, k, cycle)
-            activity_phase(&self.sim, &self.sim.spm[k], cycle)
+            self.sim.spm[k].done = cycle
+            scratchpad_advance(&self.sim, k, cycle + 1)
+            if self.sim.spm[k].n_denied:
+                narrow_count(&self.sim.spm[k])
         out = {}
         for cmdq_id, slot in self.slots.items():
             j = &self.sim.dma_job[<slot_t>slot]

@@ -1,16 +1,17 @@
 """P3, P4 and P7: jobs start, flows join and leave, work completes."""
 from libc.string cimport memset
 
-from kernbench_core.bank cimport Lane, Spm, order_insert, order_remove
+from kernbench_core.bank cimport Lane, order_insert, order_remove
 from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
-    BACKPRESSURE, QUEUE_FULL, DmaEngine, DmaJob, dma_activity, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
+    BACKPRESSURE, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
     dma_start, dma_submit)
 from kernbench_core.dram cimport channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
+from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.share cimport Flow, share_enter, share_quit, share_rates
 from kernbench_core.sim cimport Sim, shuffle, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
@@ -57,6 +58,7 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     a.key_engine = key_engine
     a.key_seq = key_seq
     a.next_at = next_at
+    a.ends_at = 0
     a.first_denied = NEVER
     a.backpressure_at = NEVER
     a.to_writes = writes and s.spm[spm].split
@@ -73,6 +75,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f = &s.share.flow[slot]
     memset(f, 0, sizeof(Flow))
     f.den = 1
+    f.rated = -1
     f.left = s.channel_bytes[channel]
     f.total = f.left
     f.channel = channel
@@ -93,6 +96,7 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
     cdef cycle_t links = 0, latency
     cdef int32_t k
+    scratchpad_touch(s, s.dma_spm[j.engine], now)
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
     entry_started(s, j.entry, now)
     channel_bytes(s.channel_bytes, &s.dram, &j.extent)
@@ -105,7 +109,6 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
         if latency > links:
             links = latency
     j.live = 0
-    j.free = 0
     j.out = 0
     j.in_head = True
     s.dma[j.engine].free += 1
@@ -143,6 +146,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef cycle_t body
     if not overlap_allows(s, entry):
         return
+    scratchpad_touch(s, spm, now)
     body = compute_start(e, s.compute_job, &s.spm[spm], now)
     entry_started(s, entry, now)
     if body == NEVER:
@@ -185,6 +189,7 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
     cdef int32_t n = 0
+    scratchpad_touch(s, s.dma_spm[j.engine], now)
     while flow != NONE:
         open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         share_enter(&s.share, flow, now)
@@ -192,7 +197,6 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
         flow = s.share.flow[flow].sibling
     j.in_head = False
     j.live = n
-    j.free = n
     s.dma[j.engine].free += n - 1
     watch(s, j.engine)
 
@@ -212,17 +216,6 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         share_rates(&s.share, now)
 
 
-cdef void activity_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """Between P6 and P7: what each DMA engine of a scratchpad did in this cycle, where that may have changed."""
-    cdef int32_t k
-    if s.shuffle:
-        shuffle(s, p.watch, p.n_watch)
-    for k in range(p.n_watch):
-        dma_activity(&s.dma[p.watch[k]], now)
-        s.dma[p.watch[k]].watched = False
-    p.n_watch = 0
-
-
 cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
@@ -234,7 +227,6 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         s.share.res[s.share.path[f.route.first + h]].bytes += f.total
     e.nbytes += f.total
     e.free -= 1
-    j.free -= 1
     j.live -= 1
     watch(s, j.engine)
     if j.live:
@@ -255,6 +247,7 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[f.job]
     share_quit(&s.share, flow, now + 1)
     f.out = True
+    s.spm[s.lane[flow].spm].n_out += 1
     j.out += 1
     if j.out > 1:
         return

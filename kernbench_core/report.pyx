@@ -2,12 +2,12 @@
 looking changes nothing."""
 import numpy as np
 
-from kernbench_core.bank cimport Tally, tally_flush
 from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Control
 from kernbench_core.dma cimport (
     BUSY, CHANNELS, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.share cimport Flow, Resource
+from kernbench_core.tally cimport Tally, tally_flush
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
@@ -56,11 +56,11 @@ cdef dict dma_counters(Sim* s, int32_t engine):
 
 
 cdef dict compute_counters(Sim* s, Compute* e):
-    cdef cycle_t cycles = e.job_cycles, conflict = e.conflict
+    cdef cycle_t cycles = e.job_cycles, conflict = e.conflict, held = s.lane[s.n_flows + <slot_t>(e - s.compute)].first_denied
     if e.job != NONE:
         cycles += s.cycle - e.started
-        if e.held_since != NEVER:
-            conflict += s.cycle - e.held_since
+        if held != NEVER:
+            conflict += s.cycle - held
     return {
         "kind": e.kind, "id": e.id, "jobs": e.jobs, "busy": cycles - conflict, "idle": s.cycle - cycles,
         "bank_conflict": conflict, "work": e.work,
@@ -161,7 +161,7 @@ cdef dict compute_state(Sim* s, int32_t c):
     if e.job != NONE:
         state.update(
             entry=s.compute_job[e.job].entry, started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
-            streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(e.held_since),
+            streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.lane[s.n_flows + c].first_denied),
             next_at=seen(s.lane[s.n_flows + c].next_at) if e.streams else None)
     return state
 

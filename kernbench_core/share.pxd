@@ -36,6 +36,7 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     slot_t job
     slot_t sibling            # next flow of the same job
     Route route
+    cycle_t rated             # its rate was found in P4 of that cycle
     int64_t raw_num           # the rate before it was brought to lowest terms
     int64_t raw_den
     bint entered              # past its head latency, not finished, not out: it may use its resources
@@ -46,6 +47,8 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int32_t engine
     int64_t job_seq
     slot_t line_next          # fifo_v1: the next in the line of its channel
+
+ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
 cdef struct Share:
     int32_t rule              # Allocation
@@ -62,6 +65,8 @@ cdef struct Share:
     int32_t n_dirty
     slot_t* line              # fifo_v1: per channel the first flow in line
     void* scratch             # max_min_v1: working space (maxmin.pyx)
+    touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
+    void* sim
     bint overflow             # a max-min share needed terms past 128 bits
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil

@@ -26,9 +26,12 @@ cdef void touch(Share* s, slot_t res) noexcept nogil:
 cdef void settle(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     """Bring the carry up to cycle `now`; a held flow earns nothing."""
     cdef Flow* f = &s.flow[flow]
+    if s.touch != NULL:
+        s.touch(s.sim, flow, now)
     if f.member and s.lane[flow].first_denied == NEVER and now > f.seen:
         flow_accrue(f, now - f.seen)
     f.seen = now
+    s.lane[flow].ends_at = 0
 
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -37,8 +40,8 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Resource* r
     cdef int32_t h
     cdef slot_t node, res
+    settle(s, flow, now)
     f.member = True
-    f.seen = now
     f.raw_den = 0                       # whatever its rate was, it is set anew
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
@@ -155,6 +158,9 @@ cdef void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef int64_t num = 0, den = 1, n, d
     cdef int32_t h
     cdef Resource* r
+    if f.rated == now:                  # it is a member of several resources that changed
+        return
+    f.rated = now
     for h in range(f.route.length):
         r = &s.res[s.path[f.route.first + h]]
         n = r.num * f.weight

@@ -63,6 +63,11 @@ cdef struct Sim:
     int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
     int32_t failed_entry
     Stops stops
+    bint skip                 # quiet scratchpads are advanced in closed form
+    cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
+    cycle_t soonest           # the smallest of them
+    int32_t* touched          # scratchpads whose horizon is to be found again
+    int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
 

@@ -3,6 +3,5 @@ from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil
-cdef int64_t scratchpad_block(Sim* s, int32_t spm, cycle_t now, int64_t n) noexcept nogil
-cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit) noexcept nogil
+cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil

@@ -4,12 +4,11 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
-from kernbench_core.bank cimport Lane, Spm, bank_of, line_of, set_banks, set_run, take_ports
+from kernbench_core.bank cimport Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
 from kernbench_core.compute cimport Compute, compute_jump
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
-from kernbench_core.scratchpad cimport open_ports
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -81,73 +80,48 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     return True
 
 
-cdef int64_t scratchpad_block(Sim* s, int32_t spm, cycle_t now, int64_t n) noexcept nogil:
-    """At most `n` cycles from `now` on of which only the last may bring this scratchpad an event that others see.
+cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
+    """The work of a lane ends in no earlier cycle: nobody is faster for being denied."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Compute* e
+    cdef Flow* f
+    if a.compute:
+        e = &s.compute[lane - s.n_flows]
+        return a.next_at + (e.body_left - 1) * e.period if e.body_left else NEVER
+    f = &s.share.flow[lane]
+    if not f.member:
+        return NEVER
+    if a.first_denied == NEVER:
+        return f.seen + flow_cycles(f, f.left) - 1
+    return a.next_at + flow_cycles(f, f.left - f.asked)
 
-    Waiting only delays the end of a lane's work, so what it could do undisturbed is a bound. A held flow may leave its resources,
-    and one that has left may come back.
+
+cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
+    """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move.
+
+    Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
     """
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
+    cdef cycle_t to = NEVER
     cdef slot_t lane
     cdef Lane* a
-    cdef Compute* e
-    cdef Flow* f
-    cdef int64_t most
-    if n > p.backpressure:
-        n = p.backpressure
+    if p.n_order == 0:
+        return NEVER
+    if s.stops.on_conflict:
+        return p.done
+    if not (s.skip and scratchpad_uncontended(s, spm)):
+        to = p.done + p.backpressure - 1
     for k in range(p.n_order):
         lane = p.order[k]
         a = &s.lane[lane]
-        if a.compute:
-            e = &s.compute[lane - s.n_flows]
-            if e.body_left == 0:
-                continue
-            most = a.next_at - now + e.body_left
-            if most < n:
-                n = most
-            continue
-        f = &s.share.flow[lane]
-        if a.first_denied != NEVER and f.out:
-            most = a.next_at - now + 1
-        elif a.first_denied != NEVER:
-            most = a.next_at - now + 1 + flow_cycles(f, f.left - f.asked)
-            if a.backpressure_at - now + 1 < most:
-                most = a.backpressure_at - now + 1
-        elif f.member:
-            most = n
-            if f.left >> 31 == 0 and (f.left - p.row) * f.den <= (n + now - f.seen) * f.num:
-                most = flow_cycles(f, f.left) - (now - f.seen)
-        else:
-            continue
-        if most < n:
-            n = most if most > 1 else 1
-    return n
-
-
-cdef int64_t scratchpad_horizon(Sim* s, int32_t spm, cycle_t now, int64_t limit) noexcept nogil:
-    """How many cycles from `now` on, at most `limit`, no lane can end its work before the last of."""
-    cdef Spm* p = &s.spm[spm]
-    cdef int32_t k
-    cdef slot_t lane
-    cdef Compute* e
-    cdef Flow* f
-    cdef int64_t n
-    for k in range(p.n_order):
-        lane = p.order[k]
-        if s.lane[lane].compute:
-            e = &s.compute[lane - s.n_flows]
-            if e.body_left == 0:
-                continue
-            n = s.lane[lane].next_at + (e.body_left - 1) * e.period - now + 1
-        else:
-            f = &s.share.flow[lane]
-            if not f.member:
-                continue
-            n = flow_cycles(f, f.left) - (now - f.seen)
-        if n < limit:
-            limit = n if n > 1 else 1
-    return limit
+        if a.ends_at < to:                      # the bound may have become better
+            a.ends_at = earliest_end(s, lane)
+            to = min(to, a.ends_at)
+        to = min(to, a.backpressure_at)
+        if a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
+            to = min(to, a.next_at)             # served, it is a member again
+    return max(to, p.done)
 
 
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil:
@@ -158,7 +132,6 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
     cdef Lane* a
     cdef Compute* e
     cdef Flow* f
-    p.soonest = 0                               # not kept here: the next walk finds it
     for k in range(p.n_order):
         lane = p.order[k]
         a = &s.lane[lane]

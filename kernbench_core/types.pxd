@@ -1,5 +1,5 @@
 """The only scalar types of the core, and the numbers shared with Python."""
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 ctypedef int64_t cycle_t      # core-clock cycles since reset
 ctypedef int64_t nbytes_t     # bytes

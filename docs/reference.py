@@ -12,6 +12,7 @@ from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, 
 from kernbench.common.errors import ABSENT
 from kernbench.config import NpuConfig, machine_json_schema
 from kernbench.config.schema import Section
+from kernbench.trace import schema
 
 KINDS = {
     "int": "integer",
@@ -26,7 +27,8 @@ API = ("load_config", "load_program", "check_program", "simulate", "Machine", "R
 
 def all_tables() -> dict[str, str]:
     """File name: MyST text."""
-    made = {"program": program_tables, "machine": machine_tables, "cli": cli_tables, "python": python_tables}
+    made = {"program": program_tables, "machine": machine_tables, "trace": trace_tables}
+    made |= {"cli": cli_tables, "python": python_tables}
     return {f"{name}.md": table() for name, table in made.items()}
 
 
@@ -201,6 +203,51 @@ def _range(schema: dict[str, Any]) -> str:
         return at_least
     power = limit.bit_length() - 1
     return f"{at_least}, below 2^{power}" if limit == 1 << power and power >= 31 else f"{low} to {limit - 1}"
+
+
+# Traces -----------------------------------------------------------------------------------------------------------
+
+
+def trace_tables() -> str:
+    """Every event, field, warning and error, from `kernbench/trace/schema.py`."""
+    overview = _table(
+        ("number", "event", "level", "phase", "component", "what"),
+        ([str(e.number), f"`{e.name}`", e.level, _phase(e), e.component, e.doc] for e in schema.EVENTS),
+    )
+    parts = ["## Events\n", overview, "## Fields of every event\n", _trace_fields(schema.COMMON_FIELDS)]
+    for event in schema.EVENTS:
+        parts.append(f"### {event.name}\n")
+        facts = f"Number {event.number}, level `{event.level}`, phase {_phase(event)}, since version {event.since}."
+        parts += [f"{event.doc} {facts}\n", _trace_fields(event.fields)]
+    for title, codes in (("Warnings", schema.WARN_CODES), ("Errors", schema.ERROR_CODES)):
+        parts += [f"## {title}\n", _table(("code", "rule and threshold"), ([f"`{c}`", text] for c, text in codes.items()))]
+    return "\n".join([*parts, "## Changes by version\n", _table(("version", "what"), schema.CHANGES)])
+
+
+def _phase(event: schema.Event) -> str:
+    return f"{event.phase} ({schema.PHASES[event.phase]})"
+
+
+def _trace_fields(fields: Iterable[schema.Field]) -> str:
+    rows = (
+        [
+            f"`{field.name}`",
+            schema_kind(field),
+            field.unit,
+            "always" if field.required else "where there is one",
+            field.since,
+            field.doc,
+        ]
+        for field in fields
+    )
+    return _table(("field", "type", "unit", "written", "since", "meaning"), rows)
+
+
+def schema_kind(field: schema.Field) -> str:
+    """The type of a trace's field in words, with its values where only some are allowed."""
+    words = {"flag": "true or false", "ints": "list of integers", "texts": "list of texts", "objects": "list of objects"}
+    kind = words.get(field.kind, KINDS.get(field.kind, field.kind))
+    return ", ".join(f"`{choice}`" for choice in field.choices) or kind
 
 
 # Commands ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
 """
 from kernbench_core.dma_engine import DmaEngine
 from kernbench_core.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
+from kernbench_core.events import Trace
+from kernbench_core.format import Format
 from kernbench_core.loop import Core, state_layout
 from kernbench_core.memory import CoreMemory
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
@@ -19,11 +21,13 @@ __all__ = [
     "DmaEngine",
     "DmaJob",
     "EngineType",
+    "Format",
     "IllegalTransition",
     "KvRange",
     "MemoryModel",
     "Opkind",
     "Overlap",
     "Status",
+    "Trace",
     "TraceEngine",
 ]

@@ -54,6 +54,7 @@ cdef struct Compute:          # one TE or VE
     int64_t work
     cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
     cycle_t conflict
+    cycle_t conflict_before   # where it stood at the start of the job
     Stream stream[MAX_REGIONS]
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil

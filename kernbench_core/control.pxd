@@ -9,6 +9,7 @@ cdef struct Entry:
     cycle_t issue             # NEVER: not yet, for all three
     cycle_t start
     cycle_t end
+    int64_t number            # of its job: in the order of issue
 
 cdef struct Control:
     Entry* entry
@@ -33,6 +34,7 @@ cdef struct Control:
     int64_t submitted         # engine jobs ever issued: the submission number
     bint limited              # jobs were passed over for the issue width: P2 runs again in the next cycle
 
+# Called for each entry that is issued; of a job `seq` is its number.
 ctypedef void (*submit_fn)(void* sim, int32_t entry, int64_t seq) noexcept nogil
 
 cdef void control_open(Control* q) noexcept nogil

@@ -78,11 +78,13 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
             if is_job(&q.entry[i]):
                 jobs += 1
                 q.in_flight += 1
+                q.entry[i].number = q.submitted
                 submit(sim, i, q.submitted)
                 q.submitted += 1
             else:
                 q.entry[i].start = now
                 q.entry[i].end = now
+                submit(sim, i, -1)
                 complete(q, i)
             continue
         if q.n_later == 0:

@@ -42,6 +42,7 @@ cdef struct DmaJob:
     int32_t live              # flows not finished; 0 in head latency
     int32_t out               # of those, out for backpressure
     bint in_head              # in its head latency
+    int32_t pressed_channel   # DRAM channel of the flow that went out first
 
 cdef struct DmaChannel:
     int32_t max_concurrent

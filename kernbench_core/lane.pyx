@@ -3,6 +3,7 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, compute_body_done
 from kernbench_core.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.heap cimport timer_push
+from kernbench_core.record cimport record_unpress
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport Sim, shuffle, watch
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint32_t
@@ -111,6 +112,8 @@ cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     p.n_out -= 1
     j.out -= 1
     if j.out == 0:
+        if s.trace != NULL:
+            record_unpress(s, f.job, now)
         j.reason = NOT_STALLED
         s.dma[j.engine].backpressured -= 1
     if f.left != f.asked:

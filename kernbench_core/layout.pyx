@@ -5,10 +5,11 @@ here: no table grows during a run.
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
 from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
 from kernbench_core.dram cimport channel_bytes
+from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.share cimport Flow, Resource, Route
@@ -264,6 +265,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
+    a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
+    a.own(<void**>&s.stream_trace, s.n_compute * MAX_REGIONS, sizeof(StreamTrace))
     a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)

@@ -1,9 +1,10 @@
 """The cycle: the phases in their order, one cycle at a time or many at once."""
 from kernbench_core.arena cimport Arena
+from kernbench_core.events cimport Tracer
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport cycle_t
 
-cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil
+cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil
 
 cdef class Core:
     cdef Sim sim

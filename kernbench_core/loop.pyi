@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernbench_core.events import Trace
+
 _Cycles = npt.NDArray[np.int64]
 
 def state_layout() -> str:
@@ -39,8 +41,11 @@ class Core:
         end_of: int = -1,
         stall: bool = False,
         conflict: bool = False,
+        trace: Trace | None = None,
     ) -> bool:
         """Run up to and without cycle `limit` or the end; true where one of the conditions ended it.
+
+        With a `trace` it also comes back when that has a batch of records to be written.
 
         `start_of`, `end_of`: positions of entries; the run ends after the cycle in which they start, or do their last work.
         `stall`: after a cycle in which a DMA job's stall began. `conflict`: after a cycle in which a bank denied a request.
@@ -54,6 +59,15 @@ class Core:
 
     def counters(self) -> dict[str, list[dict[str, Any]]]:
         """Every counter of MODEL section 10 after the cycles that have run: `dma`, `compute`, `resources`, `spm`."""
+
+    def totals(self) -> tuple[Any, Any, Any, list[Any], list[Any]]:
+        """What a window of a trace is made of, as arrays (`report.pyx`)."""
+
+    def number_of(self, entry: int) -> int:
+        """The number of an entry's job, in the order of issue."""
+
+    def tracer(self, level: int) -> Trace:
+        """A `Trace` for this run, for `run`."""
 
     def engines(self) -> dict[str, list[dict[str, Any]]]:
         """What every engine does now: `dma`, `compute`, `resources`."""

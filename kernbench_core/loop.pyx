@@ -10,16 +10,21 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
+from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
-from kernbench_core.report cimport counters_of, entries_of, engines_of, overlaps_of, waiting_of
+from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
+
+
+cdef enum:
+    BATCH = 1 << 15           # records of a trace
 
 
 cdef bint pending(Sim* s) noexcept nogil:
@@ -88,6 +93,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
     s.soonest = 0
     s.share.touch = NULL
     s.share.sim = NULL
+    s.trace = NULL
     s.skip = False
 
 
@@ -112,14 +118,15 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 
-cdef void run_until(Sim* s, cycle_t limit, bint skip) noexcept nogil:
-    """Run cycles while the run goes on, up to and without cycle `limit`."""
+cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
+    """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    s.skip = skip
+    s.trace = trace
+    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
     s.share.touch = touch_flow
     s.share.sim = s
-    while s.status == RUNNING and s.cycle < limit and not s.stops.hit:
+    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < BATCH):
         now = s.cycle
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED
@@ -183,8 +190,11 @@ cdef class Core:
         """Position of the entry whose overlap ended the run, -1 where none did."""
         return self.sim.failed_entry
 
-    def run(self, int64_t limit, *, bint skip=True, int32_t start_of=-1, int32_t end_of=-1, bint stall=False, bint conflict=False):
+    def run(self, int64_t limit, *, bint skip=True, int32_t start_of=-1, int32_t end_of=-1, bint stall=False, bint conflict=False,
+            Trace trace=None):
         """Run up to and without cycle `limit` or the end; true where one of the conditions ended it.
+
+        With a `trace` it also comes back when that has a batch of records to be written.
 
         `start_of`, `end_of`: positions of entries; the run ends after the cycle in which they start, or do their last work.
         `stall`: after a cycle in which a DMA job's stall began. `conflict`: after a cycle in which a bank denied a request.
@@ -193,8 +203,11 @@ cdef class Core:
         self.sim.stops.end_of = end_of
         self.sim.stops.on_stall = stall
         self.sim.stops.on_conflict = conflict
+        cdef Tracer* tracer = &trace.tracer if trace is not None else NULL
         with nogil:
-            run_until(&self.sim, limit, skip)
+            run_until(&self.sim, limit, skip, tracer)
+        if tracer != NULL and tracer.lost:
+            raise MemoryError("no memory for the records of the trace")
         hit = bool(self.sim.stops.hit)
         self.sim.stops.start_of = self.sim.stops.end_of = NONE
         self.sim.stops.on_stall = self.sim.stops.on_conflict = self.sim.stops.hit = False
@@ -214,6 +227,10 @@ cdef class Core:
         """Every counter of MODEL section 10 after the cycles that have run, as a dict of lists (`report.pyx`)."""
         return counters_of(&self.sim)
 
+    def totals(self):
+        """What a window of a trace is made of, as arrays (`report.pyx`)."""
+        return totals_of(&self.sim)
+
     def engines(self):
         """What every engine does now, as a dict of lists of dicts (`report.pyx`)."""
         return engines_of(&self.sim)
@@ -225,6 +242,17 @@ cdef class Core:
     def overlaps(self):
         """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
         return overlaps_of(&self.sim)
+
+    def number_of(self, int32_t entry):
+        """The number of an entry's job, in the order of issue."""
+        return self.sim.control.entry[entry].number
+
+    def tracer(self, int32_t level):
+        """A `Trace` for this run, for `run`."""
+        cdef int32_t words = 1, k
+        for k in range(self.sim.n_spm):
+            words = max(words, self.sim.spm[k].words)
+        return Trace(level, self.sim.n_flows + self.sim.n_compute, words)
 
     def shuffle_lists(self, uint64_t seed):
         """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""

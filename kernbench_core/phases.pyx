@@ -5,12 +5,15 @@ from kernbench_core.bank cimport Lane, order_insert, order_remove
 from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
-    BACKPRESSURE, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
+    BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
     dma_start, dma_submit)
 from kernbench_core.dram cimport channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
+from kernbench_core.record cimport (
+    record_end, record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume,
+    record_queue_stall, record_start)
 from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.share cimport Flow, share_enter, share_quit, share_rates
 from kernbench_core.sim cimport Sim, shuffle, want, watch
@@ -21,10 +24,14 @@ cdef extern from *:
 
 
 cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
-    """P2 issued an engine job: put it into its engine's queue."""
+    """P2 issued an entry: a job goes into its engine's queue."""
     cdef Sim* s = <Sim*>sim
     cdef Entry* e = &s.control.entry[entry]
     cdef int32_t engine
+    if s.trace != NULL:
+        record_issue(s, entry)
+    if seq < 0:
+        return
     if e.op == OP_DMA:
         engine = s.dma_job[e.job].engine
         dma_submit(&s.dma[engine], s.dma_job, e.job, seq)
@@ -37,6 +44,8 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
 
 cdef void entry_started(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     s.control.entry[entry].start = now
+    if s.trace != NULL:
+        record_start(s, entry, now)
     overlap_started(s, entry)
     if entry == s.stops.start_of:
         s.stops.hit = True
@@ -44,6 +53,8 @@ cdef void entry_started(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
 
 cdef void entry_ended(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
     s.control.entry[entry].end = end
+    if s.trace != NULL:
+        record_end(s, entry, end)
     overlap_ended(s, entry)
     s.control.finished[s.control.n_finished] = entry
     s.control.n_finished += 1
@@ -90,6 +101,8 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.line_next = NONE
     cursor_open(&f.at, &s.dram, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
+    if s.trace != NULL:
+        record_open(s, slot)
 
 
 cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
@@ -97,6 +110,8 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef cycle_t links = 0, latency
     cdef int32_t k
     scratchpad_touch(s, s.dma_spm[j.engine], now)
+    if s.trace != NULL:
+        record_queue_resume(s, job, now)
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
     entry_started(s, j.entry, now)
     channel_bytes(s.channel_bytes, &s.dram, &j.extent)
@@ -116,11 +131,23 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     timer_push(&s.joins, now + s.setup + links, job)
 
 
+cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
+    """Write down the jobs that were deferred in this cycle."""
+    cdef int32_t k
+    cdef slot_t job
+    for k in range(CHANNELS):
+        job = e.channel[k].first
+        while job != NONE:
+            if s.dma_job[job].reason == PRIORITY_DEFERRED and s.dma_job[job].stalled_at == now:
+                record_queue_stall(s, job, now)
+            job = s.dma_job[job].next
+
+
 cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
     """P3 of one DMA engine."""
     cdef slot_t job
     cdef DmaJob* j
-    cdef int32_t stalls = 0
+    cdef int32_t stalls = 0, deferred
     dma_begin_admission(e)
     while True:
         job = dma_pick(e, s.dma_job)
@@ -128,12 +155,18 @@ cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
             break
         j = &s.dma_job[job]
         if e.channel[j.channel].outstanding >= e.queue_depth:
-            stalls += dma_stall(e, j, QUEUE_FULL, now)
+            if dma_stall(e, j, QUEUE_FULL, now):
+                stalls += 1
+                if s.trace != NULL:
+                    record_queue_stall(s, job, now)
             break
         if not overlap_allows(s, j.entry):
             return
         start_transfer(s, job, now)
-    stalls += dma_defer(e, s.dma_job, now)
+    deferred = dma_defer(e, s.dma_job, now)
+    if deferred and s.trace != NULL:
+        trace_deferred(s, e, now)
+    stalls += deferred
     if stalls and s.stops.on_stall:
         s.stops.hit = True
 
@@ -193,6 +226,8 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     while flow != NONE:
         open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         share_enter(&s.share, flow, now)
+        if s.trace != NULL:
+            record_enter(s, flow, now)
         n += 1
         flow = s.share.flow[flow].sibling
     j.in_head = False
@@ -214,6 +249,8 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         join_transfer(s, timer_pop(&s.joins), now)
     if s.share.n_dirty:
         share_rates(&s.share, now)
+    if s.trace != NULL:
+        record_members(s, now)
 
 
 cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -225,6 +262,10 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     share_quit(&s.share, flow, now + 1)
     for h in range(f.route.length):
         s.share.res[s.share.path[f.route.first + h]].bytes += f.total
+        if j.write:
+            s.share.res[s.share.path[f.route.first + h]].stored += f.total
+    if s.trace != NULL:
+        record_leave(s, flow, now + 1)
     e.nbytes += f.total
     e.free -= 1
     j.live -= 1
@@ -234,11 +275,25 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     dma_complete(e, j)
     flow = j.flows
     while flow != NONE:
+        s.flow_trace[flow].used = False
         s.free_flow[s.n_free] = flow
         s.n_free += 1
         flow = s.share.flow[flow].sibling
     want(s, j.engine)
     entry_ended(s, j.entry, now + 1)
+
+
+cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
+    """Sort flows by DRAM channel: of several of one job the lowest is named."""
+    cdef int32_t k, i
+    cdef slot_t moved
+    for k in range(1, n):
+        moved = flow[k]
+        i = k
+        while i and s.share.flow[flow[i - 1]].channel > s.share.flow[moved].channel:
+            flow[i] = flow[i - 1]
+            i -= 1
+        flow[i] = moved
 
 
 cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -252,6 +307,8 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     if j.out > 1:
         return
     dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
+    if s.trace != NULL:
+        record_press(s, f.job, f.channel, now)
     s.dma[j.engine].backpressured += 1
     watch(s, j.engine)
     if s.stops.on_stall:
@@ -275,6 +332,8 @@ cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
         shuffle(s, s.pressed, s.n_pressed)
         shuffle(s, s.done_flow, s.n_done_flow)
         shuffle(s, s.done_compute, s.n_done_compute)
+    if s.trace != NULL:
+        by_channel(s, s.pressed, s.n_pressed)
     for k in range(s.n_pressed):
         press(s, s.pressed[k], now)
     s.n_pressed = 0

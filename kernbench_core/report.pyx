@@ -95,6 +95,40 @@ cdef dict counters_of(Sim* s):
     }
 
 
+cdef tuple totals_of(Sim* s):
+    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict), TEs and VEs (busy, bank conflict), resources
+    (bytes towards the scratchpad, towards DRAM, busy, member cycles), and banks (grants, denials) of each scratchpad; and the depths of
+    queues: DMA engines (queued, active by channel), TEs and VEs (queued, active)."""
+    cdef int32_t k, c, h
+    cdef slot_t flow, job
+    cdef Flow* f
+    counters = counters_of(s)
+    dma = np.array([[x["busy"], x["backpressure"], x["bank_conflict"]] for x in counters["dma"]], dtype=np.int64).reshape(-1, 3)
+    compute = np.array([[x["busy"], x["bank_conflict"]] for x in counters["compute"]], dtype=np.int64).reshape(-1, 2)
+    resources = np.array([[x["bytes"], 0, x["busy"], x["member_cycles"]] for x in counters["resources"]], dtype=np.int64).reshape(-1, 4)
+    for k in range(s.share.n_res):
+        resources[k, 1] = s.share.res[k].stored
+    for flow in live_flows(s):
+        f = &s.share.flow[flow]
+        if s.dma_job[f.job].write:
+            for h in range(f.route.length):
+                resources[s.share.path[f.route.first + h], 1] += f.total - f.left
+    resources[:, 0] -= resources[:, 1]
+    banks = [(np.array(spm["grants"], dtype=np.int64), np.array(spm["denials"], dtype=np.int64)) for spm in counters["spm"]]
+    queued = []
+    for k in range(s.n_dma):
+        waiting = [0] * CHANNELS
+        for c in range(CHANNELS):
+            job = s.dma[k].channel[c].first
+            while job != NONE:
+                waiting[c] += 1
+                job = s.dma_job[job].next
+        queued.append((waiting, [s.dma[k].channel[c].outstanding for c in range(CHANNELS)]))
+    for k in range(s.n_compute):
+        queued.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
+    return dma, compute, resources, banks, queued
+
+
 cdef list live_flows(Sim* s):
     """Slots of flows that are lanes of a scratchpad, in its order."""
     cdef int32_t k, i

@@ -10,9 +10,11 @@ something that others see may happen in it, or is done to it (`scratchpad_touch`
 """
 from kernbench_core.bank cimport BLOCK, Lane, Spm, grant, open_ports
 from kernbench_core.compute cimport Compute, compute_want, on_period, sleep_idle
+from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.narrow cimport narrow_block
+from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served, record_work_asks
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
@@ -71,13 +73,19 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     cdef Flow* f = NULL
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
+    cdef bint asks, traced = s.trace != NULL and s.trace.level >= TRACE_FULL
     if a.compute:
         e = &s.compute[lane - s.n_flows]
     else:
         f = &s.share.flow[lane]
     if a.first_denied == NEVER:
         if a.compute:
-            if not compute_want(e, p, reads, writes):
+            if traced:
+                record_work_asks(s, lane, True)
+            asks = compute_want(e, p, reads, writes)
+            if traced:
+                record_work_asks(s, lane, False)
+            if not asks:
                 body_cycle(s, p, a, lane, e, now)
                 return
         else:
@@ -86,9 +94,13 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
             if not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
                 a.next_at = now + 1
                 return
+    if traced:
+        record_asking(s, p, lane, reads, writes, a.first_denied != NEVER)
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
         return
+    if traced:
+        record_served(s, p, lane, now)
     if a.first_denied != NEVER:
         unhold(s, p, lane, now)
     if a.compute:
@@ -108,11 +120,14 @@ cdef void wide_cycle(Sim* s, Spm* p, slot_t* order) noexcept nogil:
             wide_ask(s, p, order[k], p.done)
         if a.backpressure_at <= p.done:
             press_later(s, order[k])
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        record_conflicts(s, p, p.done)
 
 
 cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """At most `n` cycles from `p.done` on, in one order of arbitration."""
     cdef slot_t* order = p.order
+    cdef bint narrow = p.narrow and (s.trace == NULL or s.trace.level < TRACE_FULL)     # a trace of requests looks at each by itself
     if n > BLOCK:
         n = BLOCK
     if n > p.max_wait:                          # what is first denied in this block must not come of age in it
@@ -123,9 +138,9 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
             n = 1
         elif p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
-    if p.n_out or not p.narrow:                 # a served flow that was out ends its engine's stall in that cycle
+    if p.n_out or not narrow:                   # a served flow that was out ends its engine's stall in that cycle
         n = 1
-    if p.narrow:
+    if narrow:
         narrow_block(s, p, order, n)
     else:
         wide_cycle(s, p, order)

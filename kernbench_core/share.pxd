@@ -13,7 +13,8 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     cycle_t since             # the counters hold up to this cycle
     int64_t busy              # cycles with a member
     int64_t member_cycles
-    nbytes_t bytes            # of flows that have finished
+    nbytes_t bytes            # of flows that have finished,
+    nbytes_t stored           # of those, towards DRAM
 
 cdef struct Route:
     int32_t first             # in Share.path

@@ -4,6 +4,7 @@ from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Control
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
+from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.share cimport Route, Share
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -69,6 +70,10 @@ cdef struct Sim:
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
+    Tracer* trace             # NULL: the run is not traced
+    FlowTrace* flow_trace     # [n_flows]
+    StreamTrace* stream_trace # [n_compute][MAX_REGIONS]
+    int64_t issued            # entries: the place of the next one in P2
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
 
 cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:

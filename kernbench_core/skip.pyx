@@ -4,9 +4,10 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
-from kernbench_core.bank cimport Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
-from kernbench_core.compute cimport Compute, compute_jump
+from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
+from kernbench_core.compute cimport Compute, compute_jump, on_period
 from kernbench_core.dma cimport DmaJob
+from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
@@ -87,7 +88,10 @@ cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
     cdef Flow* f
     if a.compute:
         e = &s.compute[lane - s.n_flows]
-        return a.next_at + (e.body_left - 1) * e.period if e.body_left else NEVER
+        if e.body_left < 2:
+            return a.next_at if e.body_left else NEVER
+        # A held request is served in any cycle, the body cycles behind it come on the engine's period.
+        return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
     f = &s.share.flow[lane]
     if not f.member:
         return NEVER
@@ -110,8 +114,10 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return NEVER
     if s.stops.on_conflict:
         return p.done
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        to = p.done + BLOCK                     # not too many records at once
     if not (s.skip and scratchpad_uncontended(s, spm)):
-        to = p.done + p.backpressure - 1
+        to = min(to, p.done + p.backpressure - 1)
     for k in range(p.n_order):
         lane = p.order[k]
         a = &s.lane[lane]

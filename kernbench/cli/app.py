@@ -12,12 +12,14 @@ from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
 from kernbench.cli.schema import schema
 from kernbench.cli.step import step
+from kernbench.cli.trace import app as trace_app
+from kernbench.cli.whatif import whatif
 
 app = typer.Typer(
     name="kbsim",
     help="How many cycles a command queue program takes on a machine described in YAML, and why.",
-    epilog="Exit codes: 0 done, 2 bad input or usage, 3 stopped at max_cycles, 4 deadlock, 5 a check failed, "
-    "70 our bug, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 a trace breaks a law or a limit, 2 bad input or usage, 3 stopped at max_cycles, "
+    "4 deadlock, 5 a check failed, 70 our bug, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,6 +30,8 @@ app.command()(run)
 app.command()(step)
 app.add_typer(program_app, name="program")
 app.add_typer(config_app, name="config")
+app.add_typer(trace_app, name="trace")
+app.command()(whatif)
 app.command()(schema)
 
 

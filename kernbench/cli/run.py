@@ -10,6 +10,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Quiet, Target
+from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
 
 
 def run(
@@ -22,6 +23,11 @@ def run(
     ] = None,
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
+    trace: TraceTo = None,
+    trace_level: TraceLevel = "summary",
+    trace_window: TraceWindow = 1024,
+    trace_cycles: TraceCycles = None,
+    trace_only: TraceOnly = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a program to its end and say what it took, and why."""
@@ -33,9 +39,10 @@ def run(
 
     if out is not None:
         check_writable(out)
+    options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     npu = load_config(config, overrides or [])
     machine = Machine(npu, load_target(target, npu))
-    with progress_bar(not quiet) as progress:
+    with traced(machine, trace, options), progress_bar(not quiet) as progress:
         machine.run(skip=not no_skip, progress=progress)
     result = machine.result()
     if out is not None:

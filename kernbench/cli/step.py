@@ -13,6 +13,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -58,10 +59,16 @@ def step(
     save: Save = None,
     as_json: Json = False,
     watch: Watch = False,
+    trace: TraceTo = None,
+    trace_level: TraceLevel = "summary",
+    trace_window: TraceWindow = 1024,
+    trace_cycles: TraceCycles = None,
+    trace_only: TraceOnly = None,
 ) -> int:
     """Run some cycles and print what every engine is doing then.
 
     With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
+    With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
     from kernbench.cli.target import load_target
     from kernbench.common.files import check_writable
@@ -71,16 +78,13 @@ def step(
     _check(cycles, until, as_json=as_json, watch=watch)
     if save is not None:
         check_writable(save)
+    options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     npu = load_config(config, overrides or [])
     machine = Machine(npu, load_target(target, npu))
     if start is not None:
         machine.load(start)
-    if watch:
-        came = _watch(machine, cycles or 1, until)
-    else:
-        came = _run(machine, cycles, until, as_json)
-    if save is not None:
-        machine.save(save)
+    with traced(machine, trace, options, save):
+        came = _watch(machine, cycles or 1, until) if watch else _run(machine, cycles, until, as_json)
     if as_json:
         output.show_json({**machine.result().to_dict(), "engines": machine.peek().to_dict()})
     elif not watch:

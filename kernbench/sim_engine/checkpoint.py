@@ -2,7 +2,7 @@
 
 KBCKPT 1\\n
 one line of JSON: versions, digests of machine and program, the cycle, size and SHA-256 of the state
-the state, zlib-compressed
+the state (the snapshot, then where the trace stands, as JSON), zlib-compressed
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ MISMATCH = {
 }  #: key of the header: the rule and the remedy where it differs
 
 
-def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], state: bytes) -> None:
-    """Write a checkpoint; what stood at `path` is replaced only when the new file is complete.
+def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], snapshot: bytes, trace: bytes = b"") -> None:
+    """Write a checkpoint; what stood at `path` is replaced only when the new file is complete. `trace`: where its trace stands.
 
     Raises InputError where the place cannot be written.
     """
-    head = {**header, "state_bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
+    state = snapshot + trace
+    sizes = {"state_bytes": len(state), "trace_bytes": len(trace)}
+    head = {**header, **sizes, "sha256": hashlib.sha256(state).hexdigest()}
     write_whole(path, MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + zlib.compress(state, 1))
 
 
-def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -> bytes:
-    """The state in a checkpoint whose header agrees with `expected`; InputError where not, or the file is damaged."""
+def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The snapshot and the trace's state in a checkpoint whose header agrees with `expected`; InputError where not, or the file
+    is damaged."""
     where = str(path)
     try:
         data = Path(path).read_bytes()
@@ -54,14 +57,17 @@ def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -
         if len(head) > MAX_HEADER:
             raise ValueError("a header is short")
         header = json.loads(head)
-        size, digest = int(header["state_bytes"]), str(header["sha256"])
+        size, trace, digest = int(header["state_bytes"]), int(header["trace_bytes"]), str(header["sha256"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY)) from None
     for key, want in expected.items():
         if header.get(key) != want:
             rule, remedy = MISMATCH[key]
             raise InputError(Problem(where, f"{rule}, and this run's is {shown(want)}", key, header.get(key), remedy))
-    return _state(where, body, size, digest)
+    state = _state(where, body, size, digest)
+    if not 0 <= trace <= size:
+        raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY))
+    return state[: size - trace], state[size - trace :]
 
 
 def _state(where: str, body: bytes, size: int, digest: str) -> bytes:

@@ -24,6 +24,8 @@ from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
+from kernbench.sim_engine.tracing import TraceOptions, Tracing
+from kernbench.sim_engine.tracing.tracing import Sink
 from kernbench.version import VERSION
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
@@ -42,8 +44,12 @@ class Machine:
         check_program(program, config)
         self.config = config
         self.program = program
-        self._core = kernbench_core.Core(lower_machine(config), lower_program(program, config))
+        self._tables = lower_machine(config)
+        self._core = kernbench_core.Core(self._tables, lower_program(program, config))
         self._position = {entry.id: entry.index for entry in program.entries}
+        self._tracing: Tracing | None = None
+        self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
+        self.trace_bytes: int | None = None  #: size of the trace's file when the loaded checkpoint was saved [B]
 
     @property
     def cycle(self) -> int:
@@ -54,6 +60,31 @@ class Machine:
     def status(self) -> str:
         """running, done, aborted, deadlock or failed."""
         return STATUS[self._core.status]
+
+    def trace(self, sink: Sink, options: TraceOptions | None = None) -> Tracing:
+        """Write the trace of this run to `sink`, from before cycle 0 on; `close()` what is returned at the end.
+
+        Raises InputError where the options do not fit, ValueError after cycle 0.
+        """
+        if self.cycle:
+            raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options or TraceOptions())
+        self._tracing.begin(self._header()["program"])
+        return self._tracing
+
+    def go_on_tracing(self, sink: Sink) -> Tracing:
+        """After `load` of a checkpoint of a traced run: write the rest of the trace to `sink`, byte for byte as in one run.
+
+        Raises InputError where the run was not traced.
+        """
+        if self._trace_state is None:
+            raise InputError(Problem("--trace", "the checkpoint is of a run without a trace", remedy="trace from cycle 0 on"))
+        options = self._trace_state["options"]
+        only, cycles = tuple(options["only"]), options["cycles"]
+        options = TraceOptions(options["level"], options["window"], only, None if cycles is None else (cycles[0], cycles[1]))
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options)
+        self._tracing.go_on(self._trace_state)
+        return self._tracing
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
         """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""
@@ -101,7 +132,7 @@ class Machine:
         state = self.snapshot()
         width, done_at = CONTROL_SLICE, -1
         while done_at < 0 and self._core.status == 0 and self.cycle < limit:
-            self._run(min(limit, self.cycle + width), skip, progress, {})
+            self._run(min(limit, self.cycle + width), skip, progress, {}, traced=False)
             done_at = int(self._core.entries()[2][entry])
             width *= 2
         if done_at < 0:
@@ -125,13 +156,26 @@ class Machine:
         raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
 
     def _run(
-        self, limit: int, skip: bool, progress: Callable[[Machine], None] | None, stops: dict[str, Any]
+        self,
+        limit: int,
+        skip: bool,
+        progress: Callable[[Machine], None] | None,
+        stops: dict[str, Any],
+        *,
+        traced: bool = True,
     ) -> bool:
         """Run in slices, so that signals are seen and progress is shown; slicing changes no cycle."""
         width = 1 << 14
+        tracing = self._tracing if traced else None
         while self._core.status == 0 and self.cycle < limit:
             begin = time.monotonic()
-            if self._core.run(min(limit, self.cycle + width), skip=skip, **stops):
+            to = min(limit, self.cycle + width)
+            if tracing is None:
+                came = self._core.run(to, skip=skip, **stops)
+            else:
+                came = self._core.run(min(to, tracing.edge), skip=skip, trace=tracing.records, **stops)
+                tracing.sync()
+            if came:
                 return True
             if progress is not None:
                 progress(self)
@@ -169,7 +213,7 @@ class Machine:
             },
             warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
-            failure=self._failure(),
+            failure=self.failure(),
             program=self.program.name,
             machine=self.config.source,
         )
@@ -226,7 +270,8 @@ class Machine:
         ]
         return sorted(found, key=lambda w: (w["cycle"], w["entry"]))
 
-    def _failure(self) -> dict[str, Any] | None:
+    def failure(self) -> dict[str, Any] | None:
+        """Of a run that failed: which check, when, who; else None."""
         late = self._core.failed_entry
         if late < 0:
             return None
@@ -251,13 +296,18 @@ class Machine:
             "program": hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest(),
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint file, whole or not at all."""
-        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self._core.snapshot())
+    def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
+        """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now."""
+        trace = b""
+        if self._tracing is not None:
+            trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
+        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self._core.snapshot(), trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this machine and program; InputError for any other."""
-        state = checkpoint.read_checkpoint(path, self._header())
+        state, trace = checkpoint.read_checkpoint(path, self._header())
+        self._trace_state = msgspec.json.decode(trace) if trace else None
+        self.trace_bytes = self._trace_state["file_bytes"] if self._trace_state is not None else None
         try:
             self._core.restore(state)
         except ValueError as error:

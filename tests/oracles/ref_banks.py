@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 Order = tuple[int, int, int, int]  # engine type, engine id, submission, DRAM channel: the tie-break
@@ -16,6 +17,7 @@ class Request:
         self.reads = frozenset(reads)
         self.writes = frozenset(writes)
         self.missing = set(self.reads | self.writes)
+        self.opened = cycle
         self.ask_at = cycle  # the cycle in which what is missing is asked for
         self.first_denied: int | None = None
 
@@ -23,6 +25,21 @@ class Request:
     def held(self) -> bool:
         """Denied some bank and not served since."""
         return self.first_denied is not None and bool(self.missing)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One request asked one bank in this cycle."""
+
+    request: Request
+    bank: int
+    no_read_port: bool
+    no_write_port: bool
+
+    @property
+    def granted(self) -> bool:
+        """No port was missing."""
+        return not self.no_read_port and not self.no_write_port
 
 
 class Banks:
@@ -38,6 +55,7 @@ class Banks:
         self.requests = [0] * count
         self.grants = [0] * count
         self.denials = [0] * count
+        self.askings: list[Asking] = []  # of the last cycle, in the order of arbitration
 
     def arbitrate(self, cycle: int, requests: list[Request]) -> None:
         """Grant ports to the requests that ask in `cycle`.
@@ -45,6 +63,7 @@ class Banks:
         All banks take the same order of requesters, so one walk over the requests in that order
         decides each bank by itself.
         """
+        self.askings = []
         used_reads: dict[int, int] = {}  # of a shared port, all uses are counted here
         used_writes: dict[int, int] = {}
         asking = [r for r in requests if r.ask_at == cycle and r.missing]
@@ -55,7 +74,9 @@ class Banks:
                 self.requests[bank] += 1
                 free_reads = self.read_ports - used_reads.get(bank, 0)
                 free_writes = self.write_ports - used_writes.get(bank, 0)
-                if free_reads < reads or free_writes < writes:
+                answer = Asking(request, bank, free_reads < reads, free_writes < writes)
+                self.askings.append(answer)
+                if not answer.granted:
                     self.denials[bank] += 1
                     continue
                 self.grants[bank] += 1

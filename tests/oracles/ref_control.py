@@ -37,8 +37,8 @@ class Control:
         """Whether every entry has ended."""
         return all(record.end is not None for record in self.records)
 
-    def issue(self, cycle: int, submit: Callable[[Record], None]) -> bool:
-        """P2 of `cycle`: hand ready engine jobs to `submit`; whether anything was issued or completed."""
+    def issue(self, cycle: int, submit: Callable[[Record], None], completed: Callable[[Record], None]) -> bool:
+        """P2 of `cycle`: hand ready engine jobs to `submit`, and tell of control entries; whether anything was issued."""
         acted = False
         room = self.issue_width if self.issue_width else len(self.records)
         while True:
@@ -49,6 +49,7 @@ class Control:
                     if record.opcode in CONTROL:
                         record.issue = record.start = record.end = cycle
                         issued += 1
+                        completed(record)
                     elif room > 0:
                         record.issue = cycle
                         room -= 1

@@ -6,7 +6,7 @@ import copy
 from fractions import Fraction
 from typing import Any
 
-TABLES = ("f_w", "f_a", "sfu")  # a table replaces the default one as a whole
+TABLES = ("f_w", "f_a", "sfu", "mac_pj")  # a table replaces the default one as a whole
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SIZES = (("dram", "interleave_bytes"), ("dram", "capacity_bytes"), ("spm", "bank_size_bytes"))
 
@@ -74,6 +74,14 @@ DEFAULTS: dict[str, Any] = {
         "period": 1,
     },
     "kv_layouts": [{"t_max": 2048, "head_dim": 128}],
+    "energy": {
+        "dram_pj_per_byte": 20,
+        "noc_pj_per_byte_hop": 1,
+        "spm_pj_per_byte": 1,
+        "mac_pj": {8: 0.2},
+        "ve_op_pj": 0.5,
+        "static_mw": 0,
+    },
 }
 
 NOC_DEFAULTS: dict[str, Any] = {

@@ -53,7 +53,7 @@ class Simulation:
                 return self._result("done", max([0, *(r.end for r in self.control.records if r.end is not None)]))
             if cycle >= self.machine["max_cycles"]:
                 return self._result("aborted", cycle)
-            acted = self.control.issue(cycle, self._submit)  # P2
+            acted = self.control.issue(cycle, self._submit, self._completed)  # P2
             if self.control.finished:
                 continue
             if not acted and not self._in_flight():
@@ -77,6 +77,9 @@ class Simulation:
             self.ve[entry.get("ve_id", 0)].queue.append(ve_work(entry, seq, self.machine["ve"], self.spm))
         else:
             self.dma[entry.get("dma_id", 0)].pending.append(DmaJob(entry, seq, self.machine))
+
+    def _completed(self, record: Record) -> None:
+        """A control entry completed in P2: nothing to do, but something to see."""
 
     def _in_flight(self) -> bool:
         if any(engine.pending or engine.active for engine in self.dma):

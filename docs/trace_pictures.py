@@ -1,0 +1,24 @@
+"""Draws what `kbsim trace report --view` makes of the Llama layer of the tutorials."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from kernbench.cli.main import exit_code
+from kernbench.trace.plots import picture
+from kernbench.trace.reader import open_trace
+from kernbench.trace.timeline import read_timeline
+
+VIEWS = ("gantt", "heatmap", "phases", "roofline")
+
+
+def trace_pictures() -> dict[str, str]:
+    """File name: SVG."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = str(Path(folder) / "decode.jsonl")
+        code = exit_code(["run", "llama2-7b-decode", "--config", "npu_server", "--trace", trace, "--quiet"])
+        if code != 0:
+            raise RuntimeError(f"kbsim run ended with exit code {code}")
+        timeline = read_timeline(open_trace(trace))
+    return {f"trace_{view}.svg": picture(timeline, view, "svg").decode() for view in VIEWS}

@@ -1,0 +1,180 @@
+"""The metrics of a trace as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from kernbench.cli.render_tables import banks_line, engine_table, resource_table
+from kernbench.cli.render_trace_parts import part_table, safe, stall_table
+from kernbench.cli.text import counted, duration, headed, percent, rational, scaled, short, status_text, unit
+from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.trace.figures import Banks, Channel, Metrics, Roofline, Spread, Tokens
+
+MOST_CHANNELS = 16
+MOST_LINKS = 5
+
+
+def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
+    """What `kbsim trace summary` prints, for a terminal of `width` columns."""
+    run = metrics.run
+    yield from _headline(metrics)
+    if run.cycles:
+        yield ""
+        yield engine_table([_engine_use(metrics, i) for i in range(len(metrics.engines))], width)
+        yield ""
+        yield _transfers(metrics)
+        for title, some, most in (
+            ("DRAM channels", metrics.channels, MOST_CHANNELS),
+            ("Links", [link for link in metrics.links if link.bytes], MOST_LINKS),
+        ):
+            if some:
+                yield ""
+                yield resource_table(title, [_resource_use(one, run.freq_ghz) for one in some], most, width)
+        yield from _banks(metrics.banks)
+        for title, parts in (("Phases", metrics.phases), ("Layers", metrics.layers)):
+            if any(part.name is not None and part.latency is not None for part in parts):
+                yield ""
+                yield part_table(title, parts, width)
+        if metrics.stalls:
+            yield ""
+            yield stall_table(metrics.stalls, width)
+        yield from _lines(metrics)
+    yield from _notes(metrics)
+
+
+def _headline(metrics: Metrics) -> Iterator[Text]:
+    run = metrics.run
+    text = status_text(safe(run.status, 20)).append("  ").append(f"{run.cycles:,} cycles", "bold")
+    text.append(f", {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz")
+    if run.first:
+        text.append(f", from cycle {run.first:,} on")
+    yield text
+    yield Text(f"{safe(run.program, 40) or 'a program'}, {counted(run.events, 'event')} at level {safe(run.level, 20)}")
+    if run.broken:
+        yield Text(f"the file breaks off at {run.broken}", "red")
+
+
+def _engine_use(metrics: Metrics, index: int) -> EngineUse:
+    engine = metrics.engines[index]
+    queued = {stall.reason: stall.cycles for stall in metrics.stalls if stall.unit == engine.unit}
+    return EngineUse(
+        name=safe(engine.unit, 24),
+        kind=engine.kind.lower(),
+        busy=engine.busy,
+        bank_conflict=engine.bank_conflict,
+        backpressure=engine.backpressure,
+        idle=engine.idle,
+        queue_full=queued.get("queue_full", 0),
+        priority_deferred=queued.get("priority_deferred", 0),
+        jobs=engine.jobs,
+        work=engine.work,
+    )
+
+
+def _resource_use(channel: Channel, freq_ghz: Fraction) -> ResourceUse:
+    name = safe(channel.unit, 24)
+    return ResourceUse(name, channel.bytes, channel.busy, channel.cycles, channel.capacity, freq_ghz)
+
+
+def _transfers(metrics: Metrics) -> Text:
+    transfers = metrics.transfers
+    text = headed("DMA").append(f"{counted(transfers.ended, 'transfer')}, {unit(transfers.bytes, 'B')}: ")
+    text.append(f"{short(float(transfers.bandwidth))} B/cycle", "bold")
+    text.append(f", {short(float(transfers.bandwidth * metrics.run.freq_ghz))} GB/s")
+    text.append(f"; {unit(transfers.loaded, 'B')} in, {unit(transfers.stored, 'B')} out")
+    return text.append(f"; {transfers.open:,} not ended" if transfers.open else "")
+
+
+def _banks(banks: Banks) -> Iterator[RenderableType]:
+    if not banks.requests:
+        return
+    denials = banks.denials
+    worst = max(range(len(denials)), key=lambda bank: (denials[bank], -bank))
+    of_worst = (worst, banks.requests[worst], denials[worst]) if denials[worst] else (None, 0, 0)
+    yield ""
+    yield banks_line(BankConflicts(sum(banks.requests), sum(denials), *of_worst))
+    if banks.conflict_rate is not None and banks.accesses:
+        text = f"{banks.conflicts:,} SRAM_CONFLICT / {banks.accesses:,} SRAM_ACCESS"
+        yield headed("Conflict rate").append(f"{float(banks.conflict_rate):.3g}", "bold").append(f"  ({text})")
+
+
+def _lines(metrics: Metrics) -> Iterator[RenderableType]:
+    """What takes one line each."""
+    lines = [*_token_lines(metrics.tokens), *_energy_line(metrics), *_roofline(metrics.roofline)]
+    if lines:
+        yield ""
+        yield from lines
+
+
+def _token_lines(tokens: Tokens) -> Iterator[Text]:
+    if tokens.latency is not None:
+        text = headed("Tokens").append(short(tokens.count), "bold").append(f", first end {short(tokens.first or 0)}")
+        yield text.append(f"; latency {_spread(tokens.latency)}")
+    if tokens.gap is not None:
+        yield headed("Between tokens").append(_spread(tokens.gap))
+    if tokens.completions:
+        parts = ", ".join(f"{count:,} {status}" for status, count in tokens.completions.items())
+        yield headed("Completions").append(safe(parts, 60))
+
+
+def _spread(spread: Spread) -> str:
+    """Median and far end of some latencies."""
+    if spread.least == spread.most:
+        return f"{short(spread.most)} cycles"
+    return f"p50 {short(spread.p50)}, p99 {short(spread.p99)}, most {short(spread.most)} cycles"
+
+
+def _energy_line(metrics: Metrics) -> Iterator[Text]:
+    total = metrics.energy_pj["total"]
+    if total <= 0:
+        return
+    text = headed("Energy").append(scaled(float(total), ("pJ", "nJ", "uJ", "mJ", "J")), "bold")
+    if metrics.run.cycles:
+        text.append(f" at {scaled(float(total / metrics.run.ns), ('mW', 'W', 'kW'))}")
+    parts = [(pj, name) for name, pj in metrics.energy_pj.items() if name != "total" and pj >= total / 100]
+    parts.sort(reverse=True)
+    yield text.append(": " + ", ".join(f"{name} {percent(float(pj / total))}" for pj, name in parts))
+
+
+def _roofline(roof: Roofline) -> Iterator[Text]:
+    if not roof.ops or roof.peak is None or roof.bound is None:
+        return
+    text = headed("Roofline").append(f"{roof.bound} bound", "bold")
+    if roof.intensity is not None and roof.ridge is not None:
+        text.append(f": {_three(roof.intensity)} op/B, ridge at {_three(roof.ridge)}")
+    if roof.roof:
+        text.append(f"; {short(float(roof.attained))} of {short(float(roof.roof))} op/cycle ")
+        text.append(f"({percent(float(roof.attained / roof.roof))})")
+    yield text
+
+
+def _three(value: Fraction) -> str:
+    return rational(value) if value.denominator == 1 and value < 1000 else short(float(value))
+
+
+def _notes(metrics: Metrics) -> Iterator[RenderableType]:
+    """Warnings and errors by code, and what this file cannot say."""
+    run = metrics.run
+    lines: list[Text] = []
+    for title, codes, style in (("Errors", run.errors, "bold red"), ("Warnings", run.warnings, "bold yellow")):
+        if codes:
+            text = ", ".join(f"{count:,} {safe(code, 24)}" for code, count in codes.items())
+            lines.append(Text.assemble((title, style), "  ", text))
+    lines += [Text(f"not in this file: {what}", "dim") for what in run.missing]
+    if run.skipped:
+        lines.append(Text(f"{counted(run.skipped, 'event')} of types that only a newer kernbench knows were skipped", "dim"))
+    yield from _spaced(lines)
+
+
+def _spaced(lines: Sequence[Text]) -> Iterator[RenderableType]:
+    if lines:
+        yield ""
+        yield from lines

@@ -1,0 +1,88 @@
+"""The tables of a trace's summary that a run's has not: phases, layers, waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, percent, short, table, unit
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from kernbench.trace.figures import Part, Stall
+
+MOST_PARTS = 16
+MOST_STALLS = 12
+
+
+def safe(text: str, most: int) -> str:
+    """A name of the file as a terminal may have it: control characters spelt out, at most so many characters."""
+    text = text[: most + 1]
+    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
+    """Latency of phases or layers, and for how much of it TE, VE and DMA worked; of many the longest, in their order."""
+    wide = width >= WIDE
+    started = [part for part in parts if part.latency is not None and (part.name is not None or part.latency)]
+    shown = sorted(started, key=lambda part: -part.active)[:MOST_PARTS]
+    note = "cycles with work for it, of its latency"
+    note = f"the longest {MOST_PARTS} of {len(started)}; {note}" if len(started) > len(shown) else note
+    columns: list[tuple[str, Justify]] = [(title[:-1].lower(), "left"), ("latency", "right"), ("active", "right")]
+    columns += [("", "left")] if wide else []
+    columns += [("TE", "right"), ("VE", "right"), ("DMA", "right"), ("MACs", "right"), ("bytes", "right")]
+    columns += [("commands", "right"), ("longest", "right")] if wide else []
+    made = table(title, [*columns, ("stalled", "right")], note)
+    for part in started:
+        if part in shown:
+            made.add_row(*_part_cells(part, wide))
+    return made
+
+
+def _part_cells(part: Part, wide: bool) -> list[str | Text | Bar]:
+    latency = part.latency or 0
+    name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 14)
+    cells: list[str | Text | Bar] = [name, Text(short(latency), "bold"), short(part.active)]
+    if wide:
+        cells.append(Bar([(_of(part.active, latency), BUSY, "green")], 12))
+    cells += [_share(cycles, latency) for cycles in (part.te, part.ve, part.dma)]
+    cells += [short(part.macs), unit(part.bytes, "B")]
+    if wide:
+        cells += [short(part.commands), short(part.longest)]
+    stalled = sum(part.stalls.values())
+    cells.append(Text(short(stalled), "" if stalled else "dim"))
+    return cells
+
+
+def _of(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _share(part: int, whole: int) -> Text:
+    return Text(percent(_of(part, whole)), "" if part else "dim")
+
+
+def stall_table(stalls: Sequence[Stall], width: int) -> Table:
+    """Waits of jobs by engine and reason, the longest first."""
+    total = sum(stall.cycles for stall in stalls)
+    shown = sorted(stalls, key=lambda stall: -stall.cycles)[:MOST_STALLS]
+    note = f"the longest {MOST_STALLS} of {len(stalls)}" if len(stalls) > len(shown) else f"{BUSY} share of all  {IDLE} rest"
+    columns: list[tuple[str, Justify]] = [("engine", "left"), ("reason", "left"), ("", "left"), ("share", "right")]
+    columns += [("job-cycles", "right"), ("waits", "right"), ("mean", "right"), ("open", "right")]
+    made = table("Stalls", columns, note)
+    for stall in shown:
+        made.add_row(
+            safe(stall.unit, 24),
+            safe(stall.reason, 20),
+            Bar([(_of(stall.cycles, total), BUSY, "red")], 24 if width >= WIDE else 10),
+            Text(percent(_of(stall.cycles, total)), "bold"),
+            short(stall.cycles),
+            short(stall.episodes),
+            short(_of(stall.cycles, stall.episodes)),
+            Text(short(stall.open), "" if stall.open else "dim"),
+        )
+    return made

@@ -1,0 +1,249 @@
+"""A run explained, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from kernbench.cli.render_trace_parts import safe
+from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, counted, duration, percent, short, status_text, table
+from kernbench.trace.why import merged
+from kernbench.trace.why_parts import WORK, totals
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.trace.why import Story, Why
+    from kernbench.trace.why_history import Command
+    from kernbench.trace.why_parts import Part, Span
+
+FEW_PARTS = 2  # of a row that are named on a wide terminal, else one
+FEW_BLOCKERS = 4
+
+
+def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
+    """What `kbsim trace why` prints: the sentence, the costs, the longest stretches of the path."""
+    yield from _head(why)
+    if not why.history.cycles:
+        return
+    yield ""
+    yield Text(safe(why.sentence, 400))
+    yield ""
+    yield _cost_table(why, most, width)
+    yield ""
+    yield _path_table(why, most, width)
+
+
+def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[RenderableType]:
+    """What `kbsim trace why --op` prints: when the command was ready and why, where its cycles went, and when."""
+    yield from _head(why)
+    yield ""
+    yield Text(_times(story))
+    cycles = sum(span.cycles for span in story.spans)
+    if cycles:
+        share = f", {short(story.critical)} of them on the critical path" if story.critical else ", off the critical path"
+        yield Text(f"{counted(cycles, 'cycle')} from readiness to end{share}")
+        yield ""
+        yield _totals_table(story, width)
+        waits = _waits(story)
+        if waits:
+            yield ""
+            yield _wait_table(waits, most)
+
+
+def _head(why: Why) -> Iterator[Text]:
+    history = why.history
+    freq = history.config.freq_ghz
+    text = status_text(history.status).append("  ").append(f"{history.cycles:,} cycles", "bold")
+    yield text.append(f", {duration(float(history.cycles / freq))} at {float(freq):g} GHz")
+    on_path = {stretch.command.id for stretch in why.path if stretch.command is not None}
+    what = f"{safe(history.program, 40) or 'a program'}, {counted(len(history.commands), 'command')}"
+    yield Text(f"{what}, {len(on_path):,} of them on the critical path")
+    if history.broken:
+        yield Text(f"the file breaks off at {history.broken}", "red")
+
+
+def _cost_table(why: Why, most: int, width: int) -> Table:
+    shown, cycles = why.costs[:most], why.history.cycles
+    legend = f"{BUSY} work  {STALLED} wait"
+    note = f"the highest {most} of {len(why.costs)}" if len(why.costs) > most else legend
+    columns: list[tuple[str, Justify]] = [("cause", "left"), ("of", "left"), ("", "left"), ("share", "right")]
+    columns += [("cycles", "right"), ("commands", "right")]
+    made = table("Critical path by cause", columns, note)
+    for cost in shown:
+        share = float(cost.cycles / cycles)
+        made.add_row(
+            cost.cause,
+            safe(cost.resource, 24),
+            _bar(cost.cause, share, width),
+            Text(percent(share), "bold"),
+            _cycles(cost.cycles),
+            f"{cost.commands:,}",
+        )
+    return made
+
+
+def _path_table(why: Why, most: int, width: int) -> Table:
+    """The longest stretches, in the order of time."""
+    taken = [stretch for stretch in why.path if stretch.end > stretch.start]
+    longest = sorted(taken, key=lambda stretch: (stretch.start - stretch.end, stretch.start))[:most]
+    note = f"the longest {most} of {len(taken)}, in order of time" if len(taken) > most else "in order of time"
+    columns: list[tuple[str, Justify]] = [("from", "right"), ("to", "right"), ("cycles", "right")]
+    made = table("Critical path", [*columns, ("command", "left"), ("after", "left"), ("mostly", "left")], note)
+    _wrap_last(made)
+    for stretch in taken:
+        if stretch in longest:
+            name = "" if stretch.command is None else _name(stretch.command)
+            span = (f"{stretch.start:,}", f"{stretch.end:,}", f"{stretch.end - stretch.start:,}")
+            made.add_row(*span, name, stretch.after, _mostly(merged(stretch.spans), width))
+    return made
+
+
+def _times(story: Story) -> str:
+    """Readiness, issue, start and end in a sentence."""
+    command, job = story.command, story.command.job
+    unit = "" if command.unit == "control" else f" on {safe(command.unit, 24)}"
+    text = f"{_name(command)}{unit}: "
+    if story.ready is None:
+        return f"{text}never ready"
+    after = f" by {_name(story.after)}" if story.after is not None else ""
+    text += f"ready at {story.ready:,}{after}"
+    if job is None:
+        return f"{text}, complete at once" if command.end is not None else f"{text}, never issued"
+    text += f", issued at {job.issue:,}"
+    text += f", started at {job.start:,}" if job.started else ", never started"
+    return f"{text}, ended at {job.end:,}" if job.ended else f"{text}, not ended"
+
+
+def _totals_table(story: Story, width: int) -> Table:
+    whole = sum(span.cycles for span in story.spans)
+    columns: list[tuple[str, Justify]] = [("cause", "left"), ("of", "left"), ("", "left"), ("share", "right")]
+    columns += [("cycles", "right"), ("in the way", "left")]
+    made = table("Where its cycles went", columns, f"{BUSY} work  {STALLED} wait")
+    _wrap_last(made)
+    parts = merged(story.spans)
+    for (cause, resource), cycles in totals(story.spans).items():
+        share = float(cycles / whole)
+        mine = [part for part in parts if (part.cause, part.resource) == (cause, resource)]
+        bar = _bar(cause, share, width)
+        cells = (bar, Text(percent(share), "bold"), _cycles(cycles), _blockers(mine))
+        made.add_row(cause, safe(resource, 24), *cells)
+    return made
+
+
+def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> Table:
+    """The waits by time; of many the longest."""
+    longest = sorted(waits, key=lambda wait: (-_sum(wait[2]), wait[0]))[:most]
+    note = f"the longest {most} of {len(waits)}" if len(waits) > most else "in order of time"
+    columns: list[tuple[str, Justify]] = [("from", "right"), ("to", "right"), ("waited", "right"), ("for", "left")]
+    made = table("Waits", columns, note)
+    _wrap_last(made)
+    for start, end, parts in waits:
+        if (start, end, parts) in longest:
+            made.add_row(f"{start:,}", f"{end:,}", _cycles(_sum(parts)), _waited_for(parts))
+    return made
+
+
+def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
+    """Cycles of equal waits: start, end, what was waited for."""
+    found: list[tuple[int, int, Sequence[Part]]] = []
+    for start, end, spans in _alike(story.spans):
+        parts = [part for part in merged(spans) if part.cause not in WORK]
+        if parts:
+            found.append((start, end, parts))
+    return found
+
+
+def _wrap_last(made: Table) -> None:
+    """Let the last column take several lines, beside the first of which the others stand."""
+    made.columns[-1].no_wrap = False
+    for column in made.columns:
+        column.vertical = "top"
+
+
+def _alike(spans: Sequence[Span]) -> Iterator[tuple[int, int, list[Span]]]:
+    """Neighbours with the same causes, resources and blockers together."""
+    run: list[Span] = []
+    for span in spans:
+        if run and _kinds(run[-1]) != _kinds(span):
+            yield run[0].start, run[-1].end, run
+            run = []
+        run.append(span)
+    if run:
+        yield run[0].start, run[-1].end, run
+
+
+def _kinds(span: Span) -> set[tuple[str, str, tuple[int, ...], int | None]]:
+    return {(part.cause, part.resource, part.by, part.bank) for part in span.parts}
+
+
+def _mostly(parts: Sequence[Part], width: int) -> str:
+    """The largest parts in words: `75% share dram.ch0, 25% transfer dram.ch0`."""
+    whole = _sum(parts)
+    order = sorted(_by_cause(parts).items(), key=lambda item: -_sum(item[1]))
+    few = FEW_PARTS if width >= WIDE else 1
+    words = []
+    for (cause, resource), some in order[:few]:
+        share = "" if len(order) == 1 else f"{percent(float(_sum(some) / whole))} "
+        words.append(f"{share}{cause} {safe(resource, 24)}")
+    return ", ".join(words)
+
+
+def _waited_for(parts: Sequence[Part]) -> str:
+    """Causes, resources and commands in the way: `share dram.ch0 by 3: 12, 4: 12`."""
+    words = []
+    for (cause, resource), some in _by_cause(parts).items():
+        bank = next((f"bank {part.bank} of " for part in some if part.bank is not None), "")
+        what = f"{bank}{safe(resource, 24)}" if cause == "bank" and bank else f"{cause} {bank}{safe(resource, 24)}"
+        by = _blockers(some)
+        words.append(what + (f" {by}" if by else ""))
+    return ", ".join(words)
+
+
+def _by_cause(parts: Sequence[Part]) -> dict[tuple[str, str], list[Part]]:
+    found: dict[tuple[str, str], list[Part]] = {}
+    for part in parts:
+        found.setdefault((part.cause, part.resource), []).append(part)
+    return found
+
+
+def _blockers(parts: Sequence[Part]) -> str:
+    """The commands in the way, those that cost most first; with their cycles where each has its own."""
+    found: dict[tuple[int, ...], Fraction] = {}
+    for part in parts:
+        if part.by:
+            found[part.by] = found.get(part.by, Fraction(0)) + part.cycles
+    order = sorted(found.items(), key=lambda item: -item[1])
+    if len(order) == 1:
+        return "by " + _some(order[0][0])
+    words = [f"{_some(by)}: {_cycles(cycles)}" for by, cycles in order[:FEW_BLOCKERS]]
+    more = f", {len(order) - FEW_BLOCKERS} more" if len(order) > FEW_BLOCKERS else ""
+    return "by " + ", ".join(words) + more if words else ""
+
+
+def _some(commands: tuple[int, ...]) -> str:
+    few = "+".join(str(command) for command in commands[:FEW_BLOCKERS])
+    return few + (f"+{len(commands) - FEW_BLOCKERS} more" if len(commands) > FEW_BLOCKERS else "")
+
+
+def _name(command: Command) -> str:
+    return f"{command.id} {safe(command.opcode, 24)}"
+
+
+def _sum(parts: Sequence[Part]) -> Fraction:
+    return sum((part.cycles for part in parts), Fraction(0))
+
+
+def _cycles(cycles: Fraction) -> str:
+    """Cycles in few characters; what is no integer has a point."""
+    value = float(cycles)
+    return short(cycles.numerator if cycles.denominator == 1 else value) if value >= 0.005 else "<0.01"
+
+
+def _bar(cause: str, share: float, width: int) -> Bar:
+    work = cause in WORK
+    return Bar([(share, BUSY if work else STALLED, "green" if work else "red")], 24 if width >= WIDE else 10)

@@ -1,0 +1,49 @@
+"""`kbsim trace export`: a trace in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json
+from kernbench.trace.exporters.formats import Format, TimeUnit
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
+    to: Annotated[Format, typer.Option("--to", help="The format.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="Where to; .gz and .zst are packed.", show_default=False),
+    ],
+    time: Annotated[
+        TimeUnit | None,
+        typer.Option("--time", help="Of chrome and perfetto: a ns there is a nanosecond or a cycle.", show_default="ns"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or JSON Lines that need no first line."""
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.trace.exporters.formats import TIMED
+    from kernbench.trace.exporters.write import export as write
+    from kernbench.trace.reader import open_trace
+
+    if time is not None and to not in TIMED:
+        rule = f"--to {to.value} has cycles and nanoseconds both"
+        raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
+    trace = open_trace(file)
+    counts = write(trace, to, out, TimeUnit.NS if time is None else time)
+    if as_json:
+        broken = None if trace.broken is None else str(trace.broken)
+        output.show_json({"out": str(out), "format": to.value, **counts, "broken": broken})
+    else:
+        from kernbench.cli.text import counted
+
+        output.note(f"{out}: {', '.join(counted(count, name[:-1]) for name, count in counts.items())}")
+    if trace.broken is None:
+        return output.OK
+    output.note(f"error: {file}: {trace.broken}")
+    return output.REFUSED

@@ -1,0 +1,136 @@
+"""`kbsim trace report`: a trace as a page, or one of its views as a picture."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output
+
+if TYPE_CHECKING:
+    from kernbench.trace.timeline import Timeline
+
+
+class View(StrEnum):
+    """Views that are drawn as pictures."""
+
+    GANTT = "gantt"
+    HEATMAP = "heatmap"
+    PHASES = "phases"
+    ROOFLINE = "roofline"
+
+
+class Lanes(StrEnum):
+    """What a lane of the Gantt chart is."""
+
+    ENGINE = "engine"
+    COMMAND = "command"
+
+
+class By(StrEnum):
+    """What colours, phases and points stand for."""
+
+    PHASE = "phase"
+    LAYER = "layer"
+    TENANT = "tenant"
+    OPCODE = "opcode"
+
+
+FORMS = {".svg": "svg", ".png": "png"}
+
+
+def report(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to: .html; with --view .svg or .png.", show_default=False),
+    ] = None,
+    view: Annotated[View | None, typer.Option("--view", help="Draw this view alone, as a picture.", show_default=False)] = None,
+    cycles: Annotated[
+        str | None,
+        typer.Option("--cycles", metavar="FROM:TO", help="Take what reaches into these cycles alone.", show_default=False),
+    ] = None,
+    lanes: Annotated[Lanes | None, typer.Option("--lanes", help="Lanes of --view gantt.", show_default=False)] = None,
+    by: Annotated[
+        By | None, typer.Option("--by", help="Colours, bars or points of --view, not heatmap.", show_default=False)
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="With --view: light on dark.")] = False,
+) -> int:
+    """Show a trace: one HTML page that needs no network, or with --view a picture."""
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.trace.reader import open_trace
+    from kernbench.trace.timeline import read_timeline
+
+    target = _target(file, out, view)
+    _check(view, lanes, by, dark)
+    check_writable(target)
+    wanted = None if cycles is None else _cycles(cycles)
+    trace = open_trace(file)
+    timeline = read_timeline(trace, wanted)
+    data = _drawn(timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
+    write_whole(target, data)
+    output.note(f"{target}: {len(timeline.spans):,} spans, {len(data):,} bytes")
+    if trace.broken is None:
+        return output.OK
+    output.note(f"error: {file}: {trace.broken}")
+    return output.REFUSED
+
+
+def _drawn(timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by: By, dark: bool) -> bytes:
+    """The page, or the picture in the form that the target's name ends in."""
+    if view is None:
+        from kernbench.trace.report import report_html
+
+        return report_html(timeline)
+    from kernbench.trace.plots import picture
+
+    form = FORMS[target.suffix.lower()]
+    return picture(timeline, view.value, form, lanes=lanes.value, colour=by.value, by=by.value, dark=dark)
+
+
+def _target(file: str, out: Path | None, view: View | None) -> Path:
+    """Where to: `--out`, else beside the trace. InputError where the name's end does not fit."""
+    from kernbench.common.errors import InputError, Problem
+
+    if out is None:
+        stem = Path(file).name
+        for ending in (".gz", ".zst", ".jsonl", ".trace"):
+            stem = stem.removesuffix(ending)
+        out = Path(file).with_name(stem + (".html" if view is None else f".{view}.svg"))
+    endings = (".html", ".htm") if view is None else tuple(FORMS)
+    if out.suffix.lower() not in endings:
+        remedy = "--view draws pictures" if view is None and out.suffix.lower() in FORMS else ""
+        raise InputError(
+            Problem("kbsim trace report", f"its name must end in {' or '.join(endings)}", "--out", str(out), remedy)
+        )
+    return out
+
+
+def _check(view: View | None, lanes: Lanes | None, by: By | None, dark: bool) -> None:
+    """Refuse options that would do nothing."""
+    from kernbench.common.errors import InputError, Problem
+
+    given = {"--lanes": lanes is not None, "--by": by is not None, "--dark": dark}
+    useful = (
+        {View.GANTT: {"--lanes", "--by", "--dark"}, View.HEATMAP: {"--dark"}}.get(view, {"--by", "--dark"}) if view else set()
+    )
+    for name, is_given in given.items():
+        if is_given and name not in useful:
+            rule = "the page has a switch for that" if view is None else f"it means nothing for --view {view}"
+            raise InputError(Problem("kbsim trace report", rule, name))
+
+
+def _cycles(text: str) -> tuple[int, int]:
+    """`FROM:TO` as numbers; either may be left out."""
+    from kernbench.common.errors import InputError, Problem
+
+    first, _, last = text.partition(":")
+    digits = [part.strip().replace(",", "").replace("_", "") for part in (first, last)]
+    if ":" in text and all(part == "" or (part.isdecimal() and part.isascii() and len(part) < 19) for part in digits):
+        low, high = int(digits[0] or 0), int(digits[1] or 2**62)
+        if low < high:
+            return low, high
+    raise InputError(Problem("kbsim trace report", "it must be FROM:TO, with FROM below TO", "--cycles", text))

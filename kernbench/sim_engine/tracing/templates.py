@@ -1,0 +1,214 @@
+"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.format.Format`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.trace.schema import BY_NAME, STALL_REASONS
+
+TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts (kernbench_core/format.pyx)
+ALWAYS, TOKEN_ENDS = -1, -2
+NO_UNIT, UNIT_OF_ENTRY = -1, -2
+
+#: int64 columns over the entries, by position.
+COLUMNS = (
+    "cmd_id", "unit", "job_type", "tile_id", "vec_chunk_id", "phase", "common", "token", "irq_line", "marker", "group",
+    "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight", "m", "n", "k",
+    "body_cycles",
+    "total_cycles", "work", "op_type", "len", "batch", "by",
+)  # fmt: skip
+#: Tables of texts, by position.
+TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", "reasons", "suspensions", "flags", "directions",
+          "accesses", "clients")  # fmt: skip
+
+FIXED: dict[str, tuple[Any, ...]] = {
+    "kinds": ("DMA", "TE", "VE"),
+    "reasons": (*STALL_REASONS,),  # the core's StallReason, from 1 on, then `bank_conflict`
+    "suspensions": ("backpressure", "fifo"),
+    "flags": (False, True),
+    "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM"),
+    "accesses": ("READ", "WRITE"),
+    "clients": tuple([kind for bit, kind in enumerate(("DMA", "TE", "VE")) if mask >> bit & 1] for mask in range(8)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number of the record."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A number of its entry."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextOf:
+    """A text of a table, by a number of the record."""
+
+    table: str
+    at: int
+    base: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextBy:
+    """A text of a table, by a number of its entry."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The same on every line; `unit`: the number of the track that it names."""
+
+    text: bytes
+    unit: int | None = None
+
+
+Source = Value | Column | TextOf | TextBy | Fixed
+JOB, CMD, UNIT = Value(0), Column("cmd_id"), TextBy("units", "unit")
+NAMES: dict[str, Source] = {"job_id": JOB, "cmd_id": CMD, "unit": UNIT}
+COMMAND: dict[str, Source] = {"cmd_id": CMD, "unit": UNIT}
+OK: dict[str, Source] = {"status": Fixed(b'"OK"')}
+PHASE: dict[str, Source] = {"phase": TextBy("phases", "phase")}
+JOB_TYPE: dict[str, Source] = {"job_type": TextBy("job_types", "job_type")}
+TOKEN: dict[str, Source] = {"token": Column("token")}
+SERVICE: dict[str, Source] = {"body_cycles": Column("body_cycles"), "total_cycles": Column("total_cycles"), **PHASE}
+
+Template = tuple[int, int, int, list[tuple[int, int, int, int, bytes]]]
+
+
+def templates(event: str, sources: dict[str, Source], only_if: int = ALWAYS) -> Template:
+    """The lines of one event type: where each of its fields comes from. A field without a source is never written."""
+    parts = [(CYCLE, 0, 0, 0, b'{"event_type":"%s","t_cycle":' % event.encode())]
+    unit, unit_value = NO_UNIT, -1
+    for field in BY_NAME[event].fields:
+        source = sources.get(field.name)
+        if source is None:
+            continue
+        start = b',"%s":' % field.name.encode()
+        if isinstance(source, Fixed):
+            parts.append((TEXT, 0, 0, 0, start + source.text))
+        else:
+            parts.append(_part(source, start))
+        if field.name == "unit":
+            unit, unit_value = _unit(source)
+    if "cmd_id" in sources:
+        parts.append((TEXT_OF_COLUMN, COLUMNS.index("common"), TABLES.index("commons"), 0, b""))
+    parts.append((TEXT, 0, 0, 0, b"}"))
+    return only_if, unit, unit_value, parts
+
+
+def _part(source: Source, start: bytes) -> tuple[int, int, int, int, bytes]:
+    if isinstance(source, Value):
+        return VALUE, source.at, 0, 0, start
+    if isinstance(source, Column):
+        return COLUMN, COLUMNS.index(source.name), 0, 0, start
+    if isinstance(source, TextOf):
+        return TEXT_OF_VALUE, source.at, TABLES.index(source.table), source.base, start
+    assert isinstance(source, TextBy)
+    return TEXT_OF_COLUMN, COLUMNS.index(source.column), TABLES.index(source.table), 0, start
+
+
+def _unit(source: Source) -> tuple[int, int]:
+    if isinstance(source, TextOf):
+        return source.base, source.at
+    if isinstance(source, Fixed):
+        assert source.unit is not None
+        return source.unit, -1
+    return UNIT_OF_ENTRY, -1
+
+
+def kinds(first_channel: int, first_link: int, spm: Fixed) -> list[list[Template]]:
+    """The templates of every kind of record, in the order of kernbench_core/events.pxd.
+
+    `first_channel`, `first_link`: their numbers among the tracks.
+    """
+    channel, link = TextOf("units", 1, first_channel), TextOf("units", 2, first_link)
+    flow: dict[str, Source] = {**NAMES, "tx_id": JOB, "channel": Value(1), "unit": channel}
+    on_link: dict[str, Source] = {**flow, "unit": link, "link_id": Value(2)}
+    access: dict[str, Source] = {
+        **NAMES, "unit": spm, "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
+        "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
+    }  # fmt: skip
+    moved: dict[str, Source] = {
+        **NAMES, "tx_id": JOB, "channel": Value(1), "source_engine": Fixed(b'"DMA"'), "dram_addr": Value(2),
+        "spm_addr": Value(3), "size_bytes": Value(4), "direction": TextBy("directions", "direction"), "cycles": Value(5),
+    }  # fmt: skip
+    conflict: dict[str, Source] = {
+        "unit": spm, "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
+        "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
+    }  # fmt: skip
+    reason = TextOf("reasons", 1, -1)
+    stall: dict[str, Source] = {**NAMES, "reason": reason, "channel": Value(2), "bank_id": Value(3), "by_job": Value(4)}
+    resume: dict[str, Source] = {**NAMES, "reason": reason, "duration_cycles": Value(2), "channel": Value(3)}
+    tiles: dict[str, Source] = {"tile_id": Column("tile_id"), "vec_chunk_id": Column("vec_chunk_id")}
+    begin, end = templates("CMD_START", COMMAND), templates("CMD_END", {**COMMAND, **OK})
+    return [
+        [templates("JOB_ISSUE", {**NAMES, **JOB_TYPE, **tiles, **PHASE})],
+        [begin, end, *_said()],
+        *([begin, start] for start in _starts()),
+        *([end, done, finish, *_said(), whole] for done, finish, whole in _ends()),
+        [templates("STALL_EVENT", stall)],
+        [templates("RESUME_EVENT", resume)],
+        [templates("DRAM_TX_START", {**flow, "size_bytes": Value(2), "weight": Value(3)})],
+        [templates("NOC_TX_START", {**on_link, "size_bytes": Value(3)})],
+        [templates("DRAM_TX_END", {**flow, "size_bytes": Value(2)})],
+        [templates("NOC_TX_END", on_link)],
+        [templates("DRAM_TX_SUSPEND", {**flow, "reason": TextOf("suspensions", 2)})],
+        [templates("DRAM_TX_RESUME", flow)],
+        [templates("SRAM_ACCESS", access)],
+        [templates("MEM_ACCESS_EVENT", moved)],
+        [templates("SRAM_CONFLICT", conflict)],
+        [],  # WARN OVERLAP: a sentence, made in Python
+    ]
+
+
+def _said() -> list[Template]:
+    """What a command may ask to be written at its end."""
+    irq, token, marker = (COLUMNS.index(name) for name in ("irq_line", "token", "marker"))
+    ended: dict[str, Source] = {"token_idx": Column("token_idx"), "start_cycle": Value(6), "latency_cycles": Value(7), **PHASE}
+    return [
+        templates("IRQ_EMIT", {"cmd_id": CMD, **TOKEN, "irq_line": Column("irq_line")}, irq),
+        templates("TOKEN_COMPLETE", {"cmd_id": CMD, **TOKEN, **OK}, token),
+        templates("MARKER", {"cmd_id": CMD, "marker": TextBy("markers", "marker")}, marker),
+        templates("TOKEN", ended, TOKEN_ENDS),
+    ]
+
+
+def _starts() -> list[Template]:
+    names = ("channel", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight")
+    dma: dict[str, Source] = {name: Column(name) for name in names}
+    dma |= {"tx_id": JOB, "direction": TextBy("directions", "direction")}
+    te: dict[str, Source] = {f"{tile}{axis}": Column(axis) for tile in ("", "tile_") for axis in "mnk"}
+    ve: dict[str, Source] = {"op_type": TextBy("ops", "op_type"), "len": Column("len"), "batch": Column("batch")}
+    return [
+        templates("DMA_START", {**NAMES, **dma, **PHASE}),
+        templates("TE_START", {**NAMES, **te, **SERVICE}),
+        templates("VE_START", {**NAMES, **ve, **SERVICE}),
+    ]
+
+
+def _ends() -> list[tuple[Template, Template, Template]]:
+    """JOB_DONE, the engine's own end and ENGINE_EVENT, by kind of engine."""
+    done = templates("JOB_DONE", {**NAMES, **JOB_TYPE, "latency_cycles": Value(1)})
+    latency: dict[str, Source] = {**NAMES, "latency_cycles": Value(2)}
+    whole: dict[str, Source] = {**NAMES, "start_cycle": Value(3), "end_cycle": Value(5)}
+    work: dict[str, Source] = {"stall_cycles": Value(4)}
+    compute = templates("ENGINE_EVENT", whole)
+    return [
+        (
+            done,
+            templates("DMA_END", {**latency, "tx_id": JOB, "channel": Column("channel")}),
+            templates("ENGINE_EVENT", {**whole, "bytes": Column("size_bytes")}),
+        ),
+        (done, templates("TE_END", {**latency, **work, "mac_count": Column("work")}), compute),
+        (done, templates("VE_END", {**latency, **work, "op_count": Column("work")}), compute),
+    ]

@@ -1,0 +1,240 @@
+"""Turns what the core records into the lines of a trace file, while the run goes on."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.tracing.columns import Columns
+from kernbench.sim_engine.tracing.head import enqueue_lines, meta_line, unit_of, units
+from kernbench.sim_engine.tracing.lines import line, text
+from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, Fixed, kinds
+from kernbench.sim_engine.tracing.windows import Windows
+from kernbench.trace.schema import LEVELS
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.machine import Machine
+
+WINDOW = 1024  #: [cycle] length of a window of samples, where nothing else is said
+FOREVER = 2**62  # [cycle]
+OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
+MAX_WINDOW = 2**40  # [cycle]
+
+
+class Sink(Protocol):
+    """Where the lines go."""
+
+    def write(self, text: bytes, /) -> object:
+        """Take whole lines."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """What a trace holds. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
+
+    Both leave the first and the last line and the commands alone, and `only` events that have no unit.
+    """
+
+    level: str = "summary"
+    window: int = WINDOW  #: [cycle]
+    only: tuple[str, ...] = ()
+    cycles: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS[1:]:
+            raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
+        if not 0 < self.window <= MAX_WINDOW:
+            raise InputError(Problem("trace", "a window has from 1 to 2^40 cycles", "window", self.window))
+        if self.cycles is not None and not 0 <= self.cycles[0] < self.cycles[1] < FOREVER:
+            given = f"{self.cycles[0]}:{self.cycles[1]}"
+            raise InputError(Problem("trace", "it must be FROM:TO with 0 <= FROM < TO", "cycles", given))
+
+    def left_out(self) -> dict[str, Any] | None:
+        """`TRACE_META.filter`."""
+        out: dict[str, Any] = {}
+        if self.cycles is not None:
+            out["cycles"] = list(self.cycles)
+        if self.only:
+            out["only"] = list(self.only)
+        return out or None
+
+
+class Tracing:
+    """The trace of one run, from cycle 0."""
+
+    def __init__(self, machine: Machine, core: Any, format: Any, tables: dict[str, Any], sink: Sink, options: TraceOptions) -> None:
+        """`core`: where the run stands. `format`: the core's class. `tables`: what `lower_machine` made."""
+        self.machine = machine
+        self.new_format = format
+        self.core = core
+        self.sink = sink
+        self.options = options
+        self.records = core.tracer(LEVELS.index(options.level))
+        self.first, self.last = options.cycles or (0, FOREVER)
+        config, program = machine.config, machine.program
+        names = [unit["unit"] for unit in units(config)]
+        self.kept = {name for name in names if not options.only or any(fnmatchcase(name, p) for p in options.only)}
+        if not self.kept:
+            rule = f"no unit fits; the machine has {', '.join(names)}"
+            raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
+        self.columns = Columns(config, program, names, tables["route_latency"])
+        self.format = self._format(names, [(left, -1) for left in self.columns.token_left])
+        self.windows = Windows(config, program, options.window, core.totals(), banks=options.level != "summary")
+        self.edge = options.window  # the next end of a window [cycle]
+        self.counted = 0  # jobs that ended up to that cycle are in the energy
+        self.closed = False
+
+    def _format(self, names: list[str], tokens: list[tuple[int, int]]) -> Any:
+        """The core's formatter; `tokens`: entries left and first start of each token group."""
+        config, columns = self.machine.config, self.columns
+        engines = config.dma.engines + config.te.engines + config.ve.engines
+        spm = Fixed(text(naming.SPM), names.index(naming.SPM))
+        return self.new_format(
+            [columns.columns[name] for name in COLUMNS],
+            [columns.tables[name] for name in TABLES],
+            kinds(engines, engines + config.dram.channels, spm),
+            bytes(name in self.kept for name in names),
+            COLUMNS.index("unit"),
+            COLUMNS.index("group"),
+            [left for left, _ in tokens],
+            [start for _, start in tokens],
+            self.first,
+            self.last,
+        )
+
+    def begin(self, program_hash: str) -> None:
+        """What stands before the first cycle."""
+        config, program, options = self.machine.config, self.machine.program, self.options
+        self.sink.write(meta_line(config, program, program_hash, options.level, options.window, options.left_out()))
+        commands = list(enqueue_lines(config, program))
+        self.sink.write(b"".join(commands))
+        self.format.count(len(commands))
+
+    def state(self) -> dict[str, Any]:
+        """Where it stands, as JSON: `go_on` takes it up in another process."""
+        records, written = self.records.dump()
+        options = {"level": self.options.level, "window": self.options.window}
+        options |= {"only": self.options.only, "cycles": self.options.cycles}
+        return {
+            "options": options,
+            "records": base64.b64encode(records).decode(),
+            "written": written,
+            "lines": self.format.lines,
+            "tokens": self.format.tokens(),
+            "edge": self.edge,
+            "counted": self.counted,
+            "windows": self.windows.state(),
+        }
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        """Continue a trace whose run was saved and loaded again."""
+        self.records.load(base64.b64decode(state["records"]), state["written"])
+        self.format = self._format([unit["unit"] for unit in units(self.machine.config)], state["tokens"])
+        self.format.count(state["lines"])
+        self.edge, self.counted = state["edge"], state["counted"]
+        self.windows.go_on(state["windows"])
+
+    def sync(self) -> None:
+        """After the core ran: write what is sure by now, and close the window where it ended."""
+        cycle = int(self.core.cycle)
+        self._write(cycle)
+        if cycle == self.edge:
+            self._close_window(cycle, self.options.window)
+            self.edge += self.options.window
+
+    def _write(self, before: int) -> None:
+        """Lines of all records of cycles before that."""
+        self.windows.energy.ended(self.records.ends(self.counted, before + 1))
+        self.counted = before
+        self.sink.write(self.format.text(self.records, before, self._overlap))
+
+    def _close_window(self, cycles: int, length: int) -> None:
+        totals = self.core.totals()
+        if self.machine.status == "failed":
+            self._take_back(totals[4], cycles)
+        lines = self.windows.close(cycles, length, totals)
+        if self.first < cycles <= self.last:
+            self._add(data for unit, data in lines if unit is None or unit in self.kept)
+
+    def _take_back(self, depths: list[Any], cycle: int) -> None:
+        """The cycle in which a run fails is in no window: undo what it queued and started."""
+        issued, started, _ = self.core.entries()
+        units_of = {name: depths[k] for k, name in enumerate([*self.windows.engines, *self.windows.compute])}
+        for entry in self.machine.program.entries:
+            if entry.engine == "control" or cycle not in (issued[entry.index], started[entry.index]):
+                continue
+            queued, active = units_of[unit_of(entry)]
+            place = int(self.columns.columns["channel"][entry.index]) if entry.engine == "dma" else 0
+            if started[entry.index] == cycle:
+                active[place] -= 1
+                queued[place] += 1
+            if issued[entry.index] == cycle:
+                queued[place] -= 1
+
+    def _add(self, lines: Iterable[bytes]) -> None:
+        found = list(lines)
+        self.sink.write(b"".join(found))
+        self.format.count(len(found))
+
+    def _overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
+        """WARN OVERLAP; None where its unit is left out."""
+        entries = self.machine.program.entries
+        unit = unit_of(entries[late])
+        if unit not in self.kept:
+            return None
+        message = (
+            f"{entries[late].where} starts while {entries[early].where} still runs, and their scratchpad "
+            "ranges overlap where at least one writes"
+        )
+        fields = {"cmd_id": entries[late].id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
+        return line("WARN", cycle, {**fields, "component": entries[late].engine.upper()}, entries[late])[:-1]
+
+    def close(self) -> None:
+        """The run is over, or is left where it stands: the last window, why it ended, ends of open commands, TRACE_END."""
+        if self.closed:
+            return
+        self.closed = True
+        result = self.machine.result()
+        status, cycles = ("interrupted" if result.status == "running" else result.status), result.cycles
+        self._write(cycles)
+        if cycles % self.options.window:
+            self._close_window(cycles, cycles % self.options.window)
+        self.sink.write(self.format.text(self.records, FOREVER, self._overlap))
+        if self.first <= cycles < self.last:
+            self._add(self._why(status, cycles))
+        self._add(self._open_ends(status, cycles, [time.end for time in result.entries]))
+        last = {"status": status, "cycles": cycles, "events": self.format.lines, "counters": result.counters}
+        last["energy_pj"] = result.metrics["energy_pj"]
+        self.sink.write(line("TRACE_END", cycles, last))
+
+    def _why(self, status: str, cycles: int) -> list[bytes]:
+        """ERROR, where the run did not end by itself."""
+        entries = self.machine.program.entries
+        failure = self.machine.failure()
+        if failure is not None:
+            failed = entries[self.core.failed_entry]
+            fields = {"cmd_id": failed.id, "job_id": self.core.number_of(failed.index), "component": failed.engine.upper()}
+            return [line("ERROR", cycles, {**fields, "code": "OVERLAP", "msg": failure["message"]}, failed)]
+        reasons = {"aborted": "MAX_CYCLES", "deadlock": "DEADLOCK"}
+        if status not in reasons:
+            return []
+        ends = self.core.entries()[2].tolist()
+        still_open = [entry for entry, end in zip(entries, ends, strict=True) if end < 0]
+        why = f"the run was stopped at max_cycles = {cycles}" if status == "aborted" else "nothing can ever happen again"
+        message = f"cycle {cycles}: {why}; {len(still_open)} commands are not complete, the first is {still_open[0].where}"
+        return [line("ERROR", cycles, {"component": "CPU", "code": reasons[status], "msg": message})]
+
+    def _open_ends(self, status: str, cycles: int, ends: list[int | None]) -> list[bytes]:
+        """CMD_END for every command that is not complete, also outside of the cycles asked for: a file's starts have ends."""
+        out = []
+        for entry, end in zip(self.machine.program.entries, ends, strict=True):
+            if end is None and unit_of(entry) in self.kept:
+                how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
+                out.append(line("CMD_END", cycles, {"cmd_id": entry.id, "unit": unit_of(entry), "status": how}, entry))
+        return out

@@ -1,0 +1,1 @@
+"""Other formats: one a file."""

@@ -1,0 +1,71 @@
+"""A file that is written piece by piece and is there whole, or as it was before."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import check_writable
+from kernbench.trace.files import zstd_module
+
+BUFFER = 1 << 20  # [B] handed to the operating system at once
+_GZIP_LEVEL = 6
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[BinaryIO]:
+    """Where to write the bytes of a file; it takes its name when all are written. A pipe or device is written to as it is.
+
+    Where `pack`, a name that ends in `.gz` or `.zst` is packed so. InputError where it cannot be written.
+    """
+    check_writable(path)
+    target = Path(path).resolve()
+    try:
+        with _place(target) as raw, _packed(raw, target.suffix if pack else "") as out:
+            yield out
+    except OSError as error:
+        raise InputError(Problem(os.fspath(path), f"it cannot be written: {error.strerror or error}")) from None
+
+
+@contextlib.contextmanager
+def _place(target: Path) -> Iterator[BinaryIO]:
+    if target.exists() and not target.is_file():
+        with target.open("wb", buffering=BUFFER) as device:
+            yield device
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _packed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+    if suffix == ".gz":  # neither the name nor the time of day in it: the same input, the same bytes
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
+    elif suffix == ".zst":
+        with zstd_module().ZstdFile(raw, "wb") as packed:
+            yield cast(BinaryIO, packed)
+    else:
+        yield raw
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,183 @@
+"""The text of a trace file, piece by piece: plain, gzip or zstd, told apart by their first bytes."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+
+SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
+MAX_LINE = 1 << 26  # [B] a longer line is no event
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class CutError(Exception):
+    """The text goes no further; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _CorruptError(Exception):
+    """Packed data cannot be unpacked past the piece at `offset`."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+def blocks(path: str) -> Iterator[bytes]:
+    """Whole lines of a trace's text, many at once; the last block may lack its line feed.
+
+    Whatever can be unpacked comes out before CutError is raised; InputError where the file cannot be opened.
+    """
+    rest: list[bytes] = []
+    held = 0
+    cut: CutError | None = None
+    try:
+        for piece in _text(path):
+            end = piece.rfind(b"\n") + 1
+            if end:
+                yield b"".join((*rest, piece[:end]))
+                rest, held = [], 0
+            if end < len(piece):
+                rest.append(piece[end:])
+                held += len(piece) - end
+            if held > MAX_LINE:
+                raise CutError(f"a line is longer than {MAX_LINE >> 20} MiB")
+    except CutError as error:
+        cut = error
+    if rest and held <= MAX_LINE:
+        yield b"".join(rest)
+    if cut is not None:
+        raise cut
+
+
+def _text(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            kind = next((name for magic, name in _MAGIC.items() if file.peek(4).startswith(magic)), "")
+            if not kind:
+                while piece := file.read(SIZE):
+                    yield piece
+                return
+        yield from _unpacked(path, _STARTS[kind], kind)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(Problem(os.fspath(path), f"it cannot be read: {reason}")) from None
+
+
+def _unpacked(path: str, start: Callable[[], Any], kind: str) -> Iterator[bytes]:
+    """All that can be unpacked: where a piece cannot, it is done once more from there on, byte by byte."""
+    done = 0
+    try:
+        for text in _unpack(path, start, kind, None):
+            done += len(text)
+            yield text
+        return
+    except _CorruptError as error:
+        offset = error.offset
+    try:
+        for text in _unpack(path, start, kind, offset):
+            done -= len(text)
+            if done < 0:
+                yield text[done:]
+                done = 0
+    except _CorruptError as error:
+        offset = error.offset
+    raise CutError(f"the {kind} data is corrupt at its byte {offset:,}")
+
+
+def _unpack(path: str, start: Callable[[], Any], kind: str, bytewise_from: int | None) -> Iterator[bytes]:
+    offset = 0
+    unpacker, feed = start()
+    fed = False
+    with open(path, "rb") as file:
+        while data := file.read(_step(offset, bytewise_from)):
+            length = len(data)
+            try:
+                while data:
+                    yield from feed(unpacker, data)
+                    fed, data = True, b""
+                    if unpacker.eof:
+                        data = unpacker.unused_data.lstrip(b"\0")
+                        unpacker, feed = start()
+                        fed = False
+            except (zlib.error, _zstd_error()) as error:
+                raise _CorruptError(offset) from error
+            offset += length
+    if fed:
+        raise CutError(f"the {kind} data is cut off")
+
+
+def _step(offset: int, bytewise_from: int | None) -> int:
+    if bytewise_from is None:
+        return SIZE
+    return 1 if offset >= bytewise_from else min(SIZE, bytewise_from - offset)
+
+
+def _gzip() -> tuple[Any, Callable[[Any, bytes], Iterator[bytes]]]:
+    return zlib.decompressobj(31), _feed_zlib
+
+
+def _feed_zlib(unpacker: Any, data: bytes) -> Iterator[bytes]:
+    while True:
+        text = unpacker.decompress(data, SIZE)
+        if text:
+            yield text
+        data = unpacker.unconsumed_tail
+        if not data and len(text) < SIZE:
+            return
+
+
+def _zstd() -> tuple[Any, Callable[[Any, bytes], Iterator[bytes]]]:
+    return zstd_module().ZstdDecompressor(), _feed_zstd
+
+
+def _feed_zstd(unpacker: Any, data: bytes) -> Iterator[bytes]:
+    while True:
+        text = unpacker.decompress(data, SIZE)
+        if text:
+            yield text
+        data = b""
+        if unpacker.needs_input or unpacker.eof:
+            return
+
+
+def zstd_module() -> Any:
+    """The zstd module of the standard library (from 3.14 on) or its backport; InputError where there is neither."""
+    from importlib import import_module
+
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    rule = "zstd needs a package that is not installed"
+    raise InputError(Problem("trace", rule, remedy="pip install 'kernbench[zstd]'"))
+
+
+def _zstd_error() -> type[Exception]:
+    """What zstd raises, where it is there."""
+    try:
+        error: type[Exception] = zstd_module().ZstdError
+    except InputError:
+        return zlib.error
+    return error
+
+
+_STARTS: dict[str, Callable[[], Any]] = {"gzip": _gzip, "zstd": _zstd}
+
+
+def first_line(path: str) -> bytes:
+    """The first line of a trace's text, with its line feed where it has one; empty where there is none."""
+    try:
+        for block in blocks(path):
+            return block[: block.find(b"\n") + 1] or block
+    except CutError:
+        return b""
+    return b""

@@ -1,0 +1,129 @@
+"""What the laws of a trace share: the file's first line, the jobs that are open, and where violations go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.trace.events import Record
+from kernbench.trace.reader import Trace
+
+LAWS: dict[str, str] = {
+    "schema": "an event has the fields of its type, and no others",
+    "level": "no event is of a higher level than the file's",
+    "order": "cycles never fall, and phases do not within a cycle",
+    "track": "an event's unit is a track of TRACE_META, of the right kind",
+    "pair": "what starts ends, and what ends has started, as the same thing",
+    "overlap": "a tensor or vector engine has one job at a time",
+    "concurrency": "a DMA engine and its channels have no more transfers than the machine allows",
+    "latency": "latencies and durations are differences of cycles",
+    "bytes": "flows of a transfer add up to its size, and what is accessed to what moves",
+    "waits": "a wait begins and ends once; a conflict has more requests than ports",
+    "samples": "a sample fits into its window, and windows are of the length that TRACE_META gives",
+    "counters": "samples and events add up to the counters of TRACE_END",
+    "cycles": "busy + waits + idle = elapsed, for every engine",
+    "energy": "energies of windows add up to those of the run",
+    "end": "TRACE_END counts the events, and stands at the last cycle",
+}
+
+ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")  #: what every job has at its end; END: of its engine, as TE_END
+
+Handler = Callable[[Record], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A law that a file breaks."""
+
+    line: int  #: where it shows, counted from 1
+    law: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line:,}: {self.law}: {self.message}"
+
+
+@dataclass(slots=True)
+class Flow:
+    """The bytes of a transfer on one channel."""
+
+    size: int
+    start: int
+    ended: bool = False
+    out: bool = False  #: suspended
+    accessed: int = 0  #: [B] of its MEM_ACCESS_EVENTs
+    links: dict[str, bool] = field(default_factory=dict)  #: link: whether it has ended there
+
+
+@dataclass(slots=True)
+class Job:
+    """A job from its issue to the cycle after its end."""
+
+    number: int
+    cmd: int
+    unit: str
+    kind: str
+    issued: int
+    job_type: str
+    channel: int = -1  #: of DMA
+    start: int = -1  #: [cycle]; -1: not started
+    start_line: int = 0
+    size: int = 0  #: [B] of a transfer
+    head: int = 0
+    total: int = 0  #: [cycle] of a TE or VE job alone
+    end: int = -1
+    end_line: int = 0
+    held: int = 0  #: [cycle] by bank conflicts, as RESUME_EVENTs say
+    stalled: int = 0  #: the same, as its end says
+    seen: set[str] = field(default_factory=set)  #: which of ENDS have come
+    flows: dict[int, Flow] = field(default_factory=dict)
+    accessed: int = 0  #: [B] of its SRAM_ACCESSes
+    waits: int = 0  #: that are open
+
+
+class Context:
+    """What all laws see."""
+
+    def __init__(self, trace: Trace, most: int) -> None:
+        self.meta = trace.meta
+        self.full: bool = self.meta.level != "summary"
+        self.partial: bool = self.meta.filter is not None  #: what began or ends outside the file is no violation
+        self.units: dict[str, str] = {str(u.get("unit")): str(u.get("component")) for u in self.meta.units}
+        self.tracks: dict[str, dict[str, Any]] = {str(u.get("unit")): u for u in self.meta.units}
+        self.jobs: dict[int, Job] = {}
+        self.closing: list[Job] = []  #: jobs that ended in the cycle that is read
+        self.line = 1
+        self.most = most
+        self.violations: list[Violation] = []
+        self.counts: Counter[str] = Counter()  #: violations by law
+
+    def over(self, job: Job, what: str) -> None:
+        """One of the events at a job's end has come; with the last of them it is closed once the cycle is over."""
+        job.seen.add(what)
+        if len(job.seen) == len(ENDS):
+            self.closing.append(job)
+
+    def say(self, law: str, message: str, line: int = 0) -> None:
+        """A law is broken, at the line that is read unless another is given."""
+        self.counts[law] += 1
+        if len(self.violations) < self.most:
+            self.violations.append(Violation(line or self.line, law, message))
+
+
+class Law:
+    """Some laws: handlers by event type, something to do when a cycle is over, and at the end of a whole file."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def handlers(self) -> dict[str, Handler]:
+        """What looks at which events."""
+        return {}
+
+    def close(self, job: Job) -> None:
+        """The cycle of a job's end is over, and with it all that the file says of the job."""
+
+    def finish(self, end: Record) -> None:
+        """The file is whole: TRACE_END has been read."""

@@ -1,0 +1,72 @@
+"""What a cycle of a job can be: the table of causes, and the parts that a job's time falls into.
+
+`docs/reference/why.md` defines each cause with its formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+#: cause: what it is. The first three are work, all others waits; only `idle` is no job's.
+CAUSES: dict[str, str] = {
+    "work": "the engine computes: init, body, finalize, and the cycles between the ticks of its period",
+    "transfer": "the bytes of the flow that ends last, alone at the full rate of its route",
+    "granularity": "bandwidth beyond those bytes: it moves whole lines, and at most one row of banks a cycle",
+    "issue": "other jobs fill the issue width",
+    "queue": "its engine runs another job; of a transfer only where the run ends before it starts",
+    "concurrency": "its DMA channel or engine runs as many transfers as it may",
+    "queue_full": "its DMA channel has as many outstanding transfers as its queue is deep",
+    "head_of_line": "a transfer that waits for a full queue stands before it",
+    "priority_deferred": "a transfer that was submitted later started before it",
+    "kv_order": "a KV store of the same head and an earlier token is still pending",
+    "period": "its engine starts jobs in multiples of its period",
+    "head": "head latency: set-up of the DRAM and hops of the route",
+    "share": "a channel or link is shared with other flows",
+    "bank": "a scratchpad bank denied its request",
+    "backpressure": "held by a bank for so long that it left its channel and links",
+    "idle": "no command is on its way",
+}
+WORK = ("work", "transfer", "granularity")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Cycles of one cause. They may be a fraction of the span's: a shared channel gives a part of every cycle."""
+
+    cause: str
+    resource: str  #: the unit that it is of: engine, channel, link, scratchpad, control
+    cycles: Fraction
+    by: tuple[int, ...] = ()  #: commands in the way
+    bank: int | None = None  #: of a bank conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some cycles of a command: the parts add up to `end - start`."""
+
+    start: int
+    end: int
+    parts: tuple[Part, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Its length."""
+        return self.end - self.start
+
+
+def whole(start: int, end: int, cause: str, resource: str, by: tuple[int, ...] = (), bank: int | None = None) -> Span:
+    """A span of one cause."""
+    return Span(start, end, (Part(cause, resource, Fraction(end - start), by, bank),))
+
+
+def totals(spans: Iterable[Span]) -> dict[tuple[str, str], Fraction]:
+    """Cycles by cause and resource, the causes in the order of the table."""
+    found: dict[tuple[str, str], Fraction] = {}
+    for span in spans:
+        for part in span.parts:
+            key = (part.cause, part.resource)
+            found[key] = found.get(key, Fraction(0)) + part.cycles
+    order = list(CAUSES)
+    return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}

@@ -1,0 +1,238 @@
+"""The run of a trace, as far as `why` needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_rational
+from kernbench.config import NpuConfig, load_config
+from kernbench.trace.events import Record
+from kernbench.trace.reader import Trace
+from kernbench.trace.schema import LEVELS
+from kernbench.trace.why_history import Command, Flow, History, Hold, Job, Line, Out
+
+_FULL = LEVELS.index("full")
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id"),
+    "CMD_END": ("cmd_id", "status"),
+    "JOB_ISSUE": ("job_id", "cmd_id"),
+    "JOB_DONE": ("job_id",),
+    "DMA_START": ("job_id", "channel", "head_cycles", "dst_addr"),
+    "TE_START": ("job_id",),
+    "VE_START": ("job_id",),
+    "DRAM_TX_START": ("job_id", "channel", "unit", "size_bytes", "weight"),
+    "DRAM_TX_END": ("job_id", "channel"),
+    "DRAM_TX_SUSPEND": ("job_id", "channel", "reason"),
+    "DRAM_TX_RESUME": ("job_id", "channel"),
+    "NOC_TX_START": ("job_id", "channel", "unit"),
+    "STALL_EVENT": ("job_id", "reason", "channel", "bank_id", "by_job"),
+    "RESUME_EVENT": ("job_id", "reason", "channel"),
+}
+
+
+def read_history(trace: Trace) -> History:
+    """The run of a trace; InputError where the trace does not hold all that is needed."""
+    _check(trace)
+    reading = _Reading()
+    for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
+        for record in records:
+            handle = reading.handlers.get(record.event.name)
+            if handle is not None:
+                handle(record)
+    last = max([0, *(c.end for c in reading.commands.values() if c.end is not None), reading.last])
+    cycles = last if trace.end is None else trace.end.cycles
+    reading.close(cycles)
+    commands = list(reading.commands.values())
+    on: dict[str, list[Job]] = {}
+    for job in reading.jobs.values():
+        on.setdefault(job.command.unit, []).append(job)
+    return History(
+        program=trace.meta.program,
+        status="cut off" if trace.end is None else trace.end.status,
+        broken="" if trace.broken is None else str(trace.broken),
+        cycles=cycles,
+        config=_machine(trace),
+        capacity=_capacities(trace),
+        component={str(unit.get("unit")): str(unit.get("component")) for unit in trace.meta.units},
+        commands=commands,
+        by_id={command.id: command for command in commands},
+        jobs=reading.jobs,
+        on={unit: Line(jobs) for unit, jobs in on.items()},
+    )
+
+
+def _check(trace: Trace) -> None:
+    meta = trace.meta
+    if meta.level not in LEVELS or LEVELS.index(meta.level) < _FULL:
+        remedy = "record it with --trace-level full"
+        raise InputError(
+            Problem(trace.path, f"it is of level {meta.level}, and why needs every flow and every conflict", remedy=remedy)
+        )
+    if meta.filter is not None:
+        remedy = "record it without --trace-cycles and --trace-only"
+        raise InputError(Problem(trace.path, "it leaves events out, and why needs all of them", remedy=remedy))
+
+
+def _machine(trace: Trace) -> NpuConfig:
+    try:
+        return load_config(trace.meta.sim_config)
+    except InputError as error:
+        rule = f"the machine in its first line cannot be read: {error.problems[0]}"
+        raise InputError(Problem(trace.path, rule)) from None
+
+
+def _capacities(trace: Trace) -> dict[str, Fraction]:
+    try:
+        return {str(u["unit"]): parse_rational(u["capacity"]) for u in trace.meta.units if "unit" in u and "capacity" in u}
+    except ValueError as error:
+        raise InputError(Problem(trace.path, f"a capacity in its first line: {error}")) from None
+
+
+class _Reading:
+    """The records of a file, put where they belong; those of jobs that the file does not have are passed over."""
+
+    def __init__(self) -> None:
+        self.commands: dict[int, Command] = {}
+        self.jobs: dict[int, Job] = {}
+        self.last = 0
+        self._gate: Command | None = None
+        self._open_flows: set[tuple[int, int]] = set()
+        self._held: dict[tuple[int, int | None], Hold] = {}
+        self._out: dict[tuple[int, int], Out] = {}
+        self.handlers: dict[str, Callable[[Any], None]] = {
+            "CMD_ENQUEUE": self._enqueue,
+            "CMD_END": self._command_end,
+            "JOB_ISSUE": self._issue,
+            "JOB_DONE": self._done,
+            "DMA_START": self._dma_start,
+            "TE_START": self._start,
+            "VE_START": self._start,
+            "DRAM_TX_START": self._flow_start,
+            "DRAM_TX_END": self._flow_end,
+            "DRAM_TX_SUSPEND": self._suspend,
+            "DRAM_TX_RESUME": self._resume,
+            "NOC_TX_START": self._link,
+            "STALL_EVENT": self._stall,
+            "RESUME_EVENT": self._served,
+        }
+
+    def close(self, cycles: int) -> None:
+        """What has not come stands at the end of the run."""
+        for job in self.jobs.values():
+            job.start = job.start if job.started else cycles
+            job.end = job.end if job.ended else cycles
+        for number, channel in self._open_flows:
+            self.jobs[number].flows[channel].until = cycles
+        for hold in self._held.values():
+            hold.until = cycles
+        for out in self._out.values():
+            out.until = cycles
+
+    def _enqueue(self, record: Record) -> None:
+        made = Command(
+            id=record.cmd_id,
+            place=len(self.commands),
+            opcode=record.cmd_type,
+            unit=record.unit,
+            deps=tuple(record.deps or ()),
+            head_id=record.head_id,
+            gate=self._gate,
+        )
+        if made.id in self.commands:
+            return
+        self.commands[made.id] = made
+        if made.opcode == "BARRIER":
+            self._gate = made
+
+    def _command_end(self, record: Record) -> None:
+        if record.status == "OK" and record.cmd_id in self.commands:
+            self.commands[record.cmd_id].end = record.t_cycle
+
+    def _issue(self, record: Record) -> None:
+        self.last = record.t_cycle
+        if record.cmd_id in self.commands and record.job_id not in self.jobs:
+            job = Job(record.job_id, self.commands[record.cmd_id], record.t_cycle, 0, 0)
+            job.channel = {"KV_LOAD_TILE": 1, "KV_STORE_TILE": 2}.get(job.command.opcode)
+            self.jobs[job.number] = job.command.job = job
+
+    def _start(self, record: Record) -> None:
+        self.last = record.t_cycle
+        if record.job_id in self.jobs:
+            job = self.jobs[record.job_id]
+            job.start, job.started = record.t_cycle, True
+
+    def _dma_start(self, record: Record) -> None:
+        self._start(record)
+        if record.job_id in self.jobs:
+            job = self.jobs[record.job_id]
+            job.channel, job.head, job.address = record.channel, record.head_cycles, record.dst_addr
+
+    def _done(self, record: Record) -> None:
+        if record.job_id in self.jobs:
+            job = self.jobs[record.job_id]
+            job.end, job.ended = record.t_cycle, True
+
+    def _flow(self, record: Record) -> Flow | None:
+        self.last = record.t_cycle
+        job = self.jobs.get(record.job_id)
+        return None if job is None else job.flows.get(record.channel)
+
+    def _flow_start(self, record: Record) -> None:
+        job = self.jobs.get(record.job_id)
+        if job is not None:
+            at = (record.size_bytes, record.weight, record.t_cycle, record.t_cycle)
+            job.flows[record.channel] = Flow(job, record.channel, *at, (record.unit,))
+            self._open_flows.add((record.job_id, record.channel))
+
+    def _link(self, record: Record) -> None:
+        flow = self._flow(record)
+        if flow is not None:
+            flow.route = (*flow.route, record.unit)
+
+    def _flow_end(self, record: Record) -> None:
+        flow = self._flow(record)
+        if flow is not None:
+            key = (record.job_id, record.channel)
+            flow.until = record.t_cycle
+            self._open_flows.discard(key)
+            if key in self._out:
+                self._out.pop(key).until = record.t_cycle
+
+    def _suspend(self, record: Record) -> None:
+        flow = self._flow(record)
+        if flow is not None:
+            out = Out(record.t_cycle, record.t_cycle, record.reason)
+            self._out[record.job_id, record.channel] = out
+            flow.outs.append(out)
+
+    def _resume(self, record: Record) -> None:
+        out = self._out.pop((record.job_id, record.channel), None)
+        if out is not None:
+            out.until = record.t_cycle
+
+    def _stall(self, record: Record) -> None:
+        self.last = record.t_cycle
+        job = self.jobs.get(record.job_id)
+        if job is None:
+            return
+        if record.reason in ("queue_full", "priority_deferred"):
+            job.stall = (record.t_cycle, record.reason, record.by_job)
+            if record.channel is not None:
+                job.channel = record.channel
+        if record.reason != "bank_conflict":
+            return
+        hold = Hold(record.t_cycle, record.t_cycle, record.bank_id, record.by_job)
+        self._held[record.job_id, record.channel] = hold
+        holder = job if record.channel is None else job.flows.get(record.channel)
+        if holder is not None:
+            holder.holds.append(hold)
+
+    def _served(self, record: Record) -> None:
+        if record.reason == "bank_conflict":
+            hold = self._held.pop((record.job_id, record.channel), None)
+            if hold is not None:
+                hold.until = record.t_cycle

@@ -1,0 +1,104 @@
+"""What a run tells of itself: plain records, written by the loop, sorted and formatted in batches (`Format`)."""
+from kernbench_core.dram cimport Cursor
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef enum:                    # positions in the list of templates that `Format` gets: append, never renumber
+    REC_ISSUE = 0
+    REC_CONTROL = 1
+    REC_START = 2             # + kind of engine: DMA, TE, VE
+    REC_END = 5               # likewise
+    REC_STALL = 8
+    REC_RESUME = 9
+    REC_JOIN = 10
+    REC_JOIN_LINK = 11
+    REC_LEAVE = 12
+    REC_LEAVE_LINK = 13
+    REC_SUSPEND = 14
+    REC_RETURN = 15
+    REC_ACCESS = 16
+    REC_MOVED = 17
+    REC_CONFLICT = 18
+    REC_OVERLAP = 19
+    VALUES = 8
+
+cdef enum TraceLevel:
+    TRACE_OFF = 0
+    TRACE_SUMMARY = 1
+    TRACE_FULL = 2
+    TRACE_ACCESS = 3
+
+cdef struct Event:
+    cycle_t cycle
+    uint64_t place            # phase, kind of engine, engine: the order inside a cycle
+    int64_t job               # number of the job, or place of issue
+    uint64_t detail           # DRAM channel + 1, number of the (first) event type
+    int64_t order             # in which it was written: last tie-break
+    int32_t kind              # of record
+    int32_t entry             # of the command queue; NONE
+    int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
+
+cdef struct Asking:           # one request of a cycle, where all requests are written down
+    slot_t lane
+    uint64_t* asked_reads     # [words] banks asked for a read (or shared) port
+    uint64_t* asked_writes    # [words] for a write port
+    uint64_t* no_read         # [words] of the former, those without one
+    uint64_t* no_write        # [words] likewise
+
+cdef struct Tracer:
+    int32_t level             # TraceLevel
+    Event* event
+    int64_t n
+    int64_t room
+    int64_t written           # records ever
+    bint lost                 # there was no memory for a record
+    Asking* asking            # of this cycle, in the order of arbitration
+    int32_t n_asking
+    bint denied               # one of them was denied for the first time
+    uint64_t* masks           # their bits
+
+cdef struct FlowTrace:        # of a flow slot
+    bint used                 # it belongs to a running transfer
+    bint entered              # it has entered its resources
+    bint suspended
+    Cursor at                 # the next byte to move
+    int64_t dram              # first byte of the open run, of DRAM
+    nbytes_t spm              # and of the scratchpad
+    nbytes_t moved            # [B] of it
+    cycle_t asked             # the first asking of it; NEVER: none yet
+    bint conflict             # a request of it was denied
+
+cdef struct StreamTrace:      # of a region of a running TE or VE job
+    nbytes_t first            # [B] of the region: what the open request asks for,
+    nbytes_t last             # up to here; none where that is not above `first`
+    cycle_t asked             # as in FlowTrace, for the whole region
+    bint conflict
+
+cdef extern from *:
+    """
+    #define KB_MISSING INT64_MIN
+    """
+    int64_t MISSING "KB_MISSING"
+
+cdef bint more_room(Tracer* t) noexcept nogil
+
+cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, int32_t engine_kind, int32_t engine, int64_t job,
+                        int32_t channel, int32_t number, int32_t entry) noexcept nogil:
+    """A new record; NULL where there is no memory for it."""
+    cdef Event* e
+    if t.n == t.room and not more_room(t):
+        return NULL
+    e = &t.event[t.n]
+    t.n += 1
+    e.cycle = cycle
+    e.place = (<uint64_t>phase << 40) | (<uint64_t>engine_kind << 32) | <uint64_t>engine
+    e.job = job
+    e.detail = (<uint64_t>(channel + 1) << 16) | <uint64_t>number
+    e.order = t.written
+    t.written += 1
+    e.kind = kind
+    e.entry = entry
+    return e
+
+cdef class Trace:
+    cdef Tracer tracer
+    cdef int64_t sort_before(self, cycle_t before) noexcept nogil

@@ -1,0 +1,46 @@
+"""Records as lines of JSON, in batches."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kernbench_core.events import Trace
+
+TEXT: int
+VALUE: int
+COLUMN: int
+CYCLE: int
+TEXT_OF_VALUE: int
+TEXT_OF_COLUMN: int
+ALWAYS: int
+TOKEN_ENDS: int
+NO_UNIT: int
+UNIT_OF_ENTRY: int
+
+class Format:
+    """How records become lines: columns of entries, tables of texts, templates of each kind of record."""
+
+    def __init__(
+        self,
+        columns: list[Any],
+        tables: list[list[bytes]],
+        kinds: list[Any],
+        units: bytes,
+        unit_column: int,
+        token_column: int,
+        token_left: list[int],
+        token_start: list[int],
+        first: int,
+        last: int,
+    ) -> None: ...
+    @property
+    def lines(self) -> int:
+        """Written so far."""
+
+    def text(self, trace: Trace, before: int, overlap: Callable[[int, int, int, int], bytes | None]) -> bytes:
+        """The lines of all records of cycles before that, which are then forgotten."""
+
+    def tokens(self) -> list[tuple[int, int]]:
+        """`(left, start)` of each token group, to go on from."""
+
+    def count(self, lines: int) -> None:
+        """So many lines were written elsewhere."""

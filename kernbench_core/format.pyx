@@ -1,0 +1,297 @@
+"""Records as lines of JSON, in batches, without a Python object a line.
+
+What a line looks like is data: for each kind of record a list of templates, each a list of parts, made by `kernbench` from the schema.
+A part is a text, a value of the record, a column of its entry, or a text chosen by one of these.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from kernbench_core.events cimport MISSING, REC_CONTROL, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
+
+TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
+ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
+NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # where a template's unit is, besides the units from a number on
+
+cdef enum:
+    P_TEXT = 0
+    P_VALUE = 1
+    P_COLUMN = 2
+    P_CYCLE = 3
+    P_TEXT_OF_VALUE = 4
+    P_TEXT_OF_COLUMN = 5
+
+cdef struct Part:
+    int32_t kind
+    int32_t at                # which value or column
+    int32_t table             # of texts
+    int64_t base              # added to the value before a text is looked up
+    const char* text          # TEXT; else written before the value, and not where that is missing
+    int64_t length
+
+cdef struct Template:
+    int32_t first             # of its parts
+    int32_t n
+    int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
+    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, or the number of the unit of value 0 ...
+    int32_t unit_value        # ... plus this value of the record; -1: plus nothing
+
+cdef struct Text:
+    const char* data
+    int64_t length
+
+cdef struct Buffer:
+    char* data
+    int64_t n
+    int64_t room
+
+
+cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
+    cdef char* data
+    if b.n + more <= b.room:
+        return True
+    data = <char*>realloc(b.data, 2 * (b.room + more))
+    if data == NULL:
+        return False
+    b.data = data
+    b.room = 2 * (b.room + more)
+    return True
+
+
+cdef inline void put_text(Buffer* b, const char* text, int64_t n) noexcept nogil:
+    memcpy(b.data + b.n, text, n)
+    b.n += n
+
+
+cdef inline void put_int(Buffer* b, int64_t value) noexcept nogil:
+    cdef char[20] digits
+    cdef int32_t n = 20
+    cdef uint64_t v = <uint64_t>value
+    if value < 0:
+        b.data[b.n] = b'-'
+        b.n += 1
+        v = 0 - v
+    while True:
+        n -= 1
+        digits[n] = <char>(48 + v % 10)
+        v //= 10
+        if v == 0:
+            break
+    memcpy(b.data + b.n, &digits[n], 20 - n)
+    b.n += 20 - n
+
+
+cdef class Format:
+    """How records become lines.
+
+    `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record its templates, each a tuple
+    `(only_if, unit, unit_value, parts)`, a part `(kind, at, table, base, text)`. `units`: which are kept, one byte each.
+    `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: entries of each group.
+    """
+    cdef list keep                # everything that is pointed into
+    cdef Part* part
+    cdef Template* template
+    cdef int32_t* kind            # [kinds + 1] first template of each
+    cdef int32_t kinds
+    cdef const int64_t** column
+    cdef Text** table
+    cdef int32_t n_tables
+    cdef const unsigned char* unit_kept
+    cdef int32_t unit_column
+    cdef int32_t token_column
+    cdef int32_t groups
+    cdef int64_t* token_left
+    cdef int64_t* token_start
+    cdef int64_t longest          # [B] of a line, at most
+    cdef readonly int64_t lines   # written so far
+    cdef cycle_t first            # only events of these cycles are written
+    cdef cycle_t last
+    cdef Buffer out
+
+    def __cinit__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column, token_left,
+                  token_start, cycle_t first, cycle_t last):
+        cdef const int64_t[::1] view
+        cdef int32_t k, i, n_parts, n_templates
+        cdef Text* texts
+        self.keep = [columns, tables, kinds, units]
+        self.kinds = len(kinds)
+        self.first = first
+        self.last = last
+        n_templates = sum(len(templates) for templates in kinds)
+        n_parts = sum(len(t[3]) for templates in kinds for t in templates)
+        self.part = <Part*>calloc(n_parts + 1, sizeof(Part))
+        self.template = <Template*>calloc(n_templates + 1, sizeof(Template))
+        self.kind = <int32_t*>calloc(self.kinds + 1, sizeof(int32_t))
+        self.column = <const int64_t**>calloc(len(columns) + 1, sizeof(void*))
+        self.n_tables = len(tables)
+        self.table = <Text**>calloc(self.n_tables + 1, sizeof(void*))
+        self.token_left = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
+        self.token_start = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
+        if not (self.part and self.template and self.kind and self.column and self.table and self.token_left and self.token_start):
+            raise MemoryError("no memory for the templates of a trace")
+        self.unit_kept = <const unsigned char*>PyBytes_AS_STRING(units)
+        self.unit_column = unit_column
+        self.groups = len(token_left)
+        self.token_column = token_column
+        for k, (left, start) in enumerate(zip(token_left, token_start)):
+            self.token_left[k] = left
+            self.token_start[k] = start
+        for k, column in enumerate(columns):
+            if len(column):
+                view = column
+                self.column[k] = &view[0]
+        longest_text = 0
+        for k, table in enumerate(tables):
+            texts = <Text*>calloc(len(table) + 1, sizeof(Text))
+            if texts == NULL:
+                raise MemoryError("no memory for the texts of a trace")
+            self.table[k] = texts
+            for i, text in enumerate(table):
+                texts[i].data = PyBytes_AS_STRING(text)
+                texts[i].length = PyBytes_GET_SIZE(text)
+                longest_text = max(longest_text, len(text))
+        k = i = 0
+        for number, templates in enumerate(kinds):
+            self.kind[number] = k
+            for only_if, unit, unit_value, parts in templates:
+                self.template[k].first = i
+                self.template[k].n = len(parts)
+                self.template[k].only_if = only_if
+                self.template[k].unit = unit
+                self.template[k].unit_value = unit_value
+                length = 1
+                for part in parts:
+                    self.part[i].kind, self.part[i].at, self.part[i].table, self.part[i].base = part[:4]
+                    self.part[i].text = PyBytes_AS_STRING(part[4])
+                    self.part[i].length = PyBytes_GET_SIZE(part[4])
+                    length += len(part[4]) + max(20, longest_text)
+                    i += 1
+                self.longest = max(self.longest, length)
+                k += 1
+        self.kind[self.kinds] = k
+
+    def __dealloc__(self):
+        cdef int32_t k
+        if self.table:
+            for k in range(self.n_tables):
+                free(self.table[k])
+        free(self.table)
+        free(self.part)
+        free(self.template)
+        free(self.kind)
+        free(self.column)
+        free(self.token_left)
+        free(self.token_start)
+        free(self.out.data)
+
+    cdef bint wanted(self, Template* t, Event* e, int32_t token) noexcept nogil:
+        cdef int64_t unit
+        if t.only_if == -2:
+            if token < 0:
+                return False
+        elif t.only_if >= 0 and self.column[t.only_if][e.entry] == MISSING:
+            return False
+        if e.cycle < self.first or e.cycle >= self.last:
+            return False
+        if t.unit == -1:
+            return True
+        if t.unit == -2:
+            unit = self.column[self.unit_column][e.entry]
+        else:
+            unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
+        return self.unit_kept[unit] != 0
+
+    cdef void put_part(self, Part* p, Event* e) noexcept nogil:
+        cdef int64_t value = 0
+        cdef Text* text
+        if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
+            value = e.v[p.at]
+        elif p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN:
+            value = self.column[p.at][e.entry]
+        elif p.kind == P_CYCLE:
+            value = e.cycle
+        if value == MISSING:
+            return
+        put_text(&self.out, p.text, p.length)
+        if p.kind == P_TEXT:
+            return
+        if p.kind >= P_TEXT_OF_VALUE:
+            text = &self.table[p.table][value + p.base]
+            put_text(&self.out, text.data, text.length)
+        else:
+            put_int(&self.out, value)
+
+    cdef int32_t follow_token(self, Event* e) noexcept nogil:
+        """A token group starts with its first entry and ends with its last: its number where it does that now, else -1."""
+        cdef int64_t group = self.column[self.token_column][e.entry] if e.entry >= 0 else MISSING
+        if group == MISSING:
+            return -1
+        if (e.kind == REC_CONTROL or REC_START <= e.kind < REC_END) and self.token_start[group] < 0:
+            self.token_start[group] = e.cycle
+        if e.kind != REC_CONTROL and not REC_END <= e.kind < REC_STALL:
+            return -1
+        self.token_left[group] -= 1
+        if self.token_left[group]:
+            return -1
+        e.v[6] = self.token_start[group]
+        e.v[7] = e.cycle - e.v[6]
+        return <int32_t>group
+
+    cdef int64_t put_events(self, Event* e, int64_t n) noexcept nogil:
+        """Format events up to the first that only Python can; how many were. -1: no memory."""
+        cdef int64_t k
+        cdef int32_t i, j, token
+        cdef Template* t
+        for k in range(n):
+            if e[k].kind == REC_OVERLAP:
+                return k
+            token = self.follow_token(&e[k])
+            for i in range(self.kind[e[k].kind], self.kind[e[k].kind + 1]):
+                t = &self.template[i]
+                if not self.wanted(t, &e[k], token):
+                    continue
+                if not reserve(&self.out, self.longest):
+                    return -1
+                for j in range(t.first, t.first + t.n):
+                    self.put_part(&self.part[j], &e[k])
+                self.out.data[self.out.n] = b'\n'
+                self.out.n += 1
+                self.lines += 1
+        return n
+
+    def text(self, Trace trace not None, cycle_t before, overlap):
+        """The lines of all records of cycles before that, which are then forgotten. `overlap(cycle, entry, with, job)` makes a WARN's
+        line, or None."""
+        cdef int64_t n, at = 0, done
+        cdef Event* e = trace.tracer.event
+        self.out.n = 0
+        with nogil:
+            n = trace.sort_before(before)
+            done = self.put_events(e, n)
+        at = done
+        while 0 <= done and at < n:
+            line = overlap(e[at].cycle, e[at].entry, e[at].v[1], e[at].v[0])
+            if line is not None and self.first <= e[at].cycle < self.last:
+                if not reserve(&self.out, len(line) + 1):
+                    done = -1
+                    break
+                put_text(&self.out, PyBytes_AS_STRING(line), len(line))
+                self.out.data[self.out.n] = b'\n'
+                self.out.n += 1
+                self.lines += 1
+            with nogil:
+                done = self.put_events(e + at + 1, n - at - 1)
+            at += 1 + done
+        if done < 0:
+            raise MemoryError("no memory for the lines of a trace")
+        trace.drop(n)
+        return PyBytes_FromStringAndSize(self.out.data, self.out.n)
+
+    def tokens(self):
+        """`(left, start)` of each token group, to go on from."""
+        return [(self.token_left[k], self.token_start[k]) for k in range(self.groups)]
+
+    def count(self, int64_t lines):
+        """So many lines were written elsewhere."""
+        self.lines += lines

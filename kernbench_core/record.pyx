@@ -1,0 +1,218 @@
+"""Jobs, transfers and flows as records of a trace; docs/adr/0011 says which cycle, phase and place each gets."""
+from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.control cimport Entry
+from kernbench_core.dma cimport BACKPRESSURE, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob
+from kernbench_core.dram cimport cursor_open
+from kernbench_core.events cimport (
+    MISSING, REC_CONTROL, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
+    REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)
+from kernbench_core.share cimport Flow
+from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA
+
+cdef struct Place:            # of a job in the order of a cycle
+    int32_t kind
+    int32_t engine
+    int64_t job
+
+
+cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
+    cdef Entry* e = &s.control.entry[entry]
+    cdef Place p
+    p.job = e.number
+    if e.op == OP_DMA:
+        p.kind = DMA
+        p.engine = s.dma_job[e.job].engine
+    else:
+        p.kind = s.compute[s.compute_job[e.job].engine].kind
+        p.engine = s.compute[s.compute_job[e.job].engine].id
+    return p
+
+
+cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
+    """P2: a job is issued, or a control entry has completed."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef bint job = e.op == OP_DMA or e.op == OP_COMPUTE
+    cdef Event* r
+    s.issued += 1
+    r = emit(s.trace, REC_ISSUE if job else REC_CONTROL, e.issue, 2, CONTROL, 0, s.issued, -1, 20 if job else 11, entry)
+    if r:
+        r.v[0] = e.number
+
+
+cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
+    cdef Place p = place_of(s, entry)
+    cdef Event* r = emit(s.trace, REC_START + p.kind, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
+    cdef Compute* e
+    if r:
+        r.v[0] = p.job
+    if p.kind != DMA:
+        e = &s.compute[s.compute_job[s.control.entry[entry].job].engine]
+        e.conflict_before = e.conflict
+    if s.overlap and s.overlap_with[entry] != NONE:
+        r = emit(s.trace, REC_OVERLAP, now, 7, p.kind, p.engine, p.job, -1, 101, entry)
+        if r:
+            r.v[0] = p.job
+            r.v[1] = s.overlap_with[entry]
+
+
+cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
+    cdef Entry* e = &s.control.entry[entry]
+    cdef Place p = place_of(s, entry)
+    cdef Event* r = emit(s.trace, REC_END + p.kind, end, 0, p.kind, p.engine, p.job, -1, 12, entry)
+    cdef Compute* c
+    if not r:
+        return
+    r.v[0] = p.job
+    r.v[1] = end - e.issue
+    r.v[2] = end - e.start
+    r.v[3] = e.start
+    r.v[5] = end
+    r.v[4] = 0
+    if p.kind != DMA:
+        c = &s.compute[s.compute_job[e.job].engine]
+        r.v[4] = c.conflict - c.conflict_before
+
+
+cdef void emit_stall(Sim* s, DmaJob* j, int32_t phase, int64_t by_job, int32_t place, int32_t channel, cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, REC_STALL, now, phase, DMA, j.engine, j.seq, place, 112, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = j.reason
+        r.v[2] = channel
+        r.v[3] = MISSING
+        r.v[4] = by_job
+
+
+cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t channel, cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, REC_RESUME, now, phase, DMA, j.engine, j.seq, place, 113, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = j.reason
+        r.v[2] = now - j.stalled_at
+        r.v[3] = channel
+
+
+cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
+    """The transfer of the job's channel that started first."""
+    cdef slot_t flow
+    cdef DmaJob* other
+    cdef DmaJob* found = NULL
+    for flow in range(s.n_flows):
+        if s.flow_trace[flow].used:
+            other = &s.dma_job[s.share.flow[flow].job]
+            if other.engine == j.engine and other.channel == j.channel and (
+                    found == NULL or other.started < found.started or (other.started == found.started and other.seq < found.seq)):
+                found = other
+    return found.seq if found else MISSING
+
+
+cdef void record_queue_stall(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P3: `queue_full` or `priority_deferred` begins."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef int64_t by_job = longest_running(s, j) if j.reason == QUEUE_FULL else s.dma[j.engine].last_started
+    emit_stall(s, j, 3, by_job, -1, j.channel, now)
+
+
+cdef void record_queue_resume(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P3: it starts; the episode is still open."""
+    cdef DmaJob* j = &s.dma_job[job]
+    if j.reason == QUEUE_FULL or j.reason == PRIORITY_DEFERRED:
+        emit_resume(s, j, 3, -1, j.channel, now)
+
+
+cdef void record_press(Sim* s, slot_t job, int32_t channel, cycle_t now) noexcept nogil:
+    """P7: the first flow of the job leaves its resources; of several in one cycle the caller names the lowest channel."""
+    cdef DmaJob* j = &s.dma_job[job]
+    j.pressed_channel = channel
+    emit_stall(s, j, 7, MISSING, channel, channel, now)
+
+
+cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P6: the last one is served; the episode is still open."""
+    emit_resume(s, &s.dma_job[job], 6, s.dma_job[job].pressed_channel, s.dma_job[job].pressed_channel, now)
+
+
+cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
+    """P3: a transfer starts, and this flow of it waits for the head latency."""
+    cdef FlowTrace* t = &s.flow_trace[flow]
+    cdef Flow* f = &s.share.flow[flow]
+    t.used = True
+    t.entered = False
+    t.suspended = False
+    t.moved = 0
+    t.asked = NEVER
+    t.conflict = False
+    t.at = f.at
+    t.dram = t.at.dram
+    t.spm = t.at.addr
+
+
+cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """P4: the head latency is over."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef int32_t h, res
+    cdef Event* r
+    s.flow_trace[flow].entered = True
+    if s.trace.level < TRACE_FULL:
+        return
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.channel, 70, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = f.channel
+        r.v[2] = f.total
+        r.v[3] = f.weight
+    for h in range(f.route.length):
+        res = s.share.path[f.route.first + h]
+        if res >= s.share.channels:
+            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.channel, 80, j.entry)
+            if r:
+                r.v[0] = j.seq
+                r.v[1] = f.channel
+                r.v[2] = res - s.share.channels
+                r.v[3] = f.total
+
+
+cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
+    """P4 is over: which flows are members no more, or again."""
+    cdef slot_t flow
+    cdef Flow* f
+    cdef FlowTrace* t
+    cdef Event* r
+    if s.trace.level < TRACE_FULL:
+        return
+    for flow in range(s.n_flows):
+        t = &s.flow_trace[flow]
+        f = &s.share.flow[flow]
+        if not t.used or not t.entered or f.member != t.suspended:
+            continue
+        t.suspended = not t.suspended
+        r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.channel,
+                 72 if t.suspended else 73, s.dma_job[f.job].entry)
+        if r:
+            r.v[0] = f.job_seq
+            r.v[1] = f.channel
+            r.v[2] = 0 if f.out else 1
+
+
+cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
+    """P7 of the cycle before: the flow's last byte has moved."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef int32_t h, res
+    cdef Event* r
+    s.flow_trace[flow].entered = False
+    if s.trace.level < TRACE_FULL:
+        return
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.channel, 71, s.dma_job[f.job].entry)
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = f.channel
+        r.v[2] = f.total
+    for h in range(f.route.length):
+        res = s.share.path[f.route.first + h]
+        if res >= s.share.channels:
+            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.channel, 81, s.dma_job[f.job].entry)
+            if r:
+                r.v[0] = f.job_seq
+                r.v[1] = f.channel
+                r.v[2] = res - s.share.channels

@@ -1,0 +1,293 @@
+"""Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
+from libc.string cimport memset
+
+from kernbench_core.bank cimport Lane, Spm, bank_of, line_of
+from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob, Region
+from kernbench_core.dma cimport DmaJob
+from kernbench_core.dram cimport cursor_advance
+from kernbench_core.events cimport (
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
+    Tracer, emit)
+from kernbench_core.share cimport Flow
+from kernbench_core.types cimport DMA, MEMORY, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+cdef enum:
+    BANK_CONFLICT = 4         # a reason of its own: a DmaJob's StallReason has three
+
+
+cdef struct Who:              # whose request it is
+    int32_t kind
+    int32_t engine
+    int64_t job
+    int32_t entry
+    int32_t channel           # DRAM channel of a flow, else -1
+
+
+cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
+    cdef Who w
+    cdef Compute* e
+    cdef Flow* f
+    if lane < s.n_flows:
+        f = &s.share.flow[lane]
+        w.kind = DMA
+        w.engine = f.engine
+        w.job = f.job_seq
+        w.entry = s.dma_job[f.job].entry
+        w.channel = f.channel
+    else:
+        e = &s.compute[lane - s.n_flows]
+        w.kind = e.kind
+        w.engine = e.id
+        w.entry = s.compute_job[e.job].entry
+        w.job = s.control.entry[w.entry].number
+        w.channel = -1
+    return w
+
+
+cdef StreamTrace* streams_of(Sim* s, slot_t lane) noexcept nogil:
+    return &s.stream_trace[(lane - s.n_flows) * MAX_REGIONS]
+
+
+cdef void record_work_asks(Sim* s, slot_t lane, bint before) noexcept nogil:
+    """A TE or VE makes a new request: called before and after, to see what its regions ask for."""
+    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef StreamTrace* t = streams_of(s, lane)
+    cdef int32_t k
+    for k in range(e.streams):
+        if before:
+            if e.body_left == e.body:               # the first body cycle of the job
+                t[k].asked = NEVER
+                t[k].conflict = False
+            t[k].first = e.stream[k].at
+        else:
+            t[k].last = min(e.stream[k].at, e.stream[k].nbytes)
+            t[k].first = max(t[k].first, 0)
+
+
+cdef void emit_access(Sim* s, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked, cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, REC_ACCESS, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
+    if r:
+        r.v[0] = w.job
+        r.v[1] = addr
+        r.v[2] = size
+        r.v[3] = bank_of(p, line_of(p, addr))
+        r.v[4] = writes
+        r.v[5] = conflict
+        r.v[6] = now + 1 - asked
+
+
+cdef void flow_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+    """The bytes of a flow's request move: run by run."""
+    cdef Flow* f = &s.share.flow[lane]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef nbytes_t left = f.asked, size
+    cdef Event* r
+    while left:
+        size = min(left, t.at.run_left)
+        if t.asked == NEVER:
+            t.asked = asked
+            t.dram = t.at.dram
+            t.spm = t.at.addr
+        t.conflict = t.conflict or denied
+        t.moved += size
+        left -= size
+        if s.trace.level == TRACE_ACCESS:
+            emit_access(s, p, w, t.at.addr, size, not j.write, denied, asked, now)
+        if size < t.at.run_left:
+            cursor_advance(&t.at, &s.dram, &j.extent, f.channel, size)
+            continue
+        if s.trace.level < TRACE_ACCESS:
+            emit_access(s, p, w, t.spm, t.moved, not j.write, t.conflict, t.asked, now)
+        r = emit(s.trace, REC_MOVED, now, 6, w.kind, w.engine, w.job, w.channel, 111, w.entry)
+        if r:
+            r.v[0] = w.job
+            r.v[1] = f.channel
+            r.v[2] = t.dram
+            r.v[3] = t.spm
+            r.v[4] = t.moved
+            r.v[5] = now + 1 - t.asked
+        cursor_advance(&t.at, &s.dram, &j.extent, f.channel, size)
+        t.asked = NEVER
+        t.conflict = False
+        t.moved = 0
+
+
+cdef void work_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+    """The request of a body cycle is served: region by region."""
+    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef ComputeJob* j = &s.compute_job[e.job]
+    cdef StreamTrace* t = streams_of(s, lane)
+    cdef Region* g
+    cdef int32_t k
+    for k in range(e.streams):
+        g = &j.region[k]
+        if t[k].last <= t[k].first:
+            continue
+        if t[k].asked == NEVER:
+            t[k].asked = asked
+        t[k].conflict = t[k].conflict or denied
+        if s.trace.level == TRACE_ACCESS:
+            emit_access(s, p, w, g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
+        elif t[k].last == g.nbytes:
+            emit_access(s, p, w, g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
+        t[k].first = t[k].last
+
+
+cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """P6: a request is served; the lane still says since when it was held."""
+    cdef cycle_t since = s.lane[lane].first_denied
+    cdef bint denied = since != NEVER
+    cdef Who w = who_asks(s, lane)
+    cdef Event* r
+    if lane < s.n_flows:
+        flow_moved(s, p, lane, w, since if denied else now, denied, now)
+    else:
+        work_moved(s, p, lane, w, since if denied else now, denied, now)
+    if denied:
+        r = emit(s.trace, REC_RESUME, now, 6, w.kind, w.engine, w.job, w.channel, 113, w.entry)
+        if r:
+            r.v[0] = w.job
+            r.v[1] = BANK_CONFLICT
+            r.v[2] = now - since
+            r.v[3] = w.channel if w.channel >= 0 else MISSING
+
+
+cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, bint again) noexcept nogil:
+    """P5: before a request is arbitrated; `reads` and `writes` are what it still lacks, ports are what is left for it."""
+    cdef Tracer* t = s.trace
+    cdef Asking* a = &t.asking[t.n_asking]
+    cdef int32_t k
+    cdef uint64_t missing = 0
+    t.n_asking += 1
+    a.lane = lane
+    for k in range(p.words):
+        a.asked_reads[k] = reads[k]
+        a.asked_writes[k] = writes[k]
+        a.no_read[k] = reads[k] & ~p.free[0][k]
+        a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
+        missing |= a.no_read[k] | a.no_write[k]
+    if missing and not again:
+        t.denied = True
+
+
+cdef bint reads_bank(Sim* s, Spm* p, slot_t lane, int32_t bank) noexcept nogil:
+    """Whether an open request of a scratchpad with shared ports reads the bank (else it writes it)."""
+    cdef StreamTrace* t
+    cdef ComputeJob* j
+    cdef Compute* e
+    cdef int32_t k
+    cdef int64_t line, last
+    if lane < s.n_flows:
+        return s.dma_job[s.share.flow[lane].job].write
+    e = &s.compute[lane - s.n_flows]
+    j = &s.compute_job[e.job]
+    t = streams_of(s, lane)
+    for k in range(e.streams):
+        if j.region[k].write or t[k].last <= t[k].first:
+            continue
+        line = line_of(p, j.region[k].addr + t[k].first)
+        last = line_of(p, j.region[k].addr + t[k].last - 1)
+        if not p.blocked and last - line >= p.banks:
+            return True
+        while line <= last:
+            if bank_of(p, line) == bank:
+                return True
+            line += 1
+    return False
+
+
+cdef inline bint has(uint64_t* mask, int32_t bank) noexcept nogil:
+    return mask[bank >> 6] >> (bank & 63) & 1
+
+
+cdef bint denied_so(Sim* s, Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
+    """A port of the direction was missing; a shared one counts for reads where the request reads the bank."""
+    if p.split:
+        return has(a.no_write if writes else a.no_read, bank)
+    return has(a.no_read, bank) and reads_bank(s, p, a.lane, bank) != writes
+
+
+cdef bint asks(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
+    """The request wants a port of the kind that serves the direction."""
+    return has(a.asked_writes if p.split and writes else a.asked_reads, bank)
+
+
+cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) noexcept nogil:
+    cdef Asking* a
+    cdef Asking* first = NULL
+    cdef int32_t k, asked = 0, kinds = 0
+    cdef Event* r
+    for k in range(s.trace.n_asking):
+        a = &s.trace.asking[k]
+        asked += asks(p, a, bank, writes)
+        if denied_so(s, p, a, bank, writes):
+            if first == NULL:
+                first = a
+            kinds |= 1 << who_asks(s, a.lane).kind
+    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, 0, 0, -1, 61, who_asks(s, first.lane).entry)
+    if r:
+        r.v[0] = bank
+        r.v[1] = writes
+        r.v[2] = asked
+        r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
+        r.v[4] = kinds
+
+
+cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
+    """A request is held: by the first that got a port of the missing kind on the lowest bank that it lacks."""
+    cdef Who w = who_asks(s, a.lane)
+    cdef Event* r = emit(s.trace, REC_STALL, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
+    cdef Asking* b
+    cdef int32_t k, bank = 0
+    if not r:
+        return
+    while not (a.no_read[bank >> 6] | a.no_write[bank >> 6]):
+        bank += 64
+    bank = (bank & ~63) + trailing_zeros(a.no_read[bank >> 6] | a.no_write[bank >> 6])
+    r.v[0] = w.job
+    r.v[1] = BANK_CONFLICT
+    r.v[2] = w.channel if w.channel >= 0 else MISSING
+    r.v[3] = bank
+    r.v[4] = MISSING
+    for k in range(s.trace.n_asking):
+        b = &s.trace.asking[k]
+        if asks(p, b, bank, not has(a.no_read, bank)) and not has(b.no_read, bank) and not has(b.no_write, bank):
+            r.v[4] = who_asks(s, b.lane).job
+            return
+
+
+cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P5 is over: what was denied for the first time."""
+    cdef Tracer* t = s.trace
+    cdef int32_t k, w, bank
+    cdef uint64_t news
+    cdef Asking* a
+    cdef bint[2] writes
+    if t.denied:
+        for w in range(p.words):
+            news = 0
+            for k in range(t.n_asking):
+                if s.lane[t.asking[k].lane].first_denied == now:
+                    news |= t.asking[k].no_read[w] | t.asking[k].no_write[w]
+            while news:
+                bank = 64 * w + trailing_zeros(news)
+                news &= news - 1
+                writes[0] = writes[1] = False
+                for k in range(t.n_asking):
+                    a = &t.asking[k]
+                    if s.lane[a.lane].first_denied == now:
+                        writes[0] = writes[0] or denied_so(s, p, a, bank, False)
+                        writes[1] = writes[1] or denied_so(s, p, a, bank, True)
+                if writes[0]:
+                    emit_conflict(s, p, bank, False, now)
+                if writes[1]:
+                    emit_conflict(s, p, bank, True, now)
+        for k in range(t.n_asking):
+            if s.lane[t.asking[k].lane].first_denied == now:
+                emit_held(s, p, &t.asking[k], now)
+    t.denied = False
+    t.n_asking = 0

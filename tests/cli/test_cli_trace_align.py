@@ -1,0 +1,96 @@
+"""`kbsim trace align`: a bad file of counters, or of what they mean, is refused with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Kbsim
+from tests.trace_samples import lawful, write_trace
+
+
+@pytest.fixture(autouse=True)
+def _files(_place: None) -> None:
+    write_trace("hand.jsonl", lawful())
+    Path("few.json").write_text(json.dumps({"counters": [{"counter": "te0.busy", "value": 8}]}))
+
+
+def csv_file(text: str) -> Callable[[], str]:
+    def write() -> str:
+        Path("bad.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+        return "bad.csv"
+
+    return write
+
+
+def json_file(data: Any) -> Callable[[], str]:
+    def write() -> str:
+        Path("bad.json").write_text(json.dumps(data))
+        return "bad.json"
+
+    return write
+
+
+COLUMNS = "columns are counter, value, unit, t_cycle, t_ns; the first two are needed"
+UNITS = "control, dma0, te0, ve0, dram.ch0, noc.r1c0-r0c0, noc.r0c0-r1c0, spm"
+MEANT = "it must be the name of a simulated counter, or {simulated: ..., scale: ...}"
+REFUSED = {
+    "no file": (lambda: "no.csv", "no.csv: it cannot be read: No such file or directory"),
+    "other ending": (lambda: "hand.jsonl", "hand.jsonl: its name must end in .json, .yaml or .yml"),
+    "empty": (csv_file(""), f"bad.csv:1: there is no column counter; {COLUMNS}"),
+    "nothing": (csv_file("counter,value\n"), "bad.csv: there are no counters in it"),
+    "no value": (csv_file("counter\nx\n"), f"bad.csv:1: there is no column value; {COLUMNS}"),
+    "column": (csv_file("counter,value,x\n"), f'bad.csv:1: column = "x", but {COLUMNS}, each once'),
+    "twice": (csv_file("counter,value,value\n"), f'bad.csv:1: column = "value", but {COLUMNS}, each once'),
+    "cells": (csv_file("counter,value\nx,1\ny\n"), "bad.csv:3: it has 1 cells, but the first line has 2"),
+    "number": (csv_file("counter,value\nx,1\ny,abc\n"), 'bad.csv:3: value = "abc", but it must be a decimal number'),
+    "nan": (csv_file("counter,value\nx,nan\n"), 'bad.csv:2: value = "nan", but it must be a decimal number'),
+    "missing": (csv_file("counter,value,unit\nx,,te0\n"), "bad.csv:2: value: it must be there"),
+    "both times": (
+        csv_file("counter,value,t_cycle,t_ns\nx,1,2,3\n"),
+        "bad.csv:2: it has t_cycle and t_ns both; give one of them",
+    ),
+    "negative": (csv_file("counter,value,t_cycle\nx,1,-2\n"), 'bad.csv:2: t_cycle = "-2", but it must be at least 0'),
+    "half": (csv_file("counter,value,t_cycle\nx,1,1.5\n"), 'bad.csv:2: t_cycle = "1.5", but it must be a whole number'),
+    "unit": (
+        csv_file("counter,value,unit\nx,1,te7\n"),
+        f'bad.csv:2: unit = "te7", but the trace has no such unit; its units are {UNITS}',
+    ),
+    "quote": (csv_file('counter,value\n"x,1\n'), "bad.csv:2: it is no CSV: unexpected end of data"),
+    "bytes": (csv_file("counter,value\n\udcff,1\n"), "bad.csv: it cannot be read: invalid start byte"),
+    "json top": (json_file({"counter": []}), 'bad.json:1:1: it must be {"counters": [...]}: a list of mappings'),
+    "json item": (json_file({"counters": [3]}), "bad.json:1:15: counters[0] = 3, but it must be a mapping"),
+    "json key": (
+        json_file({"counters": [{"counter": "x", "value": 1, "v": 2}]}),
+        "bad.json:1:49: counters[0].v: keys are counter, value, unit, t_cycle, t_ns",
+    ),
+    "json text": (
+        json_file({"counters": [{"counter": 1, "value": 1}]}),
+        "bad.json: counters[0]: counter = 1, but it must be a text",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_file_of_counters_is_refused_with_its_place(name: str, kbsim: Kbsim) -> None:
+    make, message = REFUSED[name]
+    said = kbsim("trace", "align", "hand.jsonl", make(), "-o", "out.jsonl")
+    assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n")
+    assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize(("mapping", "message"), [
+    ("x: te0.bussy", 'mapping of x: simulated = "te0.bussy", but no simulated counter has that name; did you mean te0.busy?'),
+    ("x: {scale: 2}", f"map.yaml:1:4: x = a mapping of 1 keys, but {MEANT}"),
+    ("x: [3]", f"map.yaml:1:4: x = [3], but {MEANT}"),
+    ("x: {simulated: cycles, scale: 0}", "map.yaml:1:31: x.scale = 0, but it must be above 0"),
+    ("x: {simulated: cycles, scale: a}", 'map.yaml:1:31: x.scale = "a", but it must be a decimal number'),
+])  # fmt: skip
+def test_a_bad_mapping_is_refused(mapping: str, message: str, kbsim: Kbsim) -> None:
+    Path("map.yaml").write_text(mapping)
+    said = kbsim("trace", "align", "hand.jsonl", "few.json", "--map", "map.yaml")
+    assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n")

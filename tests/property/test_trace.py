@@ -1,0 +1,134 @@
+"""The core's trace, byte for byte: against the reference, by stepping, by skipping, in any order of lists, and in pieces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench.cmdq import load_program
+from kernbench.config import load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.tracing import TraceOptions
+from tests.oracles.ref_trace import reference_trace
+from tests.trace_systems import traced_systems
+
+LEVELS = st.sampled_from(["summary", "full", "access"])
+WINDOWS = st.sampled_from([16, 64, 1024])
+OF_PACKAGE = ("sim_version", "sim_id", "program_hash", "config_hash", "sim_config", "model_version")
+System = tuple[dict[str, Any], dict[str, Any]]
+
+
+class Lines(list[bytes]):
+    """A sink that keeps what it gets."""
+
+    def write(self, text: bytes) -> None:
+        self.append(text)
+
+    def all(self) -> list[bytes]:
+        return b"".join(self).split(b"\n")[:-1]
+
+
+def machine_of(system: System) -> Machine:
+    machine, program = system
+    return Machine(load_config(machine), load_program(program))
+
+
+def trace_of(system: System, options: TraceOptions, *, skip: bool = True, shuffle: int = 0) -> list[bytes]:
+    run, lines = machine_of(system), Lines()
+    run.shuffle_lists(shuffle)
+    tracing = run.trace(lines, options)
+    run.run(skip=skip)
+    tracing.close()
+    return lines.all()
+
+
+def assert_same(got: list[bytes], want: list[bytes]) -> None:
+    for k, (line, expected) in enumerate(zip(got, want, strict=False)):
+        assert line == expected, f"line {k + 1}"
+    assert len(got) == len(want)
+
+
+def compare(system: System, level: str, window: int) -> None:
+    got = trace_of(system, TraceOptions(level, window))
+    first = json.loads(got[0])
+    meta = {name: first[name] for name in OF_PACKAGE}
+    assert_same(got, reference_trace(*system, level=level, window=window, meta=meta))
+
+
+@settings(max_examples=60, deadline=None)
+@given(traced_systems(), LEVELS, WINDOWS)
+def test_trace_is_that_of_the_reference(system: System, level: str, window: int) -> None:
+    compare(system, level, window)
+
+
+@pytest.mark.nightly
+@settings(max_examples=3000, deadline=None)
+@given(traced_systems(), LEVELS, WINDOWS)
+def test_trace_is_that_of_the_reference_long(system: System, level: str, window: int) -> None:
+    compare(system, level, window)
+
+
+@settings(max_examples=30, deadline=None)
+@given(traced_systems(), LEVELS, st.integers(1, 2**63))
+def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, level: str, shuffle: int) -> None:
+    options = TraceOptions(level, 64)
+    want = trace_of(system, options)
+    assert_same(trace_of(system, options, skip=False), want)
+    assert_same(trace_of(system, options, shuffle=shuffle), want)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    system, level = data.draw(traced_systems()), data.draw(LEVELS)
+    options = TraceOptions(level, 32)
+    want = trace_of(system, options)
+    place: Path = tmp_path_factory.mktemp("checkpoint") / "run.ckpt"
+    lines = Lines()
+    run = machine_of(system)
+    tracing = run.trace(lines, options)
+    while run.status == "running":
+        run.step(data.draw(st.integers(1, 200), label="cycles"), skip=data.draw(st.booleans()))
+        run.save(place)
+        run = machine_of(system)
+        run.load(place)
+        tracing = run.go_on_tracing(lines)
+    tracing.close()
+    assert_same(lines.all(), want)
+
+
+@settings(max_examples=30, deadline=None)
+@given(traced_systems(), LEVELS, st.integers(0, 300), st.integers(1, 300), st.sets(st.sampled_from(["dma*", "te0", "spm", "ve*"]), min_size=1))
+def test_a_filter_leaves_out_and_nothing_else(system: System, level: str, first: int, length: int, only: set[str]) -> None:
+    """Against the whole trace, filtered here."""
+    from fnmatch import fnmatchcase
+
+    patterns = tuple(sorted(only))
+    whole = [json.loads(line) for line in trace_of(system, TraceOptions(level, 32))]
+    names = [unit["unit"] for unit in whole[0]["units"]]
+    if not any(fnmatchcase(name, pattern) for name in names for pattern in patterns):
+        return
+    got = [json.loads(line) for line in trace_of(system, TraceOptions(level, 32, patterns, (first, first + length)))]
+    want = [event for event in whole[1:-1] if _kept(event, patterns, first, first + length)]
+    assert [e for e in got[1:-1] if not _closes(e)] == [e for e in want if not _closes(e)]
+    assert got[0]["filter"] == {"cycles": [first, first + length], "only": list(patterns)}
+    assert got[-1]["events"] == len(got) - 2
+
+
+def _closes(event: dict[str, Any]) -> bool:
+    """An end that only the end of the run gave it: such lines are kept whatever the cycles."""
+    return event["event_type"] == "CMD_END" and event["status"] != "OK"
+
+
+def _kept(event: dict[str, Any], patterns: tuple[str, ...], first: int, last: int) -> bool:
+    from fnmatch import fnmatchcase
+
+    if event["event_type"] == "CMD_ENQUEUE":
+        return True
+    unit = event.get("unit")
+    return first <= event["t_cycle"] < last and (unit is None or any(fnmatchcase(unit, p) for p in patterns))

@@ -1,0 +1,65 @@
+"""How fast traces are read, measured and checked, and in how much memory: figures on a lawful trace of any length."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.trace_samples import lawful_lines
+
+EVENTS_A_COPY = 73
+ROOT = Path(__file__).resolve().parents[2]
+#: Each is run by itself: peak memory is that of a process. It prints CPU seconds and the peak in MB.
+_JOBS = {
+    "read": "sum(map(len, open_trace(path).batches()))",
+    "metrics": "metrics(open_trace(path)).run.events",
+    "validate": "validate(open_trace(path)).events",
+}
+_SCRIPT = """
+import resource, sys, time
+from kernbench.trace import metrics, open_trace
+from kernbench.trace.validate import validate
+path = sys.argv[1]
+before = time.process_time()
+events = {job}
+seconds = time.process_time() - before
+print(events, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """What one job took."""
+
+    job: str
+    events: int
+    seconds: float  #: CPU time
+    peak_mib: float  #: of the whole process
+
+    @property
+    def events_per_second(self) -> float:
+        """Of CPU time."""
+        return self.events / self.seconds
+
+
+def trace_rows(events: int = 1_000_000) -> list[TraceRow]:
+    """Reading, metrics and laws of a trace of about so many events, a process each."""
+    copies = max(1, events // EVENTS_A_COPY)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long.jsonl"
+        with path.open("wb") as file:
+            file.writelines(line + b"\n" for line in lawful_lines(copies))
+        return [_row(job, path) for job in _JOBS]
+
+
+def _row(job: str, path: Path) -> TraceRow:
+    script = _SCRIPT.format(job=_JOBS[job])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    events, seconds, peak = done.stdout.split()
+    return TraceRow(job, int(events), float(seconds), float(peak))

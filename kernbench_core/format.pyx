@@ -112,8 +112,7 @@ cdef class Format:
     def __cinit__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column, token_left,
                   token_start, cycle_t first, cycle_t last):
         cdef const int64_t[::1] view
-        cdef int32_t k, i, n_parts, n_templates
-        cdef Text* texts
+        cdef int32_t k, n_parts, n_templates
         self.keep = [columns, tables, kinds, units]
         self.kinds = len(kinds)
         self.first = first
@@ -141,7 +140,13 @@ cdef class Format:
             if len(column):
                 view = column
                 self.column[k] = &view[0]
-        longest_text = 0
+        self.put_templates(kinds, self.put_tables(tables))
+
+    cdef int64_t put_tables(self, list tables) except -1:
+        """Point to the texts; the longest of them [B]."""
+        cdef int32_t k, i
+        cdef Text* texts
+        longest = 0
         for k, table in enumerate(tables):
             texts = <Text*>calloc(len(table) + 1, sizeof(Text))
             if texts == NULL:
@@ -150,8 +155,12 @@ cdef class Format:
             for i, text in enumerate(table):
                 texts[i].data = PyBytes_AS_STRING(text)
                 texts[i].length = PyBytes_GET_SIZE(text)
-                longest_text = max(longest_text, len(text))
-        k = i = 0
+                longest = max(longest, len(text))
+        return longest
+
+    cdef int put_templates(self, list kinds, int64_t longest_text) except -1:
+        """Lay the templates and their parts out; and how long a line can be."""
+        cdef int32_t k = 0, i = 0
         for number, templates in enumerate(kinds):
             self.kind[number] = k
             for only_if, unit, unit_value, parts in templates:
@@ -170,6 +179,7 @@ cdef class Format:
                 self.longest = max(self.longest, length)
                 k += 1
         self.kind[self.kinds] = k
+        return 0
 
     def __dealloc__(self):
         cdef int32_t k

@@ -5,8 +5,8 @@ from kernbench_core.bank cimport Lane, order_insert, order_remove
 from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
-    BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall,
-    dma_start, dma_submit)
+    BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
+    dma_pick, dma_stall, dma_start, dma_submit)
 from kernbench_core.dram cimport channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push

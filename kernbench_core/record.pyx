@@ -1,8 +1,7 @@
 """Jobs, transfers and flows as records of a trace; docs/adr/0011 says which cycle, phase and place each gets."""
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Entry
-from kernbench_core.dma cimport BACKPRESSURE, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob
-from kernbench_core.dram cimport cursor_open
+from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.events cimport (
     MISSING, REC_CONTROL, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
     REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)

@@ -1,7 +1,5 @@
 """Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
-from libc.string cimport memset
-
-from kernbench_core.bank cimport Lane, Spm, bank_of, line_of
+from kernbench_core.bank cimport Spm, bank_of, line_of
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob, Region
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport cursor_advance
@@ -9,7 +7,7 @@ from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
 from kernbench_core.share cimport Flow
-from kernbench_core.types cimport DMA, MEMORY, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -67,7 +65,8 @@ cdef void record_work_asks(Sim* s, slot_t lane, bint before) noexcept nogil:
             t[k].first = max(t[k].first, 0)
 
 
-cdef void emit_access(Sim* s, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked, cycle_t now) noexcept nogil:
+cdef void emit_access(
+        Sim* s, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked, cycle_t now) noexcept nogil:
     cdef Event* r = emit(s.trace, REC_ACCESS, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
     if r:
         r.v[0] = w.job

@@ -69,15 +69,11 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """A lane whose time has come: ask, and move or be held."""
     cdef Lane* a = &s.lane[lane]
-    cdef Compute* e = NULL
-    cdef Flow* f = NULL
+    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute else NULL
+    cdef Flow* f = NULL if a.compute else &s.share.flow[lane]
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
     cdef bint asks, traced = s.trace != NULL and s.trace.level >= TRACE_FULL
-    if a.compute:
-        e = &s.compute[lane - s.n_flows]
-    else:
-        f = &s.share.flow[lane]
     if a.first_denied == NEVER:
         if a.compute:
             if traced:

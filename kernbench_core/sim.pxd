@@ -72,7 +72,7 @@ cdef struct Sim:
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     Tracer* trace             # NULL: the run is not traced
     FlowTrace* flow_trace     # [n_flows]
-    StreamTrace* stream_trace # [n_compute][MAX_REGIONS]
+    StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
 

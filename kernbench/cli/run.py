@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Quiet, Target
 from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.machine import Machine
+    from kernbench.sim_engine.result import Result
 
 
 def run(
@@ -50,9 +54,13 @@ def run(
     if as_json:
         output.write(result.to_json() + "\n")
     elif not quiet:
-        from kernbench.cli.render import run_summary
-        from kernbench.sim_engine.summary import summarise_run
-
-        summary = summarise_run(result, machine.program, npu)
-        output.show(run_summary(summary, output.console(sys.stdout).width))
+        _show(machine, result)
     return output.ENDINGS[result.status]
+
+
+def _show(machine: Machine, result: Result) -> None:
+    from kernbench.cli.render import run_summary
+    from kernbench.sim_engine.summary import summarise_run
+
+    summary = summarise_run(result, machine.program, machine.config)
+    output.show(run_summary(summary, output.console(sys.stdout).width))

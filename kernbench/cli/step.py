@@ -71,13 +71,10 @@ def step(
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
     from kernbench.cli.target import load_target
-    from kernbench.common.files import check_writable
     from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
 
-    _check(cycles, until, as_json=as_json, watch=watch)
-    if save is not None:
-        check_writable(save)
+    _check(cycles, until, save, as_json=as_json, watch=watch)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     npu = load_config(config, overrides or [])
     machine = Machine(npu, load_target(target, npu))
@@ -92,13 +89,17 @@ def step(
     return output.ENDINGS[machine.status]
 
 
-def _check(cycles: int | None, until: str | None, *, as_json: bool, watch: bool) -> None:
+def _check(cycles: int | None, until: str | None, save: Path | None, *, as_json: bool, watch: bool) -> None:
     if cycles is None and until is None:
         raise InputError(Problem("kbsim step", "give at least one of --cycles and --until"))
     if watch and as_json:
         raise InputError(Problem("kbsim step", "--watch shows many states and --json one: give one of the two"))
     if watch and not cycles:
         raise InputError(Problem("kbsim step", "--watch needs --cycles of at least 1: the distance of two looks"))
+    if save is not None:
+        from kernbench.common.files import check_writable
+
+        check_writable(save)
 
 
 def _run(machine: Machine, cycles: int | None, until: str | None, quiet: bool) -> bool:

@@ -21,6 +21,7 @@ LARGE_FILES = {
     "kernbench_core/tally.pxd": (75, INLINE),
     "kernbench_core/walk.pxd": (85, INLINE),
     "kernbench_core/compute.pxd": (135, INLINE),
+    "kernbench_core/events.pxd": (110, STRUCTS),
     "kernbench_core/heap.pxd": (80, INLINE),
     "kernbench_core/dma.pxd": (100, STRUCTS),
     "kernbench_core/share.pxd": (120, STRUCTS),

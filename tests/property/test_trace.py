@@ -18,6 +18,7 @@ from tests.oracles.ref_trace import reference_trace
 from tests.trace_systems import traced_systems
 
 LEVELS = st.sampled_from(["summary", "full", "access"])
+UNITS = st.sets(st.sampled_from(["dma*", "te0", "spm", "ve*"]), min_size=1)
 WINDOWS = st.sampled_from([16, 64, 1024])
 OF_PACKAGE = ("sim_version", "sim_id", "program_hash", "config_hash", "sim_config", "model_version")
 System = tuple[dict[str, Any], dict[str, Any]]
@@ -103,7 +104,7 @@ def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.Tem
 
 
 @settings(max_examples=30, deadline=None)
-@given(traced_systems(), LEVELS, st.integers(0, 300), st.integers(1, 300), st.sets(st.sampled_from(["dma*", "te0", "spm", "ve*"]), min_size=1))
+@given(traced_systems(), LEVELS, st.integers(0, 300), st.integers(1, 300), UNITS)
 def test_a_filter_leaves_out_and_nothing_else(system: System, level: str, first: int, length: int, only: set[str]) -> None:
     """Against the whole trace, filtered here."""
     from fnmatch import fnmatchcase

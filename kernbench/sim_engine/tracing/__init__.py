@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kernbench.sim_engine.tracing.tracing import Tracing, TraceOptions
+from kernbench.sim_engine.tracing.tracing import TraceOptions, Tracing
 
 __all__ = ["TraceOptions", "Tracing"]

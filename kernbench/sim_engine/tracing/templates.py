@@ -134,18 +134,6 @@ def kinds(first_channel: int, first_link: int, spm: Fixed) -> list[list[Template
     channel, link = TextOf("units", 1, first_channel), TextOf("units", 2, first_link)
     flow: dict[str, Source] = {**NAMES, "tx_id": JOB, "channel": Value(1), "unit": channel}
     on_link: dict[str, Source] = {**flow, "unit": link, "link_id": Value(2)}
-    access: dict[str, Source] = {
-        **NAMES, "unit": spm, "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
-        "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
-    }  # fmt: skip
-    moved: dict[str, Source] = {
-        **NAMES, "tx_id": JOB, "channel": Value(1), "source_engine": Fixed(b'"DMA"'), "dram_addr": Value(2),
-        "spm_addr": Value(3), "size_bytes": Value(4), "direction": TextBy("directions", "direction"), "cycles": Value(5),
-    }  # fmt: skip
-    conflict: dict[str, Source] = {
-        "unit": spm, "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
-        "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
-    }  # fmt: skip
     reason = TextOf("reasons", 1, -1)
     stall: dict[str, Source] = {**NAMES, "reason": reason, "channel": Value(2), "bank_id": Value(3), "by_job": Value(4)}
     resume: dict[str, Source] = {**NAMES, "reason": reason, "duration_cycles": Value(2), "channel": Value(3)}
@@ -164,11 +152,26 @@ def kinds(first_channel: int, first_link: int, spm: Fixed) -> list[list[Template
         [templates("NOC_TX_END", on_link)],
         [templates("DRAM_TX_SUSPEND", {**flow, "reason": TextOf("suspensions", 2)})],
         [templates("DRAM_TX_RESUME", flow)],
-        [templates("SRAM_ACCESS", access)],
-        [templates("MEM_ACCESS_EVENT", moved)],
-        [templates("SRAM_CONFLICT", conflict)],
+        *([template] for template in _accesses(spm)),
         [],  # WARN OVERLAP: a sentence, made in Python
     ]
+
+
+def _accesses(spm: Fixed) -> list[Template]:
+    """What happens at the banks: served bytes, moved bytes, denials."""
+    access: dict[str, Source] = {
+        **NAMES, "unit": spm, "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
+        "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
+    }  # fmt: skip
+    moved: dict[str, Source] = {
+        **NAMES, "tx_id": JOB, "channel": Value(1), "source_engine": Fixed(b'"DMA"'), "dram_addr": Value(2),
+        "spm_addr": Value(3), "size_bytes": Value(4), "direction": TextBy("directions", "direction"), "cycles": Value(5),
+    }  # fmt: skip
+    conflict: dict[str, Source] = {
+        "unit": spm, "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
+        "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
+    }  # fmt: skip
+    return [templates("SRAM_ACCESS", access), templates("MEM_ACCESS_EVENT", moved), templates("SRAM_CONFLICT", conflict)]
 
 
 def _said() -> list[Template]:

@@ -68,7 +68,9 @@ class TraceOptions:
 class Tracing:
     """The trace of one run, from cycle 0."""
 
-    def __init__(self, machine: Machine, core: Any, format: Any, tables: dict[str, Any], sink: Sink, options: TraceOptions) -> None:
+    def __init__(
+        self, machine: Machine, core: Any, format: Any, tables: dict[str, Any], sink: Sink, options: TraceOptions
+    ) -> None:
         """`core`: where the run stands. `format`: the core's class. `tables`: what `lower_machine` made."""
         self.machine = machine
         self.new_format = format

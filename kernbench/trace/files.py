@@ -130,7 +130,7 @@ def _feed_zlib(unpacker: Any, data: bytes) -> Iterator[bytes]:
         if text:
             yield text
         data = unpacker.unconsumed_tail
-        if not data and len(text) < SIZE:
+        if unpacker.eof or (not data and len(text) < SIZE):  # past a member's end the tail is not for this unpacker
             return
 
 

@@ -73,6 +73,7 @@ class TraceFile:
             else:
                 self._file = open(self.path, "r+b")  # noqa: SIM115
                 if os.fstat(self._file.fileno()).st_size < go_on_at:
+                    self._file.close()
                     raise InputError(Problem(str(path), f"it has fewer than the {go_on_at} bytes that the checkpoint saw"))
                 self._file.truncate(go_on_at)
                 self._file.seek(go_on_at)

@@ -1,0 +1,97 @@
+"""Trace files being written: whole units, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernbench.common.errors import InputError
+from kernbench.trace import writer
+from kernbench.trace.files import blocks
+from kernbench.trace.writer import TraceFile
+
+NAMES = ("t.jsonl", "t.jsonl.gz", "t.jsonl.zst")
+LINES = [b'{"line":%d,"text":"%s"}\n' % (k, b"x" * (k % 50)) for k in range(3000)]
+
+
+@pytest.fixture(autouse=True)
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHUNK", 4096)
+
+
+def text_of(path: Path) -> bytes:
+    return b"".join(blocks(str(path)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_units_read_back_as_one_text(tmp_path: Path, name: str) -> None:
+    with TraceFile(tmp_path / name) as file:
+        for line in LINES:
+            file.write(line)
+    assert text_of(tmp_path / name) == b"".join(LINES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_flushed_is_there_without_a_close(tmp_path: Path, name: str) -> None:
+    file = TraceFile(tmp_path / name)
+    file.write(LINES[0])
+    size = file.flush()
+    file.write(LINES[1])
+    assert (tmp_path / name).stat().st_size == size
+    assert text_of(tmp_path / name) == LINES[0]
+    file.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_goes_on_where_a_checkpoint_left_it(tmp_path: Path, name: str) -> None:
+    with TraceFile(tmp_path / name) as file:
+        file.write(b"".join(LINES[:100]))
+        size = file.flush()
+        file.write(b"lost\n" * 1000)
+    with TraceFile(tmp_path / name, go_on_at=size) as file:
+        file.write(b"".join(LINES[100:]))
+    assert text_of(tmp_path / name) == b"".join(LINES)
+
+
+def test_a_shorter_file_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"short\n")
+    with pytest.raises(InputError, match="it has fewer than the 7 bytes that the checkpoint saw"):
+        TraceFile(path, go_on_at=7)
+    assert path.read_bytes() == b"short\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_leaves_a_valid_beginning(tmp_path: Path, name: str) -> None:
+    class Full:
+        """A file on a disk with room for one more unit."""
+
+        def __init__(self, file: Any) -> None:
+            self.file, self.left = file, 1
+
+        def write(self, data: bytes) -> int:
+            if not self.left:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.left -= 1
+            return int(self.file.write(data))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    file = TraceFile(tmp_path / name)
+    file._file = Full(file._file)  # type: ignore[assignment]
+    with pytest.raises(InputError, match=r"the trace cannot be written: No space left on device.*valid trace"), file:
+        for line in LINES:
+            file.write(line)
+    text = text_of(tmp_path / name)
+    assert text and b"".join(LINES).startswith(text) and text.endswith(b"\n")
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no directory"):
+        TraceFile(tmp_path / "no" / "t.jsonl")
+    with pytest.raises(InputError, match="it is a directory"):
+        TraceFile(tmp_path)

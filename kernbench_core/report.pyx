@@ -95,27 +95,49 @@ cdef dict counters_of(Sim* s):
     }
 
 
-cdef tuple totals_of(Sim* s):
-    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict), TEs and VEs (busy, bank conflict), resources
-    (bytes towards the scratchpad, towards DRAM, busy, member cycles), and banks (grants, denials) of each scratchpad; and the depths of
-    queues: DMA engines (queued, active by channel), TEs and VEs (queued, active)."""
-    cdef int32_t k, c, h
-    cdef slot_t flow, job
+cdef object bank_counts(Tally* t):
+    cdef int32_t k
+    cdef int64_t[::1] c
+    counts = np.empty(t.banks, dtype=np.int64)
+    c = counts
+    tally_flush(t)
+    for k in range(t.banks):
+        c[k] = t.count[k]
+    return counts
+
+
+cdef object resource_totals(Sim* s):
+    """Bytes towards the scratchpad, towards DRAM, busy and member cycles of each resource."""
+    cdef int32_t k, i, h
+    cdef slot_t flow
+    cdef cycle_t gap
+    cdef Resource* r
     cdef Flow* f
-    counters = counters_of(s)
-    dma = np.array([[x["busy"], x["backpressure"], x["bank_conflict"]] for x in counters["dma"]], dtype=np.int64).reshape(-1, 3)
-    compute = np.array([[x["busy"], x["bank_conflict"]] for x in counters["compute"]], dtype=np.int64).reshape(-1, 2)
-    resources = np.array([[x["bytes"], 0, x["busy"], x["member_cycles"]] for x in counters["resources"]], dtype=np.int64).reshape(-1, 4)
+    cdef int64_t[:, ::1] t
+    totals = np.empty((s.share.n_res, 4), dtype=np.int64)
+    t = totals
     for k in range(s.share.n_res):
-        resources[k, 1] = s.share.res[k].stored
-    for flow in live_flows(s):
-        f = &s.share.flow[flow]
-        if s.dma_job[f.job].write:
-            for h in range(f.route.length):
-                resources[s.share.path[f.route.first + h], 1] += f.total - f.left
-    resources[:, 0] -= resources[:, 1]
-    banks = [(np.array(spm["grants"], dtype=np.int64), np.array(spm["denials"], dtype=np.int64)) for spm in counters["spm"]]
-    queued = []
+        r = &s.share.res[k]
+        gap = s.cycle - r.since if r.members else 0
+        t[k, 0] = r.bytes - r.stored
+        t[k, 1] = r.stored
+        t[k, 2] = r.busy + gap
+        t[k, 3] = r.member_cycles + gap * r.members
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            flow = s.spm[k].order[i]
+            if flow < s.n_flows:
+                f = &s.share.flow[flow]
+                for h in range(f.route.length):
+                    t[s.share.path[f.route.first + h], 1 if s.dma_job[f.job].write else 0] += f.total - f.left
+    return totals
+
+
+cdef list queue_depths(Sim* s):
+    """(queued, active): of each DMA engine by channel, of each TE and VE."""
+    cdef int32_t k, c
+    cdef slot_t job
+    out = []
     for k in range(s.n_dma):
         waiting = [0] * CHANNELS
         for c in range(CHANNELS):
@@ -123,10 +145,42 @@ cdef tuple totals_of(Sim* s):
             while job != NONE:
                 waiting[c] += 1
                 job = s.dma_job[job].next
-        queued.append((waiting, [s.dma[k].channel[c].outstanding for c in range(CHANNELS)]))
+        out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(CHANNELS)]))
     for k in range(s.n_compute):
-        queued.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
-    return dma, compute, resources, banks, queued
+        out.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
+    return out
+
+
+cdef tuple totals_of(Sim* s):
+    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict), TEs and VEs (busy, bank conflict), resources,
+    and banks (grants, denials) of each scratchpad; and the depths of queues."""
+    cdef int32_t k
+    cdef DmaEngine* e
+    cdef cycle_t held, cycles, conflict
+    cdef int64_t[:, ::1] d
+    cdef int64_t[:, ::1] c
+    dma, compute = np.empty((s.n_dma, 3), dtype=np.int64), np.empty((s.n_compute, 2), dtype=np.int64)
+    d = dma
+    c = compute
+    for k in range(s.n_dma):
+        e = &s.dma[k]
+        d[k, 0] = e.spent[<int32_t>BUSY]
+        d[k, 1] = e.spent[<int32_t>STALLED_BACKPRESSURE]
+        d[k, 2] = e.spent[<int32_t>STALLED_BANK]
+        if e.activity != IDLE:
+            d[k, 0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2] += s.cycle - e.since
+    for k in range(s.n_compute):
+        cycles = s.compute[k].job_cycles
+        conflict = s.compute[k].conflict
+        held = s.lane[s.n_flows + k].first_denied
+        if s.compute[k].job != NONE:
+            cycles += s.cycle - s.compute[k].started
+            if held != NEVER:
+                conflict += s.cycle - held
+        c[k, 0] = cycles - conflict
+        c[k, 1] = conflict
+    banks = [(bank_counts(&s.spm[k].grants), bank_counts(&s.spm[k].denials)) for k in range(s.n_spm)]
+    return dma, compute, resource_totals(s), banks, queue_depths(s)
 
 
 cdef list live_flows(Sim* s):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -14,33 +14,57 @@ from kernbench.cmdq.entries import Entry, TeEntry
 from kernbench.cmdq.footprint import regions_of, work_of
 from kernbench.cmdq.lower import resource_names
 from kernbench.common import naming
+from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig
 from kernbench.sim_engine.tracing.lines import line
+from kernbench.trace.schema import BY_NAME
 
 SATURATED_WINDOWS = 8
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
+
+
+def _form(event: str, **kinds: str) -> str:
+    """The format of a sample's line: its fields in the order of the schema, `%d` where nothing else is said."""
+    fields = (f',"{field.name}":{kinds.get(field.name, "%d")}' for field in BY_NAME[event].fields)
+    return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
+
+
+_TEXT, _DEPTHS = '"%s"', {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3)}  # depths: of a TE or VE, of a DMA engine by channel
+BANDWIDTH, ENGINE = _form("BANDWIDTH_SAMPLE", unit=_TEXT), _form("ENGINE_SAMPLE", unit=_TEXT)
+QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
+POWER = _form("POWER_STATE", unit=_TEXT, state=_TEXT)
+ENERGY = _form("ENERGY_SAMPLE", **{f"{part}_pj": "%s" for part in ENERGY_PARTS})
 Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[Any], list[Any]]
 
 
 class Energy:
-    """Picojoules so far, exact, by part: the windows' sum is `metrics.energy_pj` of the result."""
+    """Picojoules so far, exact, by part: the windows' sum is `metrics.energy_pj` of the result.
+
+    Integers over one denominator, which is that of all the machine's energies.
+    """
 
     def __init__(self, config: NpuConfig, program: Program) -> None:
+        model = config.energy
+        static = model.static_mw / config.freq_ghz  # pJ a cycle
+        rates = {"dram": model.dram_pj_per_byte, "noc": model.noc_pj_per_byte_hop, "spm": model.spm_pj_per_byte, "static": static}
+        named = [*rates.values(), *model.mac_pj.values(), model.ve_op_pj]
+        self.unit = lcm(*(rate.denominator for rate in named))
+        self.rate = {name: int(rate * self.unit) for name, rate in rates.items()}
+        self.mac = {bits: int(pj * self.unit) for bits, pj in model.mac_pj.items()}
+        self.op = int(model.ve_op_pj * self.unit)
         self.config = config
         self.program = program
-        self.macs = self.ops = Fraction(0)
+        self.macs = self.ops = 0
         self.region_bytes = 0  # of the operand regions of jobs that ended
 
     def ended(self, positions: Iterable[int]) -> None:
         """These entries' jobs are over."""
-        model = self.config.energy
         for position in positions:
             entry = self.program.entries[position]
             if isinstance(entry, TeEntry):
-                default = model.mac_pj.get(8, Fraction(0))
-                self.macs += work_of(entry) * model.mac_pj.get(entry.qbits_weight, default)
+                self.macs += work_of(entry) * self.mac.get(entry.qbits_weight, self.mac.get(8, 0))
             elif entry.engine == "ve":
-                self.ops += work_of(entry) * model.ve_op_pj
+                self.ops += work_of(entry) * self.op
             else:
                 continue
             self.region_bytes += self._regions(entry)
@@ -49,17 +73,11 @@ class Energy:
         engine = self.config.te if entry.engine == "te" else self.config.ve
         return sum(region.nbytes for region in regions_of(entry, self.config)) if engine.spm_traffic else 0
 
-    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int) -> dict[str, Fraction]:
-        """By part; what travels between DRAM and scratchpad also costs at the scratchpad."""
-        model = self.config.energy
-        return {
-            "dram": dram_bytes * model.dram_pj_per_byte,
-            "noc": noc_bytes * model.noc_pj_per_byte_hop,
-            "spm": (dram_bytes + self.region_bytes) * model.spm_pj_per_byte,
-            "mac": self.macs,
-            "ve": self.ops,
-            "static": model.static_mw * cycles / self.config.freq_ghz,
-        }
+    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int) -> list[int]:
+        """By part, in `1 / unit` pJ; what travels between DRAM and scratchpad also costs at the scratchpad."""
+        rate = self.rate
+        travelled, accessed = dram_bytes * rate["dram"], (dram_bytes + self.region_bytes) * rate["spm"]
+        return [travelled, noc_bytes * rate["noc"], accessed, self.macs, self.ops, cycles * rate["static"]]
 
 
 class Windows:
@@ -73,7 +91,7 @@ class Windows:
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0)
         self.channels = config.dram.channels
-        self.capacity = config.dram.capacity
+        self.much = ceil_div(95 * config.dram.capacity * length, 100)  # [B] of a channel in a window
         self.engines = [naming.engine("dma", k) for k in range(config.dma.engines)]
         self.compute = [naming.engine("te", k) for k in range(config.te.engines)]
         self.compute += [naming.engine("ve", k) for k in range(config.ve.engines)]
@@ -84,11 +102,11 @@ class Windows:
     def state(self) -> dict[str, Any]:
         """Where it stands, as JSON; the totals at the last end of a window are in it."""
         dma, compute, resources, banks, _ = self.before
-        energy = {"macs": str(self.energy.macs), "ops": str(self.energy.ops), "region_bytes": self.energy.region_bytes}
+        energy = [str(n) for n in (self.energy.macs, self.energy.ops, self.energy.region_bytes)]  # past 64 bits on long runs
         return {
             "totals": [column.tolist() for column in (dma, compute, resources, *banks[0])],
             "energy": energy,
-            "spent": {part: str(pj) for part, pj in self.spent.items()},
+            "spent": [str(pj) for pj in self.spent],
             "saturated": self.saturated,
             "asleep": sorted(self.asleep),
         }
@@ -98,10 +116,8 @@ class Windows:
         columns = [np.array(column, dtype=np.int64).reshape(old.shape) for column, old in zip(
             state["totals"], (*self.before[:3], *self.before[3][0]), strict=True)]  # fmt: skip
         self.before = (columns[0], columns[1], columns[2], [(columns[3], columns[4])], [])
-        energy = state["energy"]
-        self.energy.macs, self.energy.ops = Fraction(energy["macs"]), Fraction(energy["ops"])
-        self.energy.region_bytes = energy["region_bytes"]
-        self.spent = {part: Fraction(pj) for part, pj in state["spent"].items()}
+        self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state["energy"])
+        self.spent = [int(pj) for pj in state["spent"]]
         self.saturated, self.asleep = state["saturated"], set(state["asleep"])
 
     def close(self, cycles: int, length: int, totals: Totals) -> list[tuple[str | None, bytes]]:
@@ -112,56 +128,63 @@ class Windows:
         lines = _Lines(cycles - 1, length)
         if length == self.length:
             self._warn(lines, compute, resources, int(grants.sum()), int(denials.sum()))
-        for unit, (read, write, busy, members) in zip(self.resources, resources.tolist(), strict=True):
-            sample = {"read_bytes": read, "write_bytes": write, "busy_cycles": busy, "member_cycles": members}
-            lines.add("BANDWIDTH_SAMPLE", unit, sample, any(sample.values()))
+        for unit, sample in zip(self.resources, resources.tolist(), strict=True):
+            if any(sample):
+                lines.put(unit, BANDWIDTH, (unit, length, *sample))
         for unit, (queued, active) in zip([*self.engines, *self.compute], totals[4], strict=True):
-            lines.add("QUEUE_SAMPLE", unit, {"queued": queued, "active": active}, any(queued) or any(active), timed=False)
+            if any(queued) or any(active):
+                lines.put(unit, QUEUES[len(queued)], (unit, *queued, *active))
         states = self._engines(lines, dma, compute)
-        if self.banks:
+        if self.banks and (grants.any() or denials.any()):
             bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
-            lines.add("BANK_SAMPLE", naming.SPM, bank, any(bank["requests"]))
+            fields = {"unit": naming.SPM, "window_cycles": length, **bank}
+            lines.done.append((naming.SPM, line("BANK_SAMPLE", cycles - 1, fields)))
         self._energy(lines, cycles, totals[2])
         for unit, state in states if self.banks else ():
-            lines.add("POWER_STATE", unit, {"state": state}, True, timed=False)
+            lines.put(unit, POWER, (unit, state))
         return lines.done
 
     def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
         """Samples of engines; which fell asleep or woke up."""
-        spent = [*dma.tolist(), *([busy, 0, held] for busy, held in compute.tolist())]
+        spent = [*dma.tolist(), *((busy, 0, held) for busy, held in compute.tolist())]
         states = []
-        for unit, (busy, backpressure, held) in zip([*self.engines, *self.compute], spent, strict=True):
-            sample = {"busy_cycles": busy, "backpressure_cycles": backpressure, "bank_conflict_cycles": held}
-            works = any(sample.values())
-            lines.add("ENGINE_SAMPLE", unit, sample, works)
+        for unit, sample in zip([*self.engines, *self.compute], spent, strict=True):
+            works = any(sample)
+            if works:
+                lines.put(unit, ENGINE, (unit, lines.length, *sample))
             if works == (unit in self.asleep):
                 self.asleep ^= {unit}
                 states.append((unit, "ACTIVE" if works else "IDLE"))
         return states
 
     def _energy(self, lines: _Lines, cycles: int, resources: Any) -> None:
-        moved = resources[:, 0] + resources[:, 1]
-        now = self.energy.so_far(cycles, int(moved[: self.channels].sum()), int(moved[self.channels :].sum()))
-        sample = {f"{part}_pj": float(now[part] - self.spent[part]) for part in ENERGY_PARTS}
+        moved = (resources[:, 0] + resources[:, 1]).tolist()
+        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]))
+        # The quotient of two integers is the float nearest to it.
+        sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
         self.spent = now
-        lines.add("ENERGY_SAMPLE", None, sample, True)
+        lines.put(None, ENERGY, (lines.length, *map(repr, sample)))
 
     def _warn(self, lines: _Lines, compute: Any, resources: Any, granted: int, denied: int) -> None:
         length = self.length
         for unit, busy in zip(self.compute, compute[:, 0].tolist(), strict=True):
-            text = f"{unit} worked in {busy} of {length} cycles, less than half"
-            lines.warn(unit, unit[:2].upper(), "LOW_UTIL", text, 0 < 2 * busy < length)
+            if 0 < 2 * busy < length:
+                text = f"{unit} worked in {busy} of {length} cycles, less than half"
+                lines.warn(unit, unit[:2].upper(), "LOW_UTIL", text)
         for k, moved in enumerate((resources[: self.channels, 0] + resources[: self.channels, 1]).tolist()):
             unit = self.resources[k]
-            self.saturated[k] = self.saturated[k] + 1 if 100 * moved >= 95 * self.capacity * length else 0
+            self.saturated[k] = self.saturated[k] + 1 if moved >= self.much else 0
+            if self.saturated[k] != SATURATED_WINDOWS:
+                continue
             text = (
                 f"{unit} moved at least 95% of what it can in each of {SATURATED_WINDOWS} windows of {length} cycles, "
                 f"{moved} bytes in the last"
             )
-            lines.warn(unit, "DRAM", "CHANNEL_SATURATED", text, self.saturated[k] == SATURATED_WINDOWS)
+            lines.warn(unit, "DRAM", "CHANNEL_SATURATED", text)
         requests = granted + denied
-        text = f"{naming.SPM} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
-        lines.warn(naming.SPM, "SRAM", "HIGH_CONFLICT", text, requests >= length and 4 * denied > requests)
+        if requests >= length and 4 * denied > requests:
+            text = f"{naming.SPM} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
+            lines.warn(naming.SPM, "SRAM", "HIGH_CONFLICT", text)
 
 
 class _Lines:
@@ -172,13 +195,10 @@ class _Lines:
         self.length = length
         self.done: list[tuple[str | None, bytes]] = []
 
-    def add(self, event: str, unit: str | None, fields: dict[str, Any], wanted: bool, *, timed: bool = True) -> None:
-        if wanted:
-            window = {"window_cycles": self.length} if timed else {}
-            named = {} if unit is None else {"unit": unit}
-            self.done.append((unit, line(event, self.last, {**named, **window, **fields})))
+    def put(self, unit: str | None, form: str, values: tuple[object, ...]) -> None:
+        """A sample: names of units need no escapes, so its line is one format."""
+        self.done.append((unit, (form % (self.last, *values)).encode()))
 
-    def warn(self, unit: str, component: str, code: str, text: str, wanted: bool) -> None:
+    def warn(self, unit: str, component: str, code: str, text: str) -> None:
         fields = {"component": component, "code": code, "msg": text, "unit": unit}
-        if wanted:
-            self.done.append((unit, line("WARN", self.last, fields)))
+        self.done.append((unit, line("WARN", self.last, fields)))

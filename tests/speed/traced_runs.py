@@ -1,0 +1,117 @@
+"""What a trace costs: the same run without one and at each level, and what records and lines cost by themselves."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.cmdq import Program
+from kernbench.config import NpuConfig, load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace.schema import LEVELS
+from kernbench.workloads.catalogue import WORKLOADS
+
+TARGET, CONFIG = "llama2-7b-decode", "npu_server"
+MARKS = {"summary_over_off": 1.5, "full_ns_an_event_in_the_loop": 20.0, "seconds_a_million_lines": 0.2}  #: at most
+
+
+class Nowhere:
+    """A sink that only counts."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def write(self, text: bytes) -> None:
+        self.nbytes += len(text)
+
+
+class Timed:
+    """An object whose method `name` is timed."""
+
+    def __init__(self, inner: Any, name: str) -> None:
+        self._inner, self._name = inner, name
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name != self._name:
+            return found
+
+        def timed(*args: Any, **named: Any) -> Any:
+            began = time.process_time()
+            try:
+                return found(*args, **named)
+            finally:
+                self.seconds += time.process_time() - began
+
+        return timed
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRun:
+    """One level: medians of CPU seconds over the rounds."""
+
+    level: str
+    events: int
+    nbytes: int
+    whole: float  #: from the first cycle to the result, or to TRACE_END, which needs the result
+    loop: float  #: in the core
+    lines: float  #: records sorted and made lines
+
+
+def traced_runs(rounds: int = 5) -> list[TracedRun]:
+    """The decode run at every level, in turn."""
+    config = load_config(CONFIG)
+    program = WORKLOADS[TARGET](config)
+    samples: dict[str, list[TracedRun]] = {level: [] for level in LEVELS}
+    for _ in range(rounds):
+        for level in LEVELS:
+            samples[level].append(_once(config, program, level))
+    return [_median(runs) for runs in samples.values()]
+
+
+def _once(config: NpuConfig, program: Program, level: str) -> TracedRun:
+    machine, sink = Machine(config, program), Nowhere()
+    core: Any = Timed(machine._core, "run")
+    machine._core = core
+    if level == "off":
+        began = time.process_time()
+        machine.run()
+        machine.result()
+        return TracedRun(level, 0, 0, time.process_time() - began, core.seconds, 0.0)
+    tracing = machine.trace(sink, TraceOptions(level))
+    lines: Any = Timed(tracing.format, "text")
+    tracing.format = lines
+    began = time.process_time()
+    machine.run()
+    tracing.close()
+    return TracedRun(level, tracing.format.lines, sink.nbytes, time.process_time() - began, core.seconds, lines.seconds)
+
+
+def _median(runs: list[TracedRun]) -> TracedRun:
+    first = runs[0]
+    whole, loop, lines = (statistics.median(getattr(run, name) for run in runs) for name in ("whole", "loop", "lines"))
+    return TracedRun(first.level, first.events, first.nbytes, whole, loop, lines)
+
+
+def traced_table(runs: list[TracedRun]) -> str:
+    """As text, with the marks."""
+    off = runs[0]
+    out = ["level       events    MB   run s  over off   loop ns/event   lines s/million"]
+    for run in runs:
+        each = f"{(run.loop - off.loop) / run.events * 1e9:13.1f} {run.lines / run.events * 1e6:17.3f}" if run.events else ""
+        ratio = run.whole / off.whole
+        out.append(f"{run.level:8} {run.events:9,} {run.nbytes / 1e6:5.0f} {run.whole:7.3f} {ratio:8.2f}x {each}")
+    summary, full = runs[1], runs[2]
+    figures = {
+        "summary_over_off": summary.whole / off.whole,
+        "full_ns_an_event_in_the_loop": (full.loop - off.loop) / full.events * 1e9,
+        "seconds_a_million_lines": full.lines / full.events * 1e6,
+    }
+    for name, most in MARKS.items():
+        holds = "holds" if figures[name] <= most else "DOES NOT HOLD"
+        out.append(f"  {name.replace('_', ' ')} <= {most:g}: {holds} ({figures[name]:.3g})")
+    return "\n".join(out)

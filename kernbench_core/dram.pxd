@@ -4,6 +4,8 @@ from kernbench_core.types cimport int32_t, int64_t, nbytes_t
 cdef struct Dram:
     int32_t channels
     nbytes_t interleave       # [B] consecutive bytes on one channel
+    int32_t interleave_shift  # log2(interleave), or -1
+    int32_t channel_mask      # channels - 1 where that is a mask, else -1
     nbytes_t align            # [B] every row is widened to multiples of it
 
 cdef struct Extent:           # what a DMA job moves; 1-D is one row

@@ -12,10 +12,10 @@ cdef void open_row(Cursor* c, Dram* d, Extent* x) noexcept nogil:
 
 cdef bint find_chunk(Cursor* c, Dram* d, int32_t channel) noexcept nogil:
     """From `dram` on, go to the first byte of this row on the channel; false where there is none."""
-    cdef int64_t chunk = c.dram // d.interleave, ahead
-    ahead = (channel - chunk % d.channels + d.channels) % d.channels
+    cdef int64_t chunk = c.dram >> d.interleave_shift if d.interleave_shift >= 0 else c.dram // d.interleave
+    cdef int64_t ahead = channel - (chunk & d.channel_mask if d.channel_mask >= 0 else chunk % d.channels)
     if ahead:
-        chunk += ahead
+        chunk += ahead if ahead > 0 else ahead + d.channels
         c.dram = chunk * d.interleave
     if c.dram >= c.row_end:
         return False

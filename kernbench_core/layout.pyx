@@ -61,12 +61,17 @@ cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -
     return 0
 
 
+cdef int32_t log2_or_none(object n) except -2:
+    """The shift that divides by `n`; -1 where there is none."""
+    return n.bit_length() - 1 if n & (n - 1) == 0 else -1
+
+
 cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) except -1:
     cdef int32_t side
     p.banks = m["banks"]
     p.words = (p.banks + 63) // 64
     p.line = m["line"]
-    p.line_shift = m["line"].bit_length() - 1 if m["line"] & (m["line"] - 1) == 0 else -1
+    p.line_shift = log2_or_none(p.line)
     p.bank_lines = m["bank_lines"]
     p.blocked = m["blocked"]
     p.split = m["split"]
@@ -230,6 +235,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.dram.channels = machine["channels"]
     s.dram.interleave = machine["interleave"]
     s.dram.align = machine["align"]
+    s.dram.interleave_shift = log2_or_none(s.dram.interleave)
+    s.dram.channel_mask = s.dram.channels - 1 if log2_or_none(s.dram.channels) >= 0 else -1
     s.stops.start_of = s.stops.end_of = NONE
     s.failed_entry = NONE
     lay_out_dma(s, a, machine, program["dma"])

@@ -20,6 +20,6 @@ if [ "$build" = sanitize ]; then
     runtime="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python's own allocator hides overruns, and CPython leaks by design at exit.
     export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
-    exec "../../../$home/bin/python" -m pytest -p no:cacheprovider --ignore=tests/speed --ignore=tests/packaging tests
+    exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
 fi
-exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/packaging tests
+exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests

@@ -1,4 +1,4 @@
-"""`python -m tests.speed`: time per engine-tick of the core and of the same rules in SimPy, as a table. Never a test."""
+"""`python -m tests.speed`: time per engine-tick of the core and of the same rules in SimPy; what traces cost. Never a test."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import argparse
 import json
 import platform
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import simpy
 
 from tests.speed.measure import Row, Size, measure
+from tests.speed.report_rows import report_rows
+from tests.speed.trace_rows import trace_rows
+from tests.speed.traced_runs import traced_runs, traced_table
 from tests.speed.workloads import LOADS
 
 MARK_NS = 14.0  # stepping takes at most so many ns per engine-tick,
@@ -49,9 +53,32 @@ def main(arguments: list[str] | None = None) -> int:
             print(_line(rows[-1]), flush=True)
     print(FOOT)
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
+    traces = _traces(chosen.quick)
     if chosen.json:
-        chosen.json.write_text(json.dumps(_report(rows, chosen.quick), indent=1) + "\n", encoding="utf-8")
+        report = {**_report(rows, chosen.quick), "traces": traces}
+        chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _traces(quick: bool) -> dict[str, Any]:
+    """Traced runs, reading and measuring a long trace, and the page of a big one: CPU time, but a browser's."""
+    runs = traced_runs(3 if quick else 7)
+    print("\nthe decode run of Llama-2-7B on npu_server, traced: medians of CPU time\n" + traced_table(runs), flush=True)
+    events = 200_000 if quick else 10_000_000
+    read = trace_rows(events)
+    print(f"\na trace of {read[0].events:,} events (marks for 10 million: metrics <= 20 s, <= 300 MB)")
+    for row in read:
+        rate = row.events_per_second / 1e6
+        print(f"  {row.job:9} {row.seconds:7.2f} s {rate:6.2f} M events/s {row.peak_mib:5.0f} MiB", flush=True)
+    page = report_rows(quick)
+    print(f"\nthe page of {page['spans']:,} spans (marks for a million: load <= 3 s, zoom <= 100 ms)")
+    print(f"  made in {page['make_s']:.2f} s, {page['page_bytes'] / 1e6:.1f} MB")
+    if "skipped" in page:
+        print(f"  not opened: {page['skipped']}")
+    else:
+        zoom = page["zoom_ms"]
+        print(f"  loaded in {page['load_s']:.2f} s, zoom {zoom['median']:.1f} ms, at most {zoom['largest']:.1f} ms")
+    return {"runs": [asdict(run) for run in runs], "read": [asdict(row) for row in read], "page": page}
 
 
 def _line(row: Row) -> str:

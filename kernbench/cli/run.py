@@ -10,7 +10,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Quiet, Target
-from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
+from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, reported, trace_options
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
@@ -28,6 +28,7 @@ def run(
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
     trace: TraceTo = None,
+    report: Report = None,
     trace_level: TraceLevel = "summary",
     trace_window: TraceWindow = 1024,
     trace_cycles: TraceCycles = None,
@@ -46,7 +47,7 @@ def run(
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     npu = load_config(config, overrides or [])
     machine = Machine(npu, load_target(target, npu))
-    with traced(machine, trace, options), progress_bar(not quiet) as progress:
+    with reported(machine, trace, report, options), progress_bar(not quiet) as progress:
         machine.run(skip=not no_skip, progress=progress)
     result = machine.result()
     if out is not None:

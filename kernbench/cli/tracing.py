@@ -21,6 +21,12 @@ TraceTo = Annotated[
         "--trace", metavar="FILE", help="Write the trace there: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False
     ),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Make an HTML page of the run's trace, at --trace-level.", show_default=False
+    ),
+]
 TraceLevel = Annotated[
     str,
     typer.Option("--trace-level", metavar="LEVEL", help="summary, full (ranges and waits) or access (every request)."),
@@ -68,7 +74,7 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Pat
     from kernbench.trace.writer import TraceFile
 
     goes_on = machine.cycle > 0
-    with TraceFile(path, go_on_at=machine.trace_bytes or 0) if goes_on else TraceFile(path) as file:
+    with TraceFile(path, go_on_at=machine.trace_state()["file_bytes"]) if goes_on else TraceFile(path) as file:
         tracing = machine.go_on_tracing(file) if goes_on else machine.trace(file, options)
         try:
             yield
@@ -79,3 +85,27 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Pat
             machine.save(save, trace_bytes=file.flush())
         if save is None or machine.status != "running":
             tracing.close()
+
+
+@contextmanager
+def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions) -> Iterator[None]:
+    """`traced`, and a page of the trace when the run is over, also where the trace itself is not kept."""
+    if page is None:
+        with traced(machine, trace, options):
+            yield
+        return
+    from tempfile import TemporaryDirectory
+
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.trace.reader import open_trace
+    from kernbench.trace.report import report_html
+    from kernbench.trace.timeline import read_timeline
+
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(Problem("kbsim run", "its name must end in .html or .htm", "--report", str(page)))
+    check_writable(page)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl" if trace is None else trace
+        with traced(machine, path, options):
+            yield
+        write_whole(page, report_html(read_timeline(open_trace(str(path)))))

@@ -13,12 +13,12 @@ import msgspec
 
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, check_program, lower_bounds
-from kernbench.cmdq.lower import lower_machine, lower_program, resource_names
-from kernbench.common import naming
+from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import NpuConfig
 from kernbench.sim_engine import checkpoint
+from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.peek import machine_state
@@ -49,7 +49,6 @@ class Machine:
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
-        self.trace_bytes: int | None = None  #: size of the trace's file when the loaded checkpoint was saved [B]
 
     @property
     def cycle(self) -> int:
@@ -68,23 +67,31 @@ class Machine:
         """
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options or TraceOptions())
-        self._tracing.begin(self._header()["program"])
-        return self._tracing
+        tracing = self._new_tracing(sink, options or TraceOptions())
+        tracing.begin(self._header()["program"])
+        return tracing
 
     def go_on_tracing(self, sink: Sink) -> Tracing:
         """After `load` of a checkpoint of a traced run: write the rest of the trace to `sink`, byte for byte as in one run.
 
         Raises InputError where the run was not traced.
         """
+        state = self.trace_state()
+        given = state["options"]
+        cycles = None if given["cycles"] is None else (given["cycles"][0], given["cycles"][1])
+        tracing = self._new_tracing(sink, TraceOptions(given["level"], given["window"], tuple(given["only"]), cycles))
+        tracing.go_on(state)
+        return tracing
+
+    def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options)
+        return self._tracing
+
+    def trace_state(self) -> dict[str, Any]:
+        """Where the trace stands in the checkpoint that was loaded; InputError where its run was not traced."""
         if self._trace_state is None:
             raise InputError(Problem("--trace", "the checkpoint is of a run without a trace", remedy="trace from cycle 0 on"))
-        options = self._trace_state["options"]
-        only, cycles = tuple(options["only"]), options["cycles"]
-        options = TraceOptions(options["level"], options["window"], only, None if cycles is None else (cycles[0], cycles[1]))
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options)
-        self._tracing.go_on(self._trace_state)
-        return self._tracing
+        return self._trace_state
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
         """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""
@@ -200,7 +207,7 @@ class Machine:
     def result(self) -> Result:
         """The result, or the result so far."""
         times = self._times()
-        counters = self._counters()
+        counters = named_counters(self.config, self._core.counters())
         return Result(
             status=self.status,
             cycles=self.cycle,
@@ -224,34 +231,6 @@ class Machine:
             EntryTimes(entry.id, entry.opcode, issue, start, end)
             for entry, issue, start, end in zip(self.program.entries, *columns, strict=True)
         ]
-
-    def _counters(self) -> dict[str, Any]:
-        raw = self._core.counters()
-        out: dict[str, Any] = {}
-        for k, c in enumerate(raw["dma"]):
-            out[naming.engine("dma", k)] = {
-                "jobs": c["jobs"],
-                "busy": c["busy"],
-                "idle": c["idle"],
-                "stalled": {"backpressure": c["backpressure"], "bank_conflict": c["bank_conflict"]},
-                "queue_full": c["queue_full"],
-                "priority_deferred": c["priority_deferred"],
-                "bytes": c["bytes"],
-            }
-        for c in raw["compute"]:
-            kind, work = ("te", "macs") if c["kind"] == 1 else ("ve", "ops")
-            out[naming.engine(kind, c["id"])] = {
-                "jobs": c["jobs"],
-                "busy": c["busy"],
-                "idle": c["idle"],
-                "stalled": {"bank_conflict": c["bank_conflict"]},
-                work: c["work"],
-            }
-        for name, c in zip(resource_names(self.config), raw["resources"], strict=True):
-            if c["busy"] or name.startswith("dram."):  # of a mesh's links, those that ever had a member
-                out[name] = c
-        out[naming.SPM] = raw["spm"][0]
-        return out
 
     def _overlaps(self) -> list[dict[str, Any]]:
         entries = self.program.entries
@@ -307,7 +286,6 @@ class Machine:
         """Go on from a checkpoint of this machine and program; InputError for any other."""
         state, trace = checkpoint.read_checkpoint(path, self._header())
         self._trace_state = msgspec.json.decode(trace) if trace else None
-        self.trace_bytes = self._trace_state["file_bytes"] if self._trace_state is not None else None
         try:
             self._core.restore(state)
         except ValueError as error:

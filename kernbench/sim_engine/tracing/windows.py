@@ -46,7 +46,8 @@ class Energy:
     def __init__(self, config: NpuConfig, program: Program) -> None:
         model = config.energy
         static = model.static_mw / config.freq_ghz  # pJ a cycle
-        rates = {"dram": model.dram_pj_per_byte, "noc": model.noc_pj_per_byte_hop, "spm": model.spm_pj_per_byte, "static": static}
+        rates = {"dram": model.dram_pj_per_byte, "noc": model.noc_pj_per_byte_hop, "spm": model.spm_pj_per_byte}
+        rates["static"] = static
         named = [*rates.values(), *model.mac_pj.values(), model.ve_op_pj]
         self.unit = lcm(*(rate.denominator for rate in named))
         self.rate = {name: int(rate * self.unit) for name, rate in rates.items()}

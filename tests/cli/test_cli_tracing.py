@@ -1,0 +1,107 @@
+"""`kbsim run` and `kbsim step` with a trace: what is written, refused, continued and left valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = {
+    "metadata": {"version": "1.0", "name": "traced"},
+    "cmdq": [
+        {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0,
+         "num_elements": 65536},
+        {"opcode": "TE_GEMM_TILE", "deps_before": [0], "m": 64, "n": 64, "k": 64, "qbits_weight": 8, "qbits_activation": 8,
+         "ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 4096, "ofm_bank": 0, "ofm_offset": 8192},
+        {"opcode": "END"},
+    ],
+}  # fmt: skip
+
+KBSIM = [sys.executable, "-c", "from kernbench.cli.main import main; main()"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "p.json").write_text(json.dumps(PROGRAM))
+    return tmp_path
+
+
+def kbsim(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*KBSIM, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, env=environment)
+
+
+def events(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_levels_hold_what_they_say(place: Path) -> None:
+    found = {}
+    for level in ("summary", "full", "access"):
+        done = kbsim(place, "run", "p.json", "-q", "--trace", f"{level}.jsonl", "--trace-level", level)
+        assert done.returncode == 0, done.stderr
+        found[level] = {str(event["event_type"]) for event in events(place / f"{level}.jsonl")}
+    assert "SRAM_ACCESS" not in found["summary"] and "DRAM_TX_START" not in found["summary"]
+    assert found["summary"] < found["full"] == found["access"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--trace-level", "all"), "it must be one of summary, full, access"),
+        (("--trace-cycles", "5"), "it must be A:B, two numbers of cycles"),
+        (("--trace-cycles", "7:3"), "it must be FROM:TO with 0 <= FROM < TO"),
+        (("--trace-only", "dma7"), "no unit fits; the machine has dma0"),
+        (("--trace", "no/t.jsonl"), "there is no directory"),
+        (("--report", "page.txt"), "its name must end in .html or .htm"),
+    ],
+)
+def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = kbsim(place, "run", "p.json", "-q", "--trace", "t.jsonl", *arguments)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_run_from_a_checkpoint_goes_on_with_its_file(place: Path) -> None:
+    assert kbsim(place, "run", "p.json", "-q", "--trace", "whole.jsonl", "--trace-level", "full").returncode == 0
+    first = kbsim(place, "step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
+    assert first.returncode == 0 and "TRACE_END" not in (place / "t.jsonl").read_text()
+    with (place / "t.jsonl").open("a") as file:
+        file.write("what a later run wrote\n")
+    assert kbsim(place, "step", "p.json", "--cycles", "100000", "--from", "c", "--trace", "t.jsonl").returncode == 0
+    assert (place / "t.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
+
+
+def test_a_checkpoint_without_a_trace_cannot_be_traced(place: Path) -> None:
+    assert kbsim(place, "step", "p.json", "--cycles", "100", "--save", "c").returncode == 0
+    done = kbsim(place, "step", "p.json", "--cycles", "100", "--from", "c", "--trace", "t.jsonl")
+    assert done.returncode == 2 and "the checkpoint is of a run without a trace" in done.stderr
+
+
+def test_report_of_a_run(place: Path) -> None:
+    done = kbsim(place, "run", "p.json", "-q", "--report", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert (place / "page.html").read_text().startswith("<!doctype html>") or "<html" in (place / "page.html").read_text()
+    assert not (place / "run.jsonl").exists()
+
+
+def test_an_interrupted_run_leaves_a_closed_trace(place: Path) -> None:
+    long = {**PROGRAM, "cmdq": [{**PROGRAM["cmdq"][0], "num_elements": 1 << 20}] * 6}  # type: ignore[index]
+    (place / "long.json").write_text(json.dumps(long))
+    command = [*KBSIM, "run", "long.json", "-q", "--trace", "t.jsonl", "--trace-level", "access", "--trace-window", "1"]
+    command += ["--set", "dram.dram_burst_cycles=64"]
+    run = subprocess.Popen(command, cwd=place, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    path = place / "t.jsonl"
+    while run.poll() is None and not (path.exists() and path.stat().st_size):
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    code = run.wait()
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert last["event_type"] == "TRACE_END"
+    assert (code, last["status"]) in {(130, "interrupted"), (0, "done")}  # done: the machine was faster than the signal

@@ -1,7 +1,7 @@
 """Horizons of scratchpads on engines with a period: a held request is served, and its body goes on, off the period.
 
-A horizon that is too late is seen only where one is reached with nothing else to bring the scratchpad up to date, so these machines
-are small, short of banks and slow to press.
+A horizon that is too late is seen only where one is reached with nothing else to bring the scratchpad up to date, so these
+machines are small, short of banks and slow to press.
 """
 
 from __future__ import annotations

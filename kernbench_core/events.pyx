@@ -9,7 +9,8 @@ from libc.string cimport memcpy, memmove
 
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
-FIRST_ROOM = 1 << 16  # records
+cdef enum:
+    FIRST_ROOM = 1 << 16      # records
 
 
 cdef bint more_room(Tracer* t) noexcept nogil:
@@ -40,8 +41,10 @@ cdef int in_order(const void* x, const void* y) noexcept nogil:
 cdef class Trace:
     """Records of a run at a level: 1 summary, 2 full, 3 access. `lanes` and `words`: most requests of a cycle, 64-bit words of banks."""
 
-    def __cinit__(self, int32_t level, int32_t lanes, int32_t words):
+    def __init__(self, int32_t level, int32_t lanes, int32_t words):
         cdef int32_t k
+        if self.tracer.event != NULL:
+            raise RuntimeError("a Trace is made once")
         self.tracer.level = level
         self.tracer.room = FIRST_ROOM
         self.tracer.event = <Event*>malloc(FIRST_ROOM * sizeof(Event))

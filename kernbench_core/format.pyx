@@ -109,10 +109,12 @@ cdef class Format:
     cdef cycle_t last
     cdef Buffer out
 
-    def __cinit__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column, token_left,
-                  token_start, cycle_t first, cycle_t last):
+    def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
+                 list token_left, list token_start, cycle_t first, cycle_t last):
         cdef const int64_t[::1] view
         cdef int32_t k, n_parts, n_templates
+        if self.part != NULL:
+            raise RuntimeError("a Format is made once")
         self.keep = [columns, tables, kinds, units]
         self.kinds = len(kinds)
         self.first = first

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from kernbench.common.errors import InputError, Problem
 
 REMEDY = "choose another place"
+BUFFER = 1 << 20  # [B] handed to the operating system at once
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -19,10 +23,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """
     target = Path(path).resolve()
     try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(data)
-        else:
-            _replace(target, data)
+        with placed(target) as file:
+            file.write(data)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(_refusal(path, getattr(error, "strerror", None) or str(error))) from None
 
@@ -46,12 +48,21 @@ def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:
     return Problem(os.fspath(path), f"it cannot be written: {reason}", remedy=REMEDY)
 
 
-def _replace(target: Path, data: bytes) -> None:
+@contextmanager
+def placed(target: Path) -> Iterator[BinaryIO]:
+    """Where to write the bytes of a file, piece by piece: a new file beside `target` that takes its name when all are written.
+
+    A pipe or device is written to as it is. Raises OSError where that cannot be done.
+    """
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with target.open("wb", buffering=BUFFER) as device:
+            yield device
+        return
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())

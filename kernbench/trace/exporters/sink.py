@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable
+from kernbench.common.files import check_writable, placed
 from kernbench.trace.files import zstd_module
 
-BUFFER = 1 << 20  # [B] handed to the operating system at once
 _GZIP_LEVEL = 6
 
 
@@ -27,30 +25,10 @@ def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[Bina
     check_writable(path)
     target = Path(path).resolve()
     try:
-        with _place(target) as raw, _packed(raw, target.suffix if pack else "") as out:
+        with placed(target) as raw, _packed(raw, target.suffix if pack else "") as out:
             yield out
     except OSError as error:
         raise InputError(Problem(os.fspath(path), f"it cannot be written: {error.strerror or error}")) from None
-
-
-@contextlib.contextmanager
-def _place(target: Path) -> Iterator[BinaryIO]:
-    if target.exists() and not target.is_file():
-        with target.open("wb", buffering=BUFFER) as device:
-            yield device
-        return
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb", buffering=BUFFER) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager
@@ -63,9 +41,3 @@ def _packed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, packed)
     else:
         yield raw
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,7 +6,7 @@ from kernbench_core.events cimport (
     MISSING, REC_CONTROL, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
     REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)
 from kernbench_core.share cimport Flow
-from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA
+from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t
 
 cdef struct Place:            # of a job in the order of a cycle
     int32_t kind
@@ -89,6 +89,8 @@ cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t c
         r.v[1] = j.reason
         r.v[2] = now - j.stalled_at
         r.v[3] = channel
+        if phase == 6:
+            r.order |= <int64_t>1 << 62         # behind the RESUME_EVENT of a held request at the same place
 
 
 cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:

@@ -82,8 +82,11 @@ cdef class Trace:
     def load(self, bytes records not None, int64_t written):
         """Put a `dump` of the same build back. ValueError where it is none."""
         cdef int64_t n = len(records) // sizeof(Event)
-        if len(records) % sizeof(Event) or n > FIRST_ROOM:
+        if len(records) % sizeof(Event):
             raise ValueError(f"{len(records)} bytes are no records of a trace")
+        while self.tracer.room < n:
+            if not more_room(&self.tracer):
+                raise MemoryError(f"no memory for {n} records of a trace")
         memcpy(self.tracer.event, PyBytes_AS_STRING(records), len(records))
         self.tracer.n = n
         self.tracer.written = written

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.trace.writer import zstd_module
 
 SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
 MAX_LINE = 1 << 26  # [B] a longer line is no event
@@ -146,19 +147,6 @@ def _feed_zstd(unpacker: Any, data: bytes) -> Iterator[bytes]:
         data = b""
         if unpacker.needs_input or unpacker.eof:
             return
-
-
-def zstd_module() -> Any:
-    """The zstd module of the standard library (from 3.14 on) or its backport; InputError where there is neither."""
-    from importlib import import_module
-
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            return import_module(name)
-        except ImportError:
-            continue
-    rule = "zstd needs a package that is not installed"
-    raise InputError(Problem("trace", rule, remedy="pip install 'kernbench[zstd]'"))
 
 
 def _zstd_error() -> type[Exception]:

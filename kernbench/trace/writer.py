@@ -36,18 +36,18 @@ class _Gzip:
 
 class _Zstd:
     def __init__(self) -> None:
-        self._zstd = _zstd_module()
+        self._zstd = zstd_module()
 
     def pack(self, text: bytes) -> bytes:
         return cast(bytes, self._zstd.compress(text, 3))
 
 
-def _zstd_module() -> Any:
-    for name in ("compression.zstd", "backports.zstd"):  # Python 3.14 has it
+def zstd_module() -> Any:
+    """The zstd module of the standard library (from 3.14 on) or its backport; InputError where there is neither."""
+    for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
             return import_module(name)
-    remedy = "pip install 'kernbench[zstd]', or write .jsonl or .jsonl.gz"
-    raise InputError(Problem("--trace", "a .zst file needs the zstd extra", remedy=remedy))
+    raise InputError(Problem("trace", "zstd needs a package that is not installed", remedy="pip install 'kernbench[zstd]'"))
 
 
 PACKERS: dict[str, type[Any]] = {".gz": _Gzip, ".zst": _Zstd}

@@ -14,6 +14,7 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     uint64_t writes
     bint compute              # TE or VE, else a flow
     bint to_writes            # a flow's request is for write ports
+    bint paired               # a flow between two scratchpads has a lane in each (pair.pyx)
     int32_t spm
     int64_t key_engine        # engine type << 32 | engine id: first tie-break
     int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
@@ -43,6 +44,7 @@ cdef struct Spm:
     int32_t n_denied          # so many
     int32_t n_held
     int32_t n_out             # flows out for backpressure
+    int32_t n_pairs           # lanes of flows between scratchpads
     cycle_t oldest            # no held lane was first denied earlier
     int32_t* watch            # its DMA engines whose activity may have changed
     int32_t n_watch

@@ -28,6 +28,10 @@ cdef struct DmaJob:
     nbytes_t nbytes           # [B] aligned, what travels
     int32_t entry             # of the command queue
     int32_t engine
+    int32_t memory            # its DRAM side
+    int32_t route             # of its first channel
+    int32_t peer              # between scratchpads: the other one, which it asks too; NONE: there is DRAM at the other end
+    nbytes_t peer_addr        # flat address there
     int32_t channel           # Channel
     int32_t group             # KV stores with one (base, head, kind) on one engine; NONE: not ordered
     bint write                # to DRAM: it reads the scratchpad

@@ -1,12 +1,14 @@
 """Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (MODEL sections 2 and 3)."""
-from kernbench_core.types cimport int32_t, int64_t, nbytes_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t
 
-cdef struct Dram:
+cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack
+    int32_t first             # resource of its first channel; NONE: it has no channels (between scratchpads)
     int32_t channels
     nbytes_t interleave       # [B] consecutive bytes on one channel
     int32_t interleave_shift  # log2(interleave), or -1
     int32_t channel_mask      # channels - 1 where that is a mask, else -1
     nbytes_t align            # [B] every row is widened to multiples of it
+    cycle_t setup             # from a transfer's start to its first share, links apart
 
 cdef struct Extent:           # what a DMA job moves; 1-D is one row
     int64_t dram_addr         # first byte of row 0, before alignment

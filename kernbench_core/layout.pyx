@@ -8,12 +8,12 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
 from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
-from kernbench_core.dram cimport channel_bytes
+from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.share cimport Flow, Resource, Route
-from kernbench_core.sim cimport Sim
+from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.tally cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
 
@@ -24,16 +24,16 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     cdef int32_t k, hops = 0
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
-    s.share.channels = s.dram.channels
+    s.share.channels = m["channels"]
     a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
     a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
-    a.own(<void**>&s.share.line, s.dram.channels, sizeof(slot_t))
+    a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))
     a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)
     for k in range(s.share.n_res):
         s.share.res[k].num = num[k]
         s.share.res[k].den = den[k]
         s.share.res[k].first = NONE
-    for k in range(s.dram.channels):
+    for k in range(s.share.channels):
         s.share.line[k] = NONE
     a.own(<void**>&s.share.path, path.shape[0], sizeof(slot_t), False)
     for k in range(<int32_t>path.shape[0]):
@@ -94,10 +94,31 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     return 0
 
 
+cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
+    cdef Dram* d
+    cdef int32_t k, channels = 1
+    s.n_memories = len(m["memories"])
+    a.own(<void**>&s.memory, s.n_memories, sizeof(Dram), False)
+    for k in range(s.n_memories):
+        d = &s.memory[k]
+        spec = m["memories"][k]
+        d.first = spec["first"]
+        d.channels = spec["channels"]
+        d.interleave = spec["interleave"]
+        d.align = spec["align"]
+        d.setup = spec["setup"]
+        d.interleave_shift = log2_or_none(d.interleave)
+        d.channel_mask = d.channels - 1 if log2_or_none(d.channels) >= 0 else -1
+        channels = max(channels, d.channels)
+    a.own(<void**>&s.channel_bytes, channels, sizeof(int64_t), False)
+    return 0
+
+
 cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     cdef const int64_t[::1] engine = p["engine"], channel = p["channel"], group = p["group"], write = p["write"]
     cdef const int64_t[::1] t_start = p["t_start"], dram_addr = p["dram_addr"], row_bytes = p["row_bytes"]
     cdef const int64_t[::1] stride = p["stride"], rows = p["rows"], spm_addr = p["spm_addr"], entry = p["entry"]
+    cdef const int64_t[::1] memory = p["memory"], route = p["route"], peer = p["peer"]
     cdef int32_t k, c
     cdef DmaJob* j
     cdef DmaEngine* e
@@ -106,7 +127,6 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
     a.own(<void**>&s.dma_job, s.n_dma_jobs, sizeof(DmaJob))
-    a.own(<void**>&s.channel_bytes, s.dram.channels, sizeof(int64_t), False)
     for k in range(s.n_dma):
         e = &s.dma[k]
         spec = m["dma"][k]
@@ -127,14 +147,17 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         j.extent.rows = rows[k]
         j.extent.spm_addr = spm_addr[k]
         j.engine = <int32_t>engine[k]
+        j.memory = <int32_t>memory[k]
+        j.route = <int32_t>route[k]
+        j.peer = <int32_t>peer[k]
         j.channel = <int32_t>channel[k]
         j.group = <int32_t>group[k]
         j.write = write[k] != 0
         j.t_start = t_start[k]
         j.entry = <int32_t>entry[k]
         j.flows = NONE
-        channel_bytes(s.channel_bytes, &s.dram, &j.extent)
-        for c in range(s.dram.channels):
+        channel_bytes(s.channel_bytes, memory_of(s, k), &j.extent)
+        for c in range(memory_of(s, k).channels):
             j.nbytes += s.channel_bytes[c]
     return 0
 
@@ -215,14 +238,25 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, how many flows it can have at one time."""
     cdef int32_t k
-    jobs = [0] * s.n_dma
+    jobs, channels = [0] * s.n_dma, [0] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
+        channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
     return [
-        s.dram.channels * min(
+        channels[k] * min(
             jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].channel[c].max_concurrent, jobs[k]) for c in range(CHANNELS)))
         for k in range(s.n_dma)
     ]
+
+
+cdef list far_lanes(Sim* s, n_spm, list flows):
+    """For each scratchpad, how many lanes of other engines' flows it can have at one time."""
+    cdef int32_t k
+    reach = sorted({(s.dma_job[k].peer, s.dma_job[k].engine) for k in range(s.n_dma_jobs) if s.dma_job[k].peer != NONE})
+    far = [0] * n_spm
+    for peer, engine in reach:
+        far[peer] += flows[engine]
+    return far
 
 
 cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
@@ -230,13 +264,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     cdef int32_t k, engines
     a.adopt(s, sizeof(Sim))
     s.max_cycles = machine["max_cycles"]
-    s.setup = machine["setup"]
     s.overlap = machine["overlap"]
-    s.dram.channels = machine["channels"]
-    s.dram.interleave = machine["interleave"]
-    s.dram.align = machine["align"]
-    s.dram.interleave_shift = log2_or_none(s.dram.interleave)
-    s.dram.channel_mask = s.dram.channels - 1 if log2_or_none(s.dram.channels) >= 0 else -1
+    lay_out_memories(s, a, machine)
     s.stops.start_of = s.stops.end_of = NONE
     s.failed_entry = NONE
     lay_out_dma(s, a, machine, program["dma"])
@@ -244,6 +273,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
     s.n_flows = sum(flows)
+    far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
@@ -252,16 +282,20 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
         lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
+        lanes += far[k]
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
         s.touched[k] = k
     s.n_touched = s.n_spm
-    a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
+    lanes = s.n_flows + s.n_compute + (s.n_flows if any(far) else 0)
+    a.own(<void**>&s.lane, lanes, sizeof(Lane))
+    a.own(<void**>&s.paired, s.n_spm if any(far) else 0, sizeof(int32_t))
+    a.own(<void**>&s.pair, s.n_flows if any(far) else 0, sizeof(slot_t))
     a.alias(<void**>&s.share.lane, s.lane)
-    a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute) * 2 * s.mask_words, sizeof(uint64_t))
-    for k in range(s.n_flows + s.n_compute):
-        s.lane[k].compute = k >= s.n_flows
+    a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words, sizeof(uint64_t))
+    for k in range(lanes):
+        s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
     for k in range(s.n_flows):

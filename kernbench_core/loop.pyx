@@ -13,6 +13,7 @@ from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
+from kernbench_core.pair cimport paired_cycle
 from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
@@ -58,6 +59,8 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
     """P5 and P6 of those scratchpads that may bring an event in this cycle; the others come later, in longer blocks."""
     cdef int32_t k
     find_horizons(s)
+    if s.n_paired:
+        paired_cycle(s, now)
     if s.soonest > now:
         return
     for k in range(s.n_spm):

@@ -34,8 +34,8 @@ cdef class CoreMemory:
             return np.full(transfers, value, dtype=np.int64)
         none = np.zeros(0, dtype=np.int64)
         none2 = np.zeros((0, 4), dtype=np.int64)
-        dma = {name: same(0) for name in ("channel", "write", "t_start", "dram_addr", "stride", "spm_addr")}
-        dma.update(engine=same(engine), group=same(-1), row_bytes=same(1), rows=same(1), entry=np.arange(transfers))
+        dma = {name: same(0) for name in ("channel", "write", "t_start", "dram_addr", "stride", "spm_addr", "memory", "route")}
+        dma.update(engine=same(engine), group=same(-1), peer=same(-1), row_bytes=same(1), rows=same(1), entry=np.arange(transfers))
         compute = {name: none for name in ("engine", "init", "body", "finalize", "work", "regions", "entry")}
         compute.update(region_addr=none2, region_bytes=none2, region_write=none2)
         self.arena = Arena()
@@ -65,14 +65,15 @@ cdef class CoreMemory:
         self.moved[job.cmdq_id] = 0
         j.channel = CHANNEL_NAMES.index(job.channel)
         j.write = job.direction == "write"
+        j.route = (2 * j.engine + j.write) * self.sim.memory[j.memory].channels    # as lower_program says
         j.extent.dram_addr = job.dram_addr
         j.extent.rows = job.rows
         j.extent.row_bytes = job.bytes_total // job.rows
         j.extent.stride = job.stride_bytes
         j.extent.spm_addr = self.flat_address(job.spm_bank, job.spm_offset)
-        channel_bytes(self.sim.channel_bytes, &self.sim.dram, &j.extent)
+        channel_bytes(self.sim.channel_bytes, &self.sim.memory[j.memory], &j.extent)
         j.nbytes = 0
-        for k in range(self.sim.dram.channels):
+        for k in range(self.sim.memory[j.memory].channels):
             j.nbytes += self.sim.channel_bytes[k]
         if j.nbytes != job.bytes_aligned:
             raise ValueError(f"job {job.cmdq_id}: bytes_aligned = {job.bytes_aligned}, but its rows have {j.nbytes} aligned bytes")

@@ -7,10 +7,11 @@ from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
     dma_pick, dma_stall, dma_start, dma_submit)
-from kernbench_core.dram cimport channel_bytes, cursor_open
+from kernbench_core.dram cimport Dram, channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
+from kernbench_core.pair cimport far_lane, pair_close, pair_open
 from kernbench_core.record cimport (
     record_end, record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume,
     record_queue_stall, record_start)
@@ -73,12 +74,14 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     a.first_denied = NEVER
     a.backpressure_at = NEVER
     a.to_writes = writes and s.spm[spm].split
+    a.paired = False
     order_insert(&s.spm[spm], s.lane, lane)
 
 
 cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
     cdef DmaJob* j = &s.dma_job[job]
+    cdef Dram* m = &s.memory[j.memory]
     cdef slot_t slot
     cdef Flow* f
     s.n_free -= 1
@@ -94,12 +97,13 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.job = job
     f.sibling = j.flows
     j.flows = slot
-    f.route = s.route[(j.engine * s.dram.channels + channel) * 2 + j.write]
+    f.line = m.first + channel if m.first != NONE else NONE
+    f.route = s.route[j.route + channel]
     f.started = j.started
     f.engine = j.engine
     f.job_seq = j.seq
     f.line_next = NONE
-    cursor_open(&f.at, &s.dram, &j.extent, channel)
+    cursor_open(&f.at, m, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
     if s.trace != NULL:
         record_open(s, slot)
@@ -107,6 +111,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
 
 cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
+    cdef Dram* m = &s.memory[j.memory]
     cdef cycle_t links = 0, latency
     cdef int32_t k
     scratchpad_touch(s, s.dma_spm[j.engine], now)
@@ -114,13 +119,13 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
         record_queue_resume(s, job, now)
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
     entry_started(s, j.entry, now)
-    channel_bytes(s.channel_bytes, &s.dram, &j.extent)
+    channel_bytes(s.channel_bytes, m, &j.extent)
     j.flows = NONE
-    for k in range(s.dram.channels - 1, -1, -1):
+    for k in range(m.channels - 1, -1, -1):
         if s.channel_bytes[k] == 0:
             continue
         open_flow(s, job, k)
-        latency = s.route_latency[(j.engine * s.dram.channels + k) * 2 + j.write]
+        latency = s.route_latency[j.route + k]
         if latency > links:
             links = latency
     j.live = 0
@@ -128,7 +133,7 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     j.in_head = True
     s.dma[j.engine].free += 1
     watch(s, j.engine)
-    timer_push(&s.joins, now + s.setup + links, job)
+    timer_push(&s.joins, now + m.setup + links, job)
 
 
 cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
@@ -225,6 +230,10 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     scratchpad_touch(s, s.dma_spm[j.engine], now)
     while flow != NONE:
         open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
+        if j.peer != NONE:
+            scratchpad_touch(s, j.peer, now)
+            open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+            pair_open(s, flow)
         share_enter(&s.share, flow, now)
         if s.trace != NULL:
             record_enter(s, flow, now)
@@ -259,6 +268,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef int32_t h
     order_remove(&s.spm[s.lane[flow].spm], flow)
+    if j.peer != NONE:
+        pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)
     for h in range(f.route.length):
         s.share.res[s.share.path[f.route.first + h]].bytes += f.total
@@ -290,7 +301,7 @@ cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
     for k in range(1, n):
         moved = flow[k]
         i = k
-        while i and s.share.flow[flow[i - 1]].channel > s.share.flow[moved].channel:
+        while i and s.share.flow[flow[i - 1]].line > s.share.flow[moved].line:
             flow[i] = flow[i - 1]
             i -= 1
         flow[i] = moved
@@ -308,7 +319,7 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         return
     dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
     if s.trace != NULL:
-        record_press(s, f.job, f.channel, now)
+        record_press(s, f.job, f.line, now)
     s.dma[j.engine].backpressured += 1
     watch(s, j.engine)
     if s.stops.on_stall:

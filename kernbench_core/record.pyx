@@ -157,19 +157,19 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     s.flow_trace[flow].entered = True
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.channel, 70, j.entry)
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.line, 70, j.entry)
     if r:
         r.v[0] = j.seq
-        r.v[1] = f.channel
+        r.v[1] = f.line
         r.v[2] = f.total
         r.v[3] = f.weight
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels:
-            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.channel, 80, j.entry)
+            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.line, 80, j.entry)
             if r:
                 r.v[0] = j.seq
-                r.v[1] = f.channel
+                r.v[1] = f.line
                 r.v[2] = res - s.share.channels
                 r.v[3] = f.total
 
@@ -188,11 +188,11 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
         if not t.used or not t.entered or f.member != t.suspended:
             continue
         t.suspended = not t.suspended
-        r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.channel,
+        r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.line,
                  72 if t.suspended else 73, s.dma_job[f.job].entry)
         if r:
             r.v[0] = f.job_seq
-            r.v[1] = f.channel
+            r.v[1] = f.line
             r.v[2] = 0 if f.out else 1
 
 
@@ -204,16 +204,16 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     s.flow_trace[flow].entered = False
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.channel, 71, s.dma_job[f.job].entry)
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.line, 71, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.channel
+        r.v[1] = f.line
         r.v[2] = f.total
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels:
-            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.channel, 81, s.dma_job[f.job].entry)
+            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.line, 81, s.dma_job[f.job].entry)
             if r:
                 r.v[0] = f.job_seq
-                r.v[1] = f.channel
+                r.v[1] = f.line
                 r.v[2] = res - s.share.channels

@@ -7,6 +7,7 @@ from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
 from kernbench_core.share cimport Flow
+from kernbench_core.sim cimport memory_of
 from kernbench_core.types cimport DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -34,7 +35,7 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
         w.engine = f.engine
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
-        w.channel = f.channel
+        w.channel = f.line
     else:
         e = &s.compute[lane - s.n_flows]
         w.kind = e.kind
@@ -97,19 +98,19 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint den
         if s.trace.level == TRACE_ACCESS:
             emit_access(s, p, w, t.at.addr, size, not j.write, denied, asked, now)
         if size < t.at.run_left:
-            cursor_advance(&t.at, &s.dram, &j.extent, f.channel, size)
+            cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, size)
             continue
         if s.trace.level < TRACE_ACCESS:
             emit_access(s, p, w, t.spm, t.moved, not j.write, t.conflict, t.asked, now)
         r = emit(s.trace, REC_MOVED, now, 6, w.kind, w.engine, w.job, w.channel, 111, w.entry)
         if r:
             r.v[0] = w.job
-            r.v[1] = f.channel
+            r.v[1] = f.line
             r.v[2] = t.dram
             r.v[3] = t.spm
             r.v[4] = t.moved
             r.v[5] = now + 1 - t.asked
-        cursor_advance(&t.at, &s.dram, &j.extent, f.channel, size)
+        cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, size)
         t.asked = NEVER
         t.conflict = False
         t.moved = 0

@@ -16,7 +16,7 @@ from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, pre
 from kernbench_core.narrow cimport narrow_block
 from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served, record_work_asks
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
-from kernbench_core.sim cimport Sim, reads_of, writes_of
+from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -87,7 +87,7 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         else:
             flow_accrue(f, now + 1 - f.seen)
             f.seen = now + 1
-            if not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
+            if not flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes if a.to_writes else reads):
                 a.next_at = now + 1
                 return
     if traced:
@@ -105,6 +105,15 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         move_bytes(s, a, lane, f)
 
 
+cdef void half_ask(Sim* s, Spm* p, slot_t lane) noexcept nogil:
+    """One side of a flow between scratchpads asks for what it still lacks here; pair.pyx judges both."""
+    cdef uint64_t* reads = reads_of(s, lane)
+    cdef uint64_t* writes = writes_of(s, lane)
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        record_asking(s, p, lane, reads, writes, s.lane[lane].first_denied != NEVER)
+    grant(p, reads, writes)
+
+
 cdef void wide_cycle(Sim* s, Spm* p, slot_t* order) noexcept nogil:
     """The cycle `p.done`, for any number of banks and ports."""
     cdef int32_t k
@@ -112,12 +121,19 @@ cdef void wide_cycle(Sim* s, Spm* p, slot_t* order) noexcept nogil:
     open_ports(p)
     for k in range(p.n_order):
         a = &s.lane[order[k]]
+        if a.paired:
+            if a.next_at <= p.done:
+                half_ask(s, p, order[k])
+            continue
         if a.next_at <= p.done:
             wide_ask(s, p, order[k], p.done)
         if a.backpressure_at <= p.done:
             press_later(s, order[k])
-    if s.trace != NULL and s.trace.level >= TRACE_FULL:
-        record_conflicts(s, p, p.done)
+
+
+cdef slot_t* turn_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """The lanes in the order of a single cycle."""
+    return aged_first(s, p, now) if p.n_held and now + 1 - p.oldest > p.max_wait else p.order
 
 
 cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
@@ -140,6 +156,8 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
         narrow_block(s, p, order, n)
     else:
         wide_cycle(s, p, order)
+        if s.trace != NULL and s.trace.level >= TRACE_FULL:
+            record_conflicts(s, p, p.done)
     if p.n_watch:
         activity_phase(s, p)
     p.done += n

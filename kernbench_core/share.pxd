@@ -32,7 +32,8 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     Cursor at                 # the next byte that no request has covered
     nbytes_t total            # [B]
     int32_t bank              # of the next line (interleaved map)
-    int32_t channel           # DRAM channel
+    int32_t channel           # of its memory
+    slot_t line               # the channel's resource; NONE: between scratchpads
     int32_t weight
     slot_t job
     slot_t sibling            # next flow of the same job

@@ -20,8 +20,8 @@ cdef struct Sim:
     cycle_t cycle             # the next cycle to run
     cycle_t max_cycles
     int32_t status            # Status
-    Dram dram
-    cycle_t setup             # t_setup_cycles
+    int32_t n_memories
+    Dram* memory
     Share share
     Control control
     int32_t n_dma
@@ -29,8 +29,8 @@ cdef struct Sim:
     int32_t* dma_spm          # [n_dma] the scratchpad of each
     DmaJob* dma_job
     int32_t n_dma_jobs
-    Route* route              # [n_dma][channels][2]: loads, stores
-    cycle_t* route_latency    # the same, sum of the links' latencies
+    Route* route              # a job's flows have consecutive ones, by channel
+    cycle_t* route_latency    # of each, the sum of its links' latencies
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm
@@ -38,7 +38,7 @@ cdef struct Sim:
     int32_t n_compute_jobs
     int32_t n_spm
     Spm* spm
-    Lane* lane                # [n_flows] flows, then [n_compute]
+    Lane* lane                # [n_flows] flows, then [n_compute], then far lanes of flows between scratchpads
     uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks
     int32_t mask_words
     int32_t n_flows           # slots in share.flow
@@ -57,7 +57,7 @@ cdef struct Sim:
     int32_t n_done_compute
     slot_t* pressed           # flows whose backpressure begins in this P7
     int32_t n_pressed
-    nbytes_t* channel_bytes   # working space: [channels]
+    nbytes_t* channel_bytes   # working space: [channels of a memory]
     int32_t overlap           # Overlap
     int32_t* running          # entries started and not ended, for the overlap check
     int32_t n_running
@@ -67,6 +67,10 @@ cdef struct Sim:
     bint skip                 # quiet scratchpads are advanced in closed form
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
+    int32_t* paired           # scratchpads with lanes of flows between scratchpads: they are run together
+    int32_t n_paired
+    slot_t* pair              # those flows
+    int32_t n_pairs
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
@@ -75,6 +79,9 @@ cdef struct Sim:
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
+
+cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
+    return &s.memory[s.dma_job[job].memory]
 
 cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].reads if s.mask_words == 1 else s.mask + 2 * lane * s.mask_words

@@ -11,7 +11,7 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
-from kernbench_core.sim cimport Sim, reads_of, writes_of
+from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
@@ -112,7 +112,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Lane* a
     if p.n_order == 0:
         return NEVER
-    if s.stops.on_conflict:
+    if s.stops.on_conflict or p.n_pairs:
         return p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
@@ -152,7 +152,7 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
             f = &s.share.flow[lane]
             if a.next_at >= now + cycles:
                 continue
-            flow_jump(f, p, &s.dram, &s.dma_job[f.job].extent, reads_of(s, lane), now + cycles - f.seen)
+            flow_jump(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, reads_of(s, lane), now + cycles - f.seen)
             if f.left == 0:
                 flow_over(s, lane)
             else:

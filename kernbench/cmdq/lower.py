@@ -26,6 +26,11 @@ OVERLAPS = ("none", "warn", "error")  # the core's Overlap
 KINDS = {"te": 1, "ve": 2}  # the core's EngineType
 DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
 MAX_REGIONS = 4
+#: Columns of DMA jobs. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad instead of DRAM, or -1.
+TRANSFER = (
+    "engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "entry", "memory",
+    "route", "peer",
+)  # fmt: skip
 
 Column = npt.NDArray[np.int64]
 
@@ -47,10 +52,8 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "allocation": ALLOCATIONS.index(config.allocation),
         "overlap": OVERLAPS.index(config.spm.check_overlap),
         "issue_width": config.control.issue_width,
-        "setup": config.dram.t_setup_cycles,
         "channels": config.dram.channels,
-        "interleave": config.dram.interleave_bytes,
-        "align": config.dma.alignment_bytes,
+        "memories": [_memory(config)],
         "resource_num": _column([c.numerator for c in capacities]),
         "resource_den": _column([c.denominator for c in capacities]),
         **_routes(config),
@@ -61,15 +64,15 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
 
 
 def _routes(config: NpuConfig) -> dict[str, Column]:
-    """For each DMA engine, channel and direction (load, store): its resources and the latency of its links."""
+    """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links."""
     number: dict[Link, int] = {}
     if config.noc is not None:
         links = mesh_links(config.noc.rows, config.noc.cols)
         number = {link: config.dram.channels + k for k, link in enumerate(links)}
     start, path, latency = [0], [], []
     for dma in range(config.dma.engines):
-        for channel in range(config.dram.channels):
-            for store in (False, True):
+        for store in (False, True):
+            for channel in range(config.dram.channels):
                 route: list[Link] = []
                 if config.noc is not None:
                     ends = (config.noc.dram_at[channel], config.noc.dma_at[dma])
@@ -80,6 +83,16 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
                 path += [channel, *(number[link] for link in route)]
                 start.append(len(path))
     return {"route_start": _column(start), "route_path": _column(path), "route_latency": _column(latency)}
+
+
+def _memory(config: NpuConfig) -> dict[str, Any]:
+    return {
+        "first": 0,
+        "channels": config.dram.channels,
+        "interleave": config.dram.interleave_bytes,
+        "align": config.dma.alignment_bytes,
+        "setup": config.dram.t_setup_cycles,
+    }
 
 
 def _scratchpad(config: NpuConfig) -> dict[str, Any]:
@@ -180,9 +193,9 @@ def _transfers(jobs: list[tuple[Entry, int]], config: NpuConfig) -> dict[str, Co
         if t.order_key is not None:
             group = groups.setdefault((engine, *t.order_key), len(groups))
         place = (t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr)
-        rows.append((engine, t.channel, group, t.write, t.t_start, *place, entry.index))
-    names = ("engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "entry")
-    return _columns(names, rows)
+        route = (2 * engine + t.write) * config.dram.channels
+        rows.append((engine, t.channel, group, t.write, t.t_start, *place, entry.index, 0, route, -1))
+    return _columns(TRANSFER, rows)
 
 
 def _computes(jobs: list[tuple[Entry, int]], config: NpuConfig) -> dict[str, Column]:

@@ -75,20 +75,21 @@ def _transfer_jobs(machine: dict[str, Any], program: dict[str, Any]) -> Iterator
     table = {name: column.tolist() for name, column in program["dma"].items()}
     starts, latency = machine["route_start"].tolist(), machine["route_latency"].tolist()
     path = machine["route_path"].tolist()
-    align = machine["align"]
+    (memory,) = machine["memories"]
+    align, channels = memory["align"], memory["channels"]
     in_order = sorted(range(len(table["entry"])), key=table["entry"].__getitem__)
     for number, k in enumerate(in_order):
         engine = table["engine"][k]
         first = table["dram_addr"][k] // align * align
         last = -(-(table["dram_addr"][k] + table["row_bytes"][k]) // align) * align
         spm = machine["spm"][machine["dma"][engine]["spm"]]
-        pieces = _pieces(first, last, table["spm_addr"][k], machine["channels"], machine["interleave"], spm)
-        route = {channel: (engine * machine["channels"] + channel) * 2 + table["write"][k] for channel in pieces}
+        pieces = _pieces(first, last, table["spm_addr"][k], channels, memory["interleave"], spm)
+        route = {channel: table["route"][k] + channel for channel in pieces}
         yield TransferJob(
             entry=table["entry"][k],
             engine=engine,
             number=number,
-            head=machine["setup"] + max(latency[r] for r in route.values()),
+            head=memory["setup"] + max(latency[r] for r in route.values()),
             pieces=pieces,
             routes={channel: path[starts[r] : starts[r + 1]] for channel, r in route.items()},
         )

@@ -271,13 +271,18 @@ def _program_of_groups(programs: list[Tables], size: int) -> Tables:
         "waits": np.concatenate([p["waits"] for p in programs]),
         "after": np.zeros(sum(len(p["op"]) for p in programs) + 1, dtype=np.int64),
         "dependents": np.zeros(0, dtype=np.int64),
-        "dma": _stacked([p["dma"] for p in programs], entries, size),
+        "dma": _stacked([p["dma"] for p in programs], entries, size) | {"route": _routes(programs, size)},
         "compute": _stacked([p["compute"] for p in programs], entries, 2 * size),
     }
 
 
 def _starts(lengths: list[int]) -> list[int]:
     return [sum(lengths[:k]) for k in range(len(lengths))]
+
+
+def _routes(programs: list[Tables], size: int) -> Column:
+    """Routes of the groups' transfers: a group has one for each of its engines, directions and channels."""
+    return np.concatenate([p["dma"]["route"] + g * size * 2 * CHANNELS for g, p in enumerate(programs)])
 
 
 def _stacked(tables: list[Tables], entries: list[int], engines: int) -> dict[str, Column]:

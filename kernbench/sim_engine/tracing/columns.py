@@ -21,11 +21,11 @@ MISSING = -(2**63)  # the core's
 
 
 class Columns:
-    """Columns of a program on a machine. `route_latency` is that of `lower_machine`: [dma][channel][load, store]."""
+    """Columns of a program on a machine. `route_latency` is that of `lower_machine`: [dma][load, store][channel]."""
 
     def __init__(self, config: NpuConfig, program: Program, names: Iterable[str], route_latency: npt.NDArray[np.int64]) -> None:
         self.config = config
-        self.route_latency = route_latency.reshape(config.dma.engines, config.dram.channels, 2)
+        self.route_latency = route_latency.reshape(config.dma.engines, 2, config.dram.channels)
         self.columns = {name: np.full(len(program.entries), MISSING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
@@ -82,7 +82,7 @@ class Columns:
     def _transfer(self, entry: Entry) -> dict[str, int | None]:
         config, move = self.config, transfer_of(entry, self.config)
         dram, spm = move.aligned_row(0)[0], move.spm_addr
-        latency = self.route_latency[entry.engine_id, :, int(move.write)]
+        latency = self.route_latency[entry.engine_id, int(move.write)]
         touched = [k for k, nbytes in enumerate(channel_bytes(move, config.dram)) if nbytes]
         return {
             "by": 0,

@@ -1,0 +1,177 @@
+"""P5 and P6 of scratchpads that transfers between scratchpads bind together.
+
+Such a flow has two lanes, one in each scratchpad's order; each bank decides for itself, as always. Its request is for lines of both
+sides, and is served when neither lacks any. So these scratchpads go through every cycle together, between the two halves of the
+flow's work: asking before any bank is arbitrated, and being served or held after all are.
+
+Lines of both sides coincide: addresses are multiples of the line, and all scratchpads have the same line (`kernbench` checks it).
+"""
+from kernbench_core.bank cimport Lane, Spm, bank_of, line_of, order_remove
+from kernbench_core.dma cimport DmaJob
+from kernbench_core.dram cimport cursor_advance, cursor_sync
+from kernbench_core.events cimport TRACE_FULL
+from kernbench_core.flow cimport cap_carry
+from kernbench_core.lane cimport activity_phase, flow_over, hold, press_later, unhold
+from kernbench_core.record_bank cimport record_conflicts, record_served
+from kernbench_core.scratchpad cimport scratchpad_touch, turn_of, wide_cycle
+from kernbench_core.share cimport Flow, flow_next
+from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, nbytes_t, slot_t, uint64_t
+
+
+cdef void pair_spm(Sim* s, int32_t spm) noexcept nogil:
+    if s.spm[spm].n_pairs == 0:
+        s.paired[s.n_paired] = spm
+        s.n_paired += 1
+    s.spm[spm].n_pairs += 1
+
+
+cdef void unpair_spm(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+    """The scratchpad has one such lane less; without any it runs by itself again."""
+    cdef int32_t k = 0
+    s.spm[spm].n_pairs -= 1
+    scratchpad_touch(s, spm, now)
+    if s.spm[spm].n_pairs:
+        return
+    while s.paired[k] != spm:
+        k += 1
+    s.n_paired -= 1
+    s.paired[k] = s.paired[s.n_paired]
+
+
+cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
+    """Both lanes of the flow stand in their scratchpads' order."""
+    cdef slot_t far = far_lane(s, flow)
+    s.lane[flow].paired = True
+    s.lane[far].paired = True
+    pair_spm(s, s.lane[flow].spm)
+    pair_spm(s, s.lane[far].spm)
+    s.pair[s.n_pairs] = flow
+    s.n_pairs += 1
+
+
+cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """The flow's last byte has moved in the cycle before `now`: its far lane goes."""
+    cdef slot_t far = far_lane(s, flow)
+    cdef int32_t k = 0
+    order_remove(&s.spm[s.lane[far].spm], far)
+    unpair_spm(s, s.lane[flow].spm, now)
+    unpair_spm(s, s.lane[far].spm, now)
+    while s.pair[k] != flow:
+        k += 1
+    s.n_pairs -= 1
+    s.pair[k] = s.pair[s.n_pairs]
+
+
+cdef inline bint add_bank(uint64_t* mask, int32_t bank) noexcept nogil:
+    """False where it is there already."""
+    cdef uint64_t bit = <uint64_t>1 << (bank & 63)
+    if mask[bank >> 6] & bit:
+        return False
+    mask[bank >> 6] |= bit
+    return True
+
+
+cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
+    """The longest run of whole next lines that the carry reaches and in which no bank of either side has two."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef uint64_t* here = reads_of(s, flow) if j.write or not near.split else writes_of(s, flow)
+    cdef uint64_t* there = writes_of(s, far_lane(s, flow)) if j.write and far.split else reads_of(s, far_lane(s, flow))
+    cdef nbytes_t asked = 0, size, budget = f.carry // f.den
+    cdef int32_t bank, other
+    cursor_sync(&f.at)
+    while asked < f.left:
+        size = min((line_of(near, f.at.addr + asked) + 1) * near.line - f.at.addr - asked, f.left - asked)
+        if asked + size > budget:
+            break
+        bank = bank_of(near, line_of(near, f.at.addr + asked))
+        other = bank_of(far, line_of(far, f.at.dram + asked))
+        if (here[bank >> 6] >> (bank & 63) & 1) or not add_bank(there, other):
+            break
+        add_bank(here, bank)
+        asked += size
+    if asked == 0:
+        return False
+    f.asked = asked
+    f.carry -= asked * f.den
+    cursor_advance(&f.at, memory_of(s, f.job), &j.extent, f.channel, asked)
+    f.piece = min(near.line, f.at.run_left)
+    cap_carry(f, near)
+    return True
+
+
+cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """P5: what the flow asks of both in this cycle, if anything."""
+    cdef Lane* a = &s.lane[flow]
+    cdef Lane* b = &s.lane[far_lane(s, flow)]
+    cdef Flow* f = &s.share.flow[flow]
+    if a.next_at <= now and a.first_denied == NEVER:
+        f.carry += (now + 1 - f.seen) * f.num
+        f.seen = now + 1
+        if not ask_both(s, flow, &s.spm[a.spm], &s.spm[b.spm]):
+            a.next_at = now + 1
+    b.next_at = a.next_at
+
+
+cdef bint lacks(Sim* s, slot_t lane) noexcept nogil:
+    cdef int32_t w
+    for w in range(s.spm[s.lane[lane].spm].words):
+        if reads_of(s, lane)[w] | writes_of(s, lane)[w]:
+            return True
+    return False
+
+
+cdef void set_far(Spm* p, Lane* b, cycle_t since) noexcept nogil:
+    """The far lane's request was first denied then; NEVER: it is served."""
+    p.n_held += (since != NEVER) - (b.first_denied != NEVER)
+    b.first_denied = since
+    if since < p.oldest:
+        p.oldest = since
+    if p.n_held == 0:
+        p.oldest = NEVER
+        p.judge = True
+
+
+cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """Both sides are arbitrated: the bytes move, or the flow is held."""
+    cdef Lane* a = &s.lane[flow]
+    cdef Lane* b = &s.lane[far_lane(s, flow)]
+    cdef Spm* p = &s.spm[a.spm]
+    cdef Flow* f = &s.share.flow[flow]
+    if a.next_at <= now:
+        if lacks(s, flow) or lacks(s, far_lane(s, flow)):
+            hold(s, p, flow, now)
+        else:
+            if s.trace != NULL and s.trace.level >= TRACE_FULL:
+                record_served(s, p, flow, now)
+            if a.first_denied != NEVER:
+                unhold(s, p, flow, now)
+            f.left -= f.asked
+            if f.left == 0:
+                flow_over(s, flow)
+            else:
+                a.next_at = flow_next(f) if f.member else NEVER
+        set_far(&s.spm[b.spm], b, a.first_denied)
+    if a.backpressure_at <= now:
+        press_later(s, flow)
+
+
+cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """The cycle `now` of every scratchpad with such a lane; all of them have been run up to it."""
+    cdef int32_t k
+    cdef Spm* p
+    for k in range(s.n_pairs):
+        pair_ask(s, s.pair[k], now)
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        wide_cycle(s, p, turn_of(s, p, now))
+    for k in range(s.n_pairs):
+        pair_judge(s, s.pair[k], now)
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        if s.trace != NULL and s.trace.level >= TRACE_FULL:
+            record_conflicts(s, p, now)
+        if p.n_watch:
+            activity_phase(s, p)
+        p.done = now + 1

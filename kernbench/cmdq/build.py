@@ -82,6 +82,22 @@ class ProgramBuilder:
         """Scratchpad to KV cache; the fields of `kv_load` with t_start, t_len, d_start, d_len instead of kv_range."""
         return self.append("KV_STORE_TILE", **fields)
 
+    def dma_send(self, **fields: Any) -> int:
+        """Systems: the own scratchpad to that of `peer`; tensor_role, qbits, num_elements, and a bank and offset each for spm and peer."""
+        return self.append("DMA_SEND_TILE", **fields)
+
+    def dma_recv(self, **fields: Any) -> int:
+        """Systems: the scratchpad of `peer` to the own; the fields of `dma_send`."""
+        return self.append("DMA_RECV_TILE", **fields)
+
+    def host_copy(self, **fields: Any) -> int:
+        """Systems: between the host's memory and DRAM: direction (to_device, to_host), qbits, dram_addr, num_elements."""
+        return self.append("HOST_COPY_TILE", **fields)
+
+    def launch(self, **fields: Any) -> int:
+        """Systems: the host starts work on the cube of `node`, an M_CPU; complete when that has taken it."""
+        return self.append("LAUNCH", **fields)
+
     def te(self, op: str, **fields: Any) -> int:
         """A tensor engine job `op`, one of gemm, matmul, qkt and av.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kernbench.cmdq.depend import structure_problems
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import kv_rows, regions_of, service_cycles, transfer_of
+from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.parse import entry_problems
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.read_entry import FieldProblem
@@ -31,6 +32,11 @@ def check_program(program: Program, config: NpuConfig) -> None:
 
 
 def _machine_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
+    if OPCODES[entry.opcode].system:
+        yield FieldProblem(("opcode",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it", entry.opcode)
+        return
+    if entry.node is not None:
+        yield FieldProblem(("node",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes", entry.node)
     if entry.engine == "control":
         return
     yield from _engine_problem(entry, config)

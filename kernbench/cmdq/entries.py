@@ -13,18 +13,19 @@ from kernbench.cmdq.opcodes import OPCODES, Engine
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry; NOP and END are exactly this."""
+    """One entry; NOP, END and LAUNCH are exactly this."""
 
     index: int  #: position in the file, from 0
     id: int
     opcode: str
     deps_before: tuple[int, ...] = ()  #: ids that must be complete before this entry is issued
     deps_after: tuple[int, ...] = ()  #: ids of entries that wait for this one
+    node: str | None = None  #: of a system; None: the first that can run it
     meta: dict[str, Any] = {}  #: the common metadata that was given: layer_id, phase, token, irq_line, marker, ...
 
     @property
     def engine(self) -> Engine:
-        """The kind of engine that runs it: `dma`, `te`, `ve` or `control`."""
+        """The kind of engine that runs it: `dma`, `te`, `ve`, `cpu` or `control`."""
         return OPCODES[self.opcode].engine
 
     @property
@@ -66,6 +67,33 @@ class DmaEntry(Entry, frozen=True, kw_only=True):
     @property
     def engine_id(self) -> int:
         return self.dma_id
+
+
+class PairEntry(Entry, frozen=True, kw_only=True):
+    """DMA_SEND_TILE, DMA_RECV_TILE: between the scratchpads of two PEs."""
+
+    dma_id: int
+    tensor_role: str
+    qbits: int
+    num_elements: int
+    spm_bank: int
+    spm_offset: int
+    peer: str  #: node id of a PE
+    peer_bank: int
+    peer_offset: int
+
+    @property
+    def engine_id(self) -> int:
+        return self.dma_id
+
+
+class HostEntry(Entry, frozen=True, kw_only=True):
+    """HOST_COPY_TILE; its node is a PCIe endpoint."""
+
+    direction: str  #: to_device or to_host
+    qbits: int
+    dram_addr: int
+    num_elements: int
 
 
 class KvEntry(Entry, frozen=True, kw_only=True):
@@ -129,11 +157,20 @@ class VeEntry(Entry, frozen=True, kw_only=True):
         return self.ve_id
 
 
+_BY_OPCODE: dict[str, type[Entry]] = {
+    "DMA_SEND_TILE": PairEntry,
+    "DMA_RECV_TILE": PairEntry,
+    "HOST_COPY_TILE": HostEntry,
+}
+
+
 def entry_type(opcode: str) -> type[Entry]:
     """The class of an opcode's entries; `opcode` is one of OPCODES."""
     engine = OPCODES[opcode].engine
+    if opcode in _BY_OPCODE:
+        return _BY_OPCODE[opcode]
     if engine == "dma":
         return KvEntry if opcode.startswith("KV_") else DmaEntry
-    if engine == "control":
+    if engine in ("control", "cpu"):
         return BarrierEntry if opcode == "BARRIER" else Entry
     return TeEntry if engine == "te" else VeEntry

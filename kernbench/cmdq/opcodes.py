@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from kernbench.common.errors import ABSENT
 
-Engine = Literal["dma", "te", "ve", "control"]
+Engine = Literal["dma", "te", "ve", "cpu", "control"]
 Kind = Literal["int", "choice", "text", "ids", "label", "any", "range"]
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -41,6 +41,7 @@ class OpcodeSpec:
     fields: tuple[FieldSpec, ...] = ()
     alternatives: tuple[tuple[str, ...], ...] = ()  #: exactly one of these groups of fields is given, whole
     op: str = ""  #: the short name of what it computes: `gemm`, `softmax`; empty for moves and control
+    system: bool = False  #: only a machine of `kernbench/system/1` runs it
 
 
 def _int(name: str, doc: str, low: int = 0, default: Any = ABSENT) -> FieldSpec:
@@ -62,6 +63,7 @@ ENTRY_FIELDS: tuple[FieldSpec, ...] = (
     _int("id", "unique number of the entry; its index in the file where it is left out", default=None),
     FieldSpec("deps_before", "ids", "ids of entries that must be complete before this one is issued", default=()),
     FieldSpec("deps_after", "ids", "ids of entries that wait for this one", default=()),
+    FieldSpec("node", "text", "systems only: the node that runs it, as `sip0.cube0.pe3`; the first of its kind by default", default=None),
 )
 
 META_FIELDS: tuple[FieldSpec, ...] = (
@@ -103,6 +105,22 @@ _DMA = (
     _int("stride_bytes", "bytes from the start of a row to the start of the next", low=1),
 )
 _DMA_ALTERNATIVES = (("num_elements",), ("rows", "row_elements", "stride_bytes"))
+
+_BETWEEN = (
+    _DMA_ID,
+    FieldSpec("tensor_role", "choice", "what the tile is part of", choices=("activation", "weight", "kv", "embedding")),
+    _qbits("qbits", "the tile"),
+    _int("num_elements", "elements of the tile", low=1),
+    *_place("spm", "the tile in the own scratchpad,"),
+    FieldSpec("peer", "text", "the PE at the other end, as `sip0.cube0.pe1`"),
+    *_place("peer", "the tile in the peer's scratchpad,"),
+)
+_HOST = (
+    FieldSpec("direction", "choice", "which way the bytes go", choices=("to_device", "to_host")),
+    _qbits("qbits", "the tile"),
+    _int("dram_addr", "DRAM address of the first byte"),
+    _int("num_elements", "elements of a contiguous tile", low=1),
+)
 
 _KV_RANGE = (
     _int("t_start", "first token"),
@@ -157,6 +175,10 @@ _MOVES = (
     OpcodeSpec("DMA_PREFETCH_TILE", "dma", "DRAM to scratchpad, ahead of its use", _DMA, _DMA_ALTERNATIVES),
     OpcodeSpec("KV_LOAD_TILE", "dma", "KV cache to scratchpad", _KV_LOAD),
     OpcodeSpec("KV_STORE_TILE", "dma", "scratchpad to KV cache, in the order of t_start", _KV_STORE),
+    OpcodeSpec("DMA_SEND_TILE", "dma", "scratchpad to another PE's scratchpad", _BETWEEN, system=True),
+    OpcodeSpec("DMA_RECV_TILE", "dma", "another PE's scratchpad to the own", _BETWEEN, system=True),
+    OpcodeSpec("HOST_COPY_TILE", "dma", "between the host's memory and DRAM, by a PCIe endpoint", _HOST, system=True),
+    OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
 )
 _CONTROL = (
     OpcodeSpec(

@@ -82,6 +82,8 @@ def entry_dict(entry: Entry) -> dict[str, Any]:
             value = getattr(entry, field.name)
             if value is not None:
                 raw[field.name] = list(value) if isinstance(value, tuple) else value
+    if entry.node is not None:
+        raw["node"] = entry.node
     if entry.deps_before:
         raw["deps_before"] = list(entry.deps_before)
     if entry.deps_after:

@@ -10,8 +10,8 @@ from typing import Any
 import kernbench
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, FieldSpec, OpcodeSpec
 from kernbench.common.errors import ABSENT
-from kernbench.config import NpuConfig, machine_json_schema
-from kernbench.config.schema import Section
+from kernbench.config import NpuConfig, SystemConfig, machine_json_schema, system_json_schema
+from kernbench.config.machine import Section
 from kernbench.trace import schema
 
 KINDS = {
@@ -27,7 +27,7 @@ API = ("load_config", "load_program", "check_program", "simulate", "Machine", "R
 
 def all_tables() -> dict[str, str]:
     """File name: MyST text."""
-    made = {"program": program_tables, "machine": machine_tables, "trace": trace_tables}
+    made = {"program": program_tables, "machine": machine_tables, "system": system_tables, "trace": trace_tables}
     made |= {"cli": cli_tables, "python": python_tables}
     return {f"{name}.md": table() for name, table in made.items()}
 
@@ -47,8 +47,10 @@ def program_tables() -> str:
     parts += ["These say what an entry is for. They decide no cycle.\n", _fields(META_FIELDS)]
     for engine, title in (("dma", "Transfers"), ("te", "Tensor engine"), ("ve", "Vector engine"), ("control", "Control")):
         parts.append(f"## {title}\n")
-        for specs in _alike([spec for spec in OPCODES.values() if spec.engine == engine]):
+        for specs in _alike([spec for spec in OPCODES.values() if spec.engine == engine and not spec.system]):
             parts.append(_opcodes(specs))
+    parts.append("## Systems\n\nOnly a machine of `kernbench/system/1` runs these.\n")
+    parts += [_opcodes(specs) for specs in _alike([spec for spec in OPCODES.values() if spec.system])]
     return "\n".join(parts)
 
 
@@ -102,10 +104,18 @@ def _plain(value: Any) -> Any:
 
 
 def machine_tables() -> str:
-    """Every key, from the models of `kernbench/config/schema.py` and the JSON Schema that they make."""
-    schema = machine_json_schema()
+    """Every key of one NPU, from the models of `kernbench/config/schema.py` and the JSON Schema that they make."""
+    return _config_tables(NpuConfig, machine_json_schema())
+
+
+def system_tables() -> str:
+    """Every key of a system, from the models of `kernbench/config/system_parts.py` in the same way."""
+    return _config_tables(SystemConfig, system_json_schema())
+
+
+def _config_tables(kind: type[Section], schema: dict[str, Any]) -> str:
     top, parts = [], []
-    for name, key in _keys(NpuConfig):
+    for name, key in _keys(kind):
         if _section(key.annotation) is None:
             top.append(_key_row(name, key, schema["properties"][name]))
         else:
@@ -136,8 +146,8 @@ def _keys(section: type[Section]) -> list[tuple[str, Any]]:
 
 
 def _section(annotation: Any) -> type[Section] | None:
-    """The section inside an annotation like `Noc | None` or `tuple[KvLayout, ...]`."""
-    for part in (annotation, *getattr(annotation, "__args__", ())):
+    """The section inside an annotation like `Noc | None` or `tuple[KvLayout, ...]`; a table has none."""
+    for part in (annotation, *(() if "dict[" in str(annotation) else getattr(annotation, "__args__", ()))):
         if isinstance(part, type) and issubclass(part, Section):
             return part
     return None
@@ -180,8 +190,12 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str]:
     first = options[0]
     if "enum" in first or "const" in first:
         return "choice", ", ".join(f"`{value}`" for value in first.get("enum", [first.get("const")]))
+    if first["type"] == "string":
+        return "text", f"`{first['pattern'].strip('^$')}`"
     if first["type"] == "object":
         (pattern, values), *_ = first["patternProperties"].items()
+        if values.get("type") == "object":
+            return "table of mappings", "keys are kinds of nodes"
         kind, allowed = _type_and_range(values)
         return f"table of {kind}s", f"{'keys are qbits' if '64' in pattern else 'keys are ops'}; values {allowed}"
     if first["type"] == "array":
@@ -319,9 +333,9 @@ def _api(name: str, thing: Any) -> Iterator[str]:
 
 
 def _home(thing: type, member: str) -> str:
-    """The module of the class that defines a member; a builder's methods count as those of Program."""
+    """The module of the class that defines a member; the methods of a base count as those of the class itself."""
     owner = next(base for base in thing.__mro__ if member in vars(base))
-    return thing.__module__ if owner.__name__ == "ProgramBuilder" else owner.__module__
+    return thing.__module__ if owner.__name__ in ("ProgramBuilder", "MachineConfig") else owner.__module__
 
 
 def _signature(function: Any) -> str:

@@ -12,6 +12,7 @@ from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
 from kernbench.cli.schema import schema
 from kernbench.cli.step import step
+from kernbench.cli.topology import app as topology_app
 from kernbench.cli.trace import app as trace_app
 from kernbench.cli.whatif import whatif
 
@@ -30,6 +31,7 @@ app.command()(run)
 app.command()(step)
 app.add_typer(program_app, name="program")
 app.add_typer(config_app, name="config")
+app.add_typer(topology_app, name="topology")
 app.add_typer(trace_app, name="trace")
 app.command()(whatif)
 app.command()(schema)

@@ -10,7 +10,7 @@ from kernbench.cli import output
 from kernbench.cli.options import Json, Overrides
 
 if TYPE_CHECKING:
-    from kernbench.config import NpuConfig
+    from kernbench.config import MachineConfig
 
 app = typer.Typer(help="Look at machines: their values, and where each comes from.", no_args_is_help=True)
 
@@ -32,13 +32,13 @@ def show(
     from kernbench.cli.render_config import value_table
     from kernbench.config import load_config
 
-    npu = load_config(machine, overrides or [])
-    values = [item for item in npu.effective() if effective or item[2] != "default"]
+    found: MachineConfig = load_config(machine, overrides or [])
+    values = [item for item in found.effective() if effective or item[2] != "default"]
     if as_json:
         listed = [{"path": path, "value": value, "origin": origin} for path, value, origin in values]
-        output.show_json({**_name(npu), "values": listed})
+        output.show_json({**_name(found), "values": listed})
     else:
-        output.show([value_table(npu, values, effective)])
+        output.show([value_table(found, values, effective)])
     return output.OK
 
 
@@ -48,11 +48,11 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) 
     from kernbench.cli.render_config import facts_line
     from kernbench.config import load_config
 
-    npu = load_config(machine, overrides or [])
+    found: MachineConfig = load_config(machine, overrides or [])
     if as_json:
-        output.show_json({"status": "valid", **_name(npu)})
+        output.show_json({"status": "valid", **_name(found)})
     else:
-        output.write(f"{npu.source}: valid; {facts_line(npu)}\n")
+        output.write(f"{found.source}: valid; {facts_line(found)}\n")
     return output.OK
 
 
@@ -60,15 +60,17 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) 
 def list_presets(as_json: Json = False) -> int:
     """List the machines of the package."""
     from kernbench.cli.render_config import preset_table
-    from kernbench.config import load_config, preset_names
+    from kernbench.config import NpuConfig, SystemConfig, load_config, preset_names
 
-    presets = {name: load_config(name) for name in preset_names()}
     if as_json:
-        output.show_json({"presets": list(presets)})
+        output.show_json({"presets": preset_names()})
     else:
-        output.show([preset_table(presets)])
+        kinds: dict[str, type[MachineConfig]] = {"Presets of one NPU": NpuConfig, "Presets of systems": SystemConfig}
+        tables = {title: {name: load_config(name, kind=kind) for name in preset_names(kind)} for title, kind in kinds.items()}
+        output.show([preset_table(title, presets) for title, presets in tables.items()])
     return output.OK
 
 
-def _name(npu: NpuConfig) -> dict[str, Any]:
-    return {"machine": npu.source, "schema": npu.schema_name, "digest": npu.digest()}
+def _name(machine: MachineConfig) -> dict[str, Any]:
+    plain = machine.to_dict()
+    return {"machine": machine.source, "schema": plain["schema"], "digest": machine.digest()}

@@ -36,10 +36,10 @@ def check(
 ) -> int:
     """Say whether a program is valid: by itself, and with --config on a machine."""
     from kernbench.cmdq import check_program, load_program
-    from kernbench.config import load_config
+    from kernbench.config import NpuConfig, load_config
 
     program = load_program(file)
-    npu = None if config is None else load_config(config, overrides or [])
+    npu = None if config is None else load_config(config, overrides or [], kind=NpuConfig)
     if npu is not None:
         check_program(program, npu)
     if as_json:
@@ -64,9 +64,9 @@ def show(
     from kernbench.cli.target import load_target
     from kernbench.cmdq import check_program, summarise
     from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
-    from kernbench.config import load_config
+    from kernbench.config import NpuConfig, load_config
 
-    npu = load_config(config, overrides or [])
+    npu = load_config(config, overrides or [], kind=NpuConfig)
     program = load_target(target, npu)
     check_program(program, npu)
     drawn = dependency_graph(program.entries)
@@ -97,10 +97,10 @@ def emit(
     from kernbench.cli.target import workload_program
     from kernbench.cmdq import check_program
     from kernbench.common.files import check_writable
-    from kernbench.config import load_config
+    from kernbench.config import NpuConfig, load_config
 
     check_writable(out)
-    npu = load_config(config, overrides or [])
+    npu = load_config(config, overrides or [], kind=NpuConfig)
     program = workload_program(workload, npu)
     check_program(program, npu)
     program.save(out)

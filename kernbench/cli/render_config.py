@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kernbench.cli.text import rational, table
+from kernbench.config import NpuConfig, SystemConfig
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kernbench.config import NpuConfig
+    from kernbench.config import MachineConfig
 
 ORIGIN_STYLES = {"default": "dim", "override": "yellow"}
 
 
-def value_table(npu: NpuConfig, values: Sequence[tuple[str, Any, str]], effective: bool) -> Table:
+def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], effective: bool) -> Table:
     """Values with their paths and origins."""
     note = "" if effective else "values left to their defaults: --effective"
-    made = table(npu.source, [("path", "left"), ("value", "left"), ("from", "left")], note)
+    made = table(machine.source, [("path", "left"), ("value", "left"), ("from", "left")], note)
     for column in made.columns:
         column.no_wrap, column.overflow = False, "fold"
     for path, value, origin in values:
@@ -30,29 +31,45 @@ def value_table(npu: NpuConfig, values: Sequence[tuple[str, Any, str]], effectiv
     return made
 
 
-def machine_facts(npu: NpuConfig) -> dict[str, str]:
-    """The numbers that tell machines apart; empty where there is no such part."""
-    size = npu.spm.size_bytes
+def machine_facts(machine: MachineConfig) -> dict[str, str]:
+    """The numbers that tell machines of a kind apart; empty where there is no such part."""
+    if isinstance(machine, SystemConfig):
+        return _system_facts(machine)
+    assert isinstance(machine, NpuConfig)
+    size = machine.spm.size_bytes
     return {
-        "clock": f"{float(npu.freq_ghz):g} GHz",
-        "DRAM": f"{npu.dram.channels} x {rational(npu.dram.capacity * npu.freq_ghz)} GB/s",
-        "TE": f"{npu.te.engines} x {rational(npu.te.macs_per_cycle)} MAC",
-        "VE": f"{npu.ve.engines} x {npu.ve.lanes} lanes",
+        "clock": f"{float(machine.freq_ghz):g} GHz",
+        "DRAM": f"{machine.dram.channels} x {rational(machine.dram.capacity * machine.freq_ghz)} GB/s",
+        "TE": f"{machine.te.engines} x {rational(machine.te.macs_per_cycle)} MAC",
+        "VE": f"{machine.ve.engines} x {machine.ve.lanes} lanes",
         "SPM": f"{size / 2**20:g} MiB" if size >= 2**20 else f"{size / 2**10:g} KiB",
-        "mesh": "" if npu.noc is None else f"{npu.noc.rows} x {npu.noc.cols}",
+        "mesh": "" if machine.noc is None else f"{machine.noc.rows} x {machine.noc.cols}",
     }
 
 
-def facts_line(npu: NpuConfig) -> str:
+def _system_facts(system: SystemConfig) -> dict[str, str]:
+    hbm, package, te = system.cube.hbm, system.system, system.pe.te
+    cubes, bandwidth = package.sips * system.cubes, hbm.channels * hbm.capacity * system.freq_ghz
+    return {
+        "clock": f"{float(system.freq_ghz):g} GHz",
+        "SIPs": f"{package.sips} ({package.kind})" if package.sips > 1 else "1",
+        "cubes": f"{cubes}",
+        "PEs": f"{system.pes:,}",
+        "HBM": f"{cubes} x {rational(bandwidth)} GB/s",
+        "TE": f"{system.pes * te.engines:,} x {rational(te.macs_per_cycle)} MAC",
+    }
+
+
+def facts_line(machine: MachineConfig) -> str:
     """The same in a line."""
-    return ", ".join(f"{name} {fact}" for name, fact in machine_facts(npu).items() if fact)
+    return ", ".join(f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact)
 
 
-def preset_table(presets: Mapping[str, NpuConfig]) -> Table:
-    """The presets, one a row."""
-    facts = {name: machine_facts(npu) for name, npu in presets.items()}
+def preset_table(title: str, presets: Mapping[str, MachineConfig]) -> Table:
+    """The presets of a kind, one a row."""
+    facts = {name: machine_facts(machine) for name, machine in presets.items()}
     heads = next(iter(facts.values()), {})
-    made = table("Presets", [("name", "left"), *((head, "left") for head in heads)])
+    made = table(title, [("name", "left"), *((head, "left") for head in heads)])
     for name, row in facts.items():
         made.add_row(name, *row.values())
     return made

@@ -16,6 +16,7 @@ class Kind(StrEnum):
 
     PROGRAM = "program"
     MACHINE = "machine"
+    SYSTEM = "system"
     RESULT = "result"
     TRACE = "trace"
 
@@ -23,15 +24,16 @@ class Kind(StrEnum):
 def schema(
     kind: Annotated[Kind, typer.Argument(help="Which schema.", show_default=False)],
 ) -> int:
-    """Print the JSON Schema of a program, a machine, a result or a line of a trace."""
+    """Print the JSON Schema of a program, a machine, a system, a result or a line of a trace."""
     from kernbench.cmdq import program_json_schema
-    from kernbench.config import machine_json_schema
+    from kernbench.config import machine_json_schema, system_json_schema
     from kernbench.sim_engine.json_schema import result_json_schema
     from kernbench.trace.json_schema import trace_json_schema
 
     schemas = {
         Kind.PROGRAM: program_json_schema,
         Kind.MACHINE: machine_json_schema,
+        Kind.SYSTEM: system_json_schema,
         Kind.RESULT: result_json_schema,
         Kind.TRACE: trace_json_schema,
     }

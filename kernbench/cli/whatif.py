@@ -23,10 +23,10 @@ def whatif(
     """Run a program again with one resource unlimited at a time, and say how many cycles that saves."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import load_target
-    from kernbench.config import load_config
+    from kernbench.config import NpuConfig, load_config
     from kernbench.sim_engine.whatif import what_if
 
-    npu = load_config(config, overrides or [])
+    npu = load_config(config, overrides or [], kind=NpuConfig)
     program = load_target(target, npu)
     names = [name.strip() for name in free.split(",")]
     with progress_bar(not as_json) as progress:

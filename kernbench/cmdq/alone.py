@@ -24,6 +24,7 @@ class Alone:
     transfer: Transfer | None = None
     dram: tuple[int, ...] = ()  #: [byte] of a transfer per DRAM channel
     links: tuple[tuple[Link, int], ...] = ()  #: [byte] of a transfer per mesh link on its way
+    resources: tuple[tuple[int, int], ...] = ()  #: of a system, instead of both: number of a resource, [byte] on it
 
 
 _CONTROL = Alone(0)

@@ -56,16 +56,27 @@ def lower_bounds(program: Program, config: NpuConfig) -> Bounds:
 
 def bounds_of(entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> Bounds:
     """The bounds of entries whose jobs are known one by one."""
-    return _Run(entries, jobs, config).bounds()
+    return _NpuRun(entries, jobs, config).bounds()
 
 
-class _Run:
-    """The jobs of one program on one machine, and who waits for whom."""
+class Run:
+    """The jobs of one program on one machine, and who waits for whom. What is shared, each kind of machine says itself."""
 
-    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> None:
+    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone]) -> None:
         self.entries = entries
-        self.config = config
         self.jobs = jobs
+
+    def dram(self, runs: Iterable[int]) -> dict[str, int]:
+        """Cycles of each DRAM channel for the jobs at indices `runs`."""
+        raise NotImplementedError
+
+    def links(self, runs: Iterable[int]) -> dict[str, int]:
+        """The same of each link that has traffic."""
+        raise NotImplementedError
+
+    def engines(self, runs: Iterable[int]) -> dict[str, int]:
+        """The same of each engine that has jobs."""
+        raise NotImplementedError
 
     @cached_property
     def waits(self) -> list[tuple[int, ...]]:
@@ -91,9 +102,9 @@ class _Run:
             critical_path=max((end for end in ends if end is not None), default=0),
             path=tuple(reversed(path)),
             depth=max((depths[i] for i in runs), default=0),
-            dram=self._dram(runs),
-            links=self._links(runs),
-            engines=self._engines(runs),
+            dram=self.dram(runs),
+            links=self.links(runs),
+            engines=self.engines(runs),
             stuck=tuple(entry.id for entry, end in zip(self.entries, ends, strict=True) if end is None),
         )
 
@@ -123,14 +134,20 @@ class _Run:
                     able.append(other)
         return ends, before, depths
 
-    def _dram(self, runs: Iterable[int]) -> dict[str, int]:
+
+class _NpuRun(Run):
+    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> None:
+        super().__init__(entries, jobs)
+        self.config = config
+
+    def dram(self, runs: Iterable[int]) -> dict[str, int]:
         totals = [0] * self.config.dram.channels
         for i in runs:
             for channel, nbytes in enumerate(self.jobs[i].dram):
                 totals[channel] += nbytes
         return {naming.dram_channel(c): ceil_div(n, self.config.dram.capacity) for c, n in enumerate(totals)}
 
-    def _links(self, runs: Iterable[int]) -> dict[str, int]:
+    def links(self, runs: Iterable[int]) -> dict[str, int]:
         totals: dict[Link, int] = {}
         for i in runs:
             for link, nbytes in self.jobs[i].links:
@@ -140,7 +157,7 @@ class _Run:
         capacity = self.config.noc.link_bytes_per_cycle
         return {naming.mesh_link(*link): ceil_div(totals[link], capacity) for link in sorted(totals)}
 
-    def _engines(self, runs: Iterable[int]) -> dict[str, int]:
+    def engines(self, runs: Iterable[int]) -> dict[str, int]:
         """A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
 
         A DMA engine has at most `max_concurrent_transfers` at a time.

@@ -25,19 +25,22 @@ def check_program(program: Program, config: NpuConfig) -> None:
     """
     problems = structure_problems(program.entries)
     for index, entry in enumerate(program.entries):
-        problems += [(index, problem) for problem in _machine_problems(entry, config)]
+        problems += [(index, problem) for problem in (*_system_problems(entry, config), *npu_problems(entry, config))]
     if problems:
         names = {index: program.entries[index].where for index, _ in problems}
         raise InputError(entry_problems(problems, names, program.document, program.source))
 
 
-def _machine_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
+def _system_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
     if OPCODES[entry.opcode].system:
         yield FieldProblem(("opcode",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it", entry.opcode)
-        return
-    if entry.node is not None:
+    elif entry.node is not None:
         yield FieldProblem(("node",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes", entry.node)
-    if entry.engine == "control":
+
+
+def npu_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
+    """What is wrong with one entry on one NPU."""
+    if entry.engine == "control" or OPCODES[entry.opcode].system:
         return
     yield from _engine_problem(entry, config)
     if isinstance(entry, DmaEntry):
@@ -108,7 +111,7 @@ def _move_problems(entry: DmaEntry | KvEntry, config: NpuConfig) -> Iterator[Fie
             f"and the DRAM has {capacity} (dram.capacity_bytes in {config.source})"
         )
         yield FieldProblem((field,), rule, getattr(entry, field))
-    yield from _place_problem(entry, "spm", transfer.spm_addr, transfer.bytes_aligned, config)
+    yield from place_problem(entry, "spm", transfer.spm_addr, transfer.bytes_aligned, config)
 
 
 def _compute_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
@@ -118,7 +121,7 @@ def _compute_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]
     elif isinstance(entry, VeEntry):
         prefixes = ("in", "out") if entry.in2_bank is None else ("in", "in2", "out")
     for prefix, region in zip(prefixes, regions_of(entry, config), strict=True):
-        yield from _place_problem(entry, prefix, region.addr, region.nbytes, config)
+        yield from place_problem(entry, prefix, region.addr, region.nbytes, config)
     period = config.te.period if entry.engine == "te" else config.ve.period
     cycles = service_cycles(entry, config).total * period
     if cycles >= WIDE_LIMIT:
@@ -127,7 +130,7 @@ def _compute_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]
         yield FieldProblem((field,), rule, getattr(entry, field))
 
 
-def _place_problem(entry: Entry, prefix: str, addr: int, nbytes: int, config: NpuConfig) -> Iterator[FieldProblem]:
+def place_problem(entry: Entry, prefix: str, addr: int, nbytes: int, config: NpuConfig) -> Iterator[FieldProblem]:
     """`<prefix>_bank` exists, and the bytes from there on are inside the scratchpad."""
     spm = config.spm
     bank: int = getattr(entry, f"{prefix}_bank")

@@ -7,7 +7,8 @@ Resources stand in this order: the DRAM channels, then the mesh links. Engines: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernbench.cmdq.entries import BarrierEntry, Entry
-from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of, work_of
+from kernbench.cmdq.footprint import Region, ServiceTime, Transfer, regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.config import NpuConfig
+from kernbench.config.schema import Dma, Spm
 from kernbench.topology.mesh import Link, mesh_links, mesh_route
 
 ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")  # positions are the core's Allocation
 OVERLAPS = ("none", "warn", "error")  # the core's Overlap
-KINDS = {"te": 1, "ve": 2}  # the core's EngineType
+KINDS = {"te": 1, "ve": 2, "cpu": 6}  # the core's EngineType
 DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
 MAX_REGIONS = 4
 #: Columns of DMA jobs. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad instead of DRAM, or -1.
@@ -33,6 +35,7 @@ TRANSFER = (
 )  # fmt: skip
 
 Column = npt.NDArray[np.int64]
+Groups = dict[tuple[Any, ...], int]  #: KV stores that keep the order of t_start among themselves
 
 
 def resource_names(config: NpuConfig) -> list[str]:
@@ -41,12 +44,15 @@ def resource_names(config: NpuConfig) -> list[str]:
     return [naming.dram_channel(k) for k in range(config.dram.channels)] + [naming.mesh_link(*link) for link in links]
 
 
+def resource_capacities(config: NpuConfig) -> list[Fraction]:
+    """[byte/cycle] of the core's resources, in its order."""
+    links = [] if config.noc is None else mesh_links(config.noc.rows, config.noc.cols)
+    channels = [config.dram.capacity] * config.dram.channels
+    return channels + [Fraction(config.noc.link_bytes_per_cycle) for _ in links] if config.noc is not None else channels
+
+
 def lower_machine(config: NpuConfig) -> dict[str, Any]:
     """The machine as the core's tables (`kernbench_core/layout.pyx` reads them)."""
-    capacities = [config.dram.capacity] * config.dram.channels
-    if config.noc is not None:
-        links = mesh_links(config.noc.rows, config.noc.cols)
-        capacities += [Fraction(config.noc.link_bytes_per_cycle)] * len(links)
     return {
         "max_cycles": config.max_cycles,
         "allocation": ALLOCATIONS.index(config.allocation),
@@ -54,12 +60,23 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
-        "resource_num": _column([c.numerator for c in capacities]),
-        "resource_den": _column([c.denominator for c in capacities]),
+        **resource_tables(resource_capacities(config)),
         **_routes(config),
-        "spm": [_scratchpad(config)],
-        "dma": [_dma_engine(config) for _ in range(config.dma.engines)],
-        "compute": _compute_engines(config),
+        "spm": [scratchpad_table(config.spm)],
+        "dma": [dma_table(config.dma, 0) for _ in range(config.dma.engines)],
+        "compute": [
+            {"kind": KINDS[kind], "id": k, "spm": 0, "period": spec.period, "traffic": spec.spm_traffic}
+            for kind, spec in (("te", config.te), ("ve", config.ve))
+            for k in range(spec.engines)
+        ],
+    }
+
+
+def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
+    """Capacities [byte/cycle] as the core takes them."""
+    return {
+        "resource_num": column([c.numerator for c in capacities]),
+        "resource_den": column([c.denominator for c in capacities]),
     }
 
 
@@ -82,7 +99,7 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
                     latency.append(0)
                 path += [channel, *(number[link] for link in route)]
                 start.append(len(path))
-    return {"route_start": _column(start), "route_path": _column(path), "route_latency": _column(latency)}
+    return {"route_start": column(start), "route_path": column(path), "route_latency": column(latency)}
 
 
 def _memory(config: NpuConfig) -> dict[str, Any]:
@@ -95,8 +112,8 @@ def _memory(config: NpuConfig) -> dict[str, Any]:
     }
 
 
-def _scratchpad(config: NpuConfig) -> dict[str, Any]:
-    spm = config.spm
+def scratchpad_table(spm: Spm) -> dict[str, Any]:
+    """A scratchpad as the core takes it."""
     split = spm.ports is None
     return {
         "banks": spm.num_banks,
@@ -111,14 +128,15 @@ def _scratchpad(config: NpuConfig) -> dict[str, Any]:
     }
 
 
-def _dma_engine(config: NpuConfig) -> dict[str, Any]:
-    act, load, store = config.dma.channels
-    bonus = config.dma.kv_load_bonus  # every job of the channel kv_load is a KV load
+def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
+    """A DMA engine as the core takes it; `spm` is the number of its scratchpad."""
+    act, load, store = dma.channels
+    bonus = dma.kv_load_bonus  # every job of the channel kv_load is a KV load
     return {
-        "spm": 0,
-        "period": config.dma.period,
-        "max_concurrent": config.dma.max_concurrent_transfers,
-        "queue_depth": config.dma.queue_depth_per_master,
+        "spm": spm,
+        "period": dma.period,
+        "max_concurrent": dma.max_concurrent_transfers,
+        "queue_depth": dma.queue_depth_per_master,
         "channels": [
             (act.max_concurrent, act.priority, act.weight),
             (load.max_concurrent, load.priority + bonus, load.weight),
@@ -127,37 +145,56 @@ def _dma_engine(config: NpuConfig) -> dict[str, Any]:
     }
 
 
-def _compute_engines(config: NpuConfig) -> list[dict[str, Any]]:
-    return [
-        {"kind": KINDS[kind], "id": k, "spm": 0, "period": spec.period, "traffic": spec.spm_traffic}
-        for kind, spec in (("te", config.te), ("ve", config.ve))
-        for k in range(spec.engines)
-    ]
+@dataclass(frozen=True)
+class ComputeRow:
+    """A job of an engine with a service time."""
+
+    engine: int  #: in the core's order
+    time: ServiceTime
+    work: int
+    regions: Sequence[Region]
 
 
 def lower_program(program: Program, config: NpuConfig) -> dict[str, Any]:
     """The program as the core's tables; it must have passed `check_program`."""
+    groups: Groups = {}
+
+    def transfer(entry: Entry) -> tuple[int, ...]:
+        t = transfer_of(entry, config)
+        route = (2 * entry.engine_id + t.write) * config.dram.channels
+        return transfer_row(entry, t, entry.engine_id, groups, 0, route)
+
+    def compute(entry: Entry) -> ComputeRow:
+        return compute_row(entry, config, entry.engine_id + (config.te.engines if entry.engine == "ve" else 0))
+
+    return program_tables(program.entries, transfer, compute)
+
+
+def program_tables(
+    entries: Sequence[Entry], transfer: Callable[[Entry], tuple[int, ...]], compute: Callable[[Entry], ComputeRow]
+) -> dict[str, Any]:
+    """The core's tables of entries, from the row of each transfer (columns TRANSFER) and of each other job."""
     op, job = [], []
-    transfers: list[tuple[Entry, int]] = []
-    computes: list[tuple[Entry, int]] = []
-    for entry in program.entries:
+    transfers: list[tuple[int, ...]] = []
+    computes: list[tuple[int, ComputeRow]] = []
+    for entry in entries:
         if entry.engine == "dma":
             op.append(DMA_JOB)
             job.append(len(transfers))
-            transfers.append((entry, entry.engine_id))
+            transfers.append(transfer(entry))
         elif entry.engine == "control":
             op.append({"NOP": NOP, "BARRIER": BARRIER, "END": END}[entry.opcode])
             job.append(-1)
         else:
             op.append(COMPUTE_JOB)
             job.append(len(computes))
-            computes.append((entry, entry.engine_id + (config.te.engines if entry.engine == "ve" else 0)))
+            computes.append((entry.index, compute(entry)))
     return {
-        "op": _column(op),
-        "job": _column(job),
-        **_dependencies(program.entries),
-        "dma": _transfers(transfers, config),
-        "compute": _computes(computes, config),
+        "op": column(op),
+        "job": column(job),
+        **_dependencies(entries),
+        "dma": _columns(TRANSFER, transfers),
+        "compute": _computes(computes),
     }
 
 
@@ -178,43 +215,43 @@ def _dependencies(entries: Sequence[Entry]) -> dict[str, Column]:
     start = np.zeros(len(entries) + 1, dtype=np.int64)
     np.cumsum([len(dependents) for dependents in after], out=start[1:])
     return {
-        "waits": _column(waits),
+        "waits": column(waits),
         "after": start,
-        "dependents": _column([index for dependents in after for index in sorted(dependents)]),
+        "dependents": column([index for dependents in after for index in sorted(dependents)]),
     }
 
 
-def _transfers(jobs: list[tuple[Entry, int]], config: NpuConfig) -> dict[str, Column]:
-    groups: dict[tuple[Any, ...], int] = {}  # KV stores that keep the order of t_start among themselves
-    rows = []
-    for entry, engine in jobs:
-        t = transfer_of(entry, config)
-        group = -1
-        if t.order_key is not None:
-            group = groups.setdefault((engine, *t.order_key), len(groups))
-        place = (t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr)
-        route = (2 * engine + t.write) * config.dram.channels
-        rows.append((engine, t.channel, group, t.write, t.t_start, *place, entry.index, 0, route, -1))
-    return _columns(TRANSFER, rows)
+def transfer_row(entry: Entry, t: Transfer, engine: int, groups: Groups, memory: int, route: int) -> tuple[int, ...]:
+    """The columns TRANSFER of a transfer to or from DRAM."""
+    group = -1
+    if t.order_key is not None:
+        group = groups.setdefault((engine, *t.order_key), len(groups))
+    place = (t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr)
+    return (engine, t.channel, group, t.write, t.t_start, *place, entry.index, memory, route, -1)
 
 
-def _computes(jobs: list[tuple[Entry, int]], config: NpuConfig) -> dict[str, Column]:
+def compute_row(entry: Entry, config: NpuConfig, engine: int) -> ComputeRow:
+    """The job of a TE or VE entry."""
+    return ComputeRow(engine, service_cycles(entry, config), work_of(entry), regions_of(entry, config))
+
+
+def _computes(jobs: list[tuple[int, ComputeRow]]) -> dict[str, Column]:
     rows = []
     addr, nbytes, write = (np.zeros((len(jobs), MAX_REGIONS), dtype=np.int64) for _ in range(3))
-    for k, (entry, engine) in enumerate(jobs):
-        time = service_cycles(entry, config)
-        regions = regions_of(entry, config)
-        rows.append((engine, time.init, time.body, time.finalize, work_of(entry), len(regions), entry.index))
-        for r, region in enumerate(regions):
+    for k, (index, job) in enumerate(jobs):
+        rows.append((job.engine, job.time.init, job.time.body, job.time.finalize, job.work, len(job.regions), index))
+        for r, region in enumerate(job.regions):
             addr[k, r], nbytes[k, r], write[k, r] = region.addr, region.nbytes, region.write
     names = ("engine", "init", "body", "finalize", "work", "regions", "entry")
     return {**_columns(names, rows), "region_addr": addr, "region_bytes": nbytes, "region_write": write}
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str, Column]:
+    """Rows of integers as named columns."""
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
     return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(names)}
 
 
-def _column(values: Sequence[int]) -> Column:
+def column(values: Sequence[int]) -> Column:
+    """Integers as the core takes them."""
     return np.array(values, dtype=np.int64)

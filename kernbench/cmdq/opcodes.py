@@ -175,10 +175,6 @@ _MOVES = (
     OpcodeSpec("DMA_PREFETCH_TILE", "dma", "DRAM to scratchpad, ahead of its use", _DMA, _DMA_ALTERNATIVES),
     OpcodeSpec("KV_LOAD_TILE", "dma", "KV cache to scratchpad", _KV_LOAD),
     OpcodeSpec("KV_STORE_TILE", "dma", "scratchpad to KV cache, in the order of t_start", _KV_STORE),
-    OpcodeSpec("DMA_SEND_TILE", "dma", "scratchpad to another PE's scratchpad", _BETWEEN, system=True),
-    OpcodeSpec("DMA_RECV_TILE", "dma", "another PE's scratchpad to the own", _BETWEEN, system=True),
-    OpcodeSpec("HOST_COPY_TILE", "dma", "between the host's memory and DRAM, by a PCIe endpoint", _HOST, system=True),
-    OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
 )
 _CONTROL = (
     OpcodeSpec(
@@ -191,7 +187,14 @@ _CONTROL = (
     OpcodeSpec("END", "control", "completes when everything before it has; nothing may follow it"),
 )
 
-#: Every opcode by name, in the order of FORMATS.md.
+_SYSTEM = (
+    OpcodeSpec("DMA_SEND_TILE", "dma", "scratchpad to another PE's scratchpad", _BETWEEN, system=True),
+    OpcodeSpec("DMA_RECV_TILE", "dma", "another PE's scratchpad to the own", _BETWEEN, system=True),
+    OpcodeSpec("HOST_COPY_TILE", "dma", "between the host's memory and DRAM, by a PCIe endpoint", _HOST, system=True),
+    OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
+)
+
+#: Every opcode by name, in the order of FORMATS.md; those of systems follow.
 OPCODES: dict[str, OpcodeSpec] = {
     spec.name: spec
     for spec in (
@@ -204,5 +207,6 @@ OPCODES: dict[str, OpcodeSpec] = {
             for op in VE_OPS
         ),
         *_CONTROL,
+        *_SYSTEM,
     )
 }

@@ -1,9 +1,41 @@
-"""Names of the engines and resources of one NPU (`kernbench/npu/1`): as results, traces and errors print them."""
+"""Names: engines and resources of one NPU (`kernbench/npu/1`), and node ids of a system (`kernbench/system/1`).
+
+Results, traces, errors and topologies print them. No other module builds one or takes one apart.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 SPM = "spm"  #: the scratchpad
 CONTROL = "control"  #: the command queue's executor
+
+HOST = "host"
+PE_CPU, PE_SCHEDULER, PE_DMA, PE_FETCH_STORE = "pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store"
+PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ = "pe_gemm", "pe_math", "pe_tcm", "pe_ipcq"
+#: The parts of a PE, in the order of their nodes.
+PE_PARTS = (PE_CPU, PE_SCHEDULER, PE_DMA, PE_FETCH_STORE, PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ)
+M_CPU, SRAM, HBM = "m_cpu", "sram", "hbm_ctrl"
+IO_NOC, IO_CPU, PCIE_EP = "io_noc", "io_cpu", "pcie_ep"
+ROUTER, UCIE = "router", "ucie"
+IO_PARTS = (IO_NOC, IO_CPU, PCIE_EP)
+CUBE_PARTS = (M_CPU, SRAM, HBM)
+#: Every kind of node: what `components` of a system may name.
+KINDS = (HOST, *IO_PARTS, *CUBE_PARTS, ROUTER, UCIE, *PE_PARTS)
+SIDES = ("n", "e", "s", "w")
+
+_NUMBER = "(?:0|[1-9][0-9]*)"
+_PE_PART = rf"pe{_NUMBER}\.(?:{'|'.join(PE_PARTS)})"
+_IN_CUBE = "|".join((*CUBE_PARTS, f"r{_NUMBER}c{_NUMBER}", f"ucie_[nesw]{_NUMBER}", _PE_PART))
+_IN_IO = "|".join(IO_PARTS)
+_NODE = re.compile(
+    rf"sip(?P<sip>{_NUMBER})\.(?:io(?P<io>{_NUMBER})\.(?P<io_part>{_IN_IO})|cube(?P<cube>{_NUMBER})\.(?P<rest>{_IN_CUBE}))"
+)
+_PART = re.compile(rf"(?:pe(?P<pe>{_NUMBER})\.)?(?P<part>.*)")
+_ROUTER = re.compile(rf"r({_NUMBER})c({_NUMBER})")
+_PORT = re.compile(rf"ucie_([nesw])({_NUMBER})")
+_IO_NAME = re.compile(rf"io({_NUMBER})")
 
 
 def engine(kind: str, index: int) -> str:
@@ -19,3 +51,132 @@ def dram_channel(index: int) -> str:
 def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
     """The name of a directed mesh link between two neighbouring (row, col) places: `noc.r1c0-r0c0`."""
     return f"noc.r{source[0]}c{source[1]}-r{target[0]}c{target[1]}"
+
+
+# Systems ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """A node id taken apart; None: it has no such part."""
+
+    kind: str  #: one of `KINDS`
+    part: str  #: the last part of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`
+    sip: int | None = None
+    io: int | None = None
+    cube: int | None = None
+    pe: int | None = None
+
+
+def router(row: int, col: int) -> str:
+    """A router's name in its cube: `r0c1`."""
+    return f"r{row}c{col}"
+
+
+def router_place(name: str) -> tuple[int, int]:
+    """(row, col) of a router's name in its cube; ValueError for another text."""
+    match = _ROUTER.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not a router's name like r0c1")
+    return int(match[1]), int(match[2])
+
+
+def ucie(side: str, index: int) -> str:
+    """A UCIe port's name in its cube, from its side `n`, `e`, `s` or `w`: `ucie_n0`."""
+    return f"ucie_{side}{index}"
+
+
+def pe(index: int) -> str:
+    """A PE's name in its cube: `pe3`."""
+    return f"pe{index}"
+
+
+def pe_part(index: int, part: str) -> str:
+    """The name of a part of a PE in its cube: `pe3.pe_dma`."""
+    return f"{pe(index)}.{part}"
+
+
+def io_index(name: str) -> int:
+    """The number of an IO chiplet's name: 0 of `io0`; ValueError for another text."""
+    match = _IO_NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not an IO chiplet's name like io0")
+    return int(match[1])
+
+
+def in_cube(sip: int, cube: int, name: str) -> str:
+    """The id of what a cube calls `name`: `sip0.cube3.m_cpu`, `sip0.cube3.pe1.pe_dma`."""
+    return f"sip{sip}.cube{cube}.{name}"
+
+
+def in_io(sip: int, io: int, part: str) -> str:
+    """The id of a part of an IO chiplet: `sip0.io0.pcie_ep`."""
+    return f"sip{sip}.io{io}.{part}"
+
+
+def pe_node(sip: int, cube: int, index: int, part: str) -> str:
+    """The id of a part of a PE: `sip0.cube3.pe1.pe_dma`."""
+    return in_cube(sip, cube, pe_part(index, part))
+
+
+def parse_node(node: str) -> NodeName:
+    """A node id taken apart; ValueError for a text that is none."""
+    if node == HOST:
+        return NodeName(HOST, HOST)
+    match = _NODE.fullmatch(node)
+    if match is None:
+        raise ValueError(f"{node} is not a node id like sip0.cube3.pe1.pe_dma")
+    sip = int(match["sip"])
+    if match["io"] is not None:
+        return NodeName(match["io_part"], match["io_part"], sip, io=int(match["io"]))
+    inner = _PART.fullmatch(match["rest"])
+    assert inner is not None
+    part = inner["part"]
+    kind = "router" if _ROUTER.fullmatch(part) else "ucie" if part.startswith("ucie_") else part
+    pe = None if inner["pe"] is None else int(inner["pe"])
+    return NodeName(kind, part, sip, cube=int(match["cube"]), pe=pe)
+
+
+def place(sip: int, *, io: int | None = None, cube: int | None = None, pe: int | None = None) -> str:
+    """The name of a SIP, or of what is in it: `sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`. No node has such an id."""
+    parts = (("sip", sip), ("io", io), ("cube", cube), ("pe", pe))
+    return ".".join(f"{name}{number}" for name, number in parts if number is not None)
+
+
+def ucie_place(name: str) -> tuple[str, int]:
+    """(side, number) of a UCIe port's name in its cube; ValueError for another text."""
+    match = _PORT.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not a UCIe port's name like ucie_n0")
+    return match[1], int(match[2])
+
+
+def short(name: str) -> str:
+    """What a node or place is called inside what it is part of: `pe_dma`, `pe1`, `cube3`."""
+    return name.rpartition(".")[2]
+
+
+_PE = re.compile(rf"sip(?P<sip>{_NUMBER})\.cube(?P<cube>{_NUMBER})\.pe(?P<pe>{_NUMBER})")
+
+
+def parse_pe(name: str) -> tuple[int, int, int]:
+    """(sip, cube, pe) of a PE's name `sip0.cube3.pe1`; ValueError for another text."""
+    match = _PE.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not a PE's name like sip0.cube3.pe1")
+    return int(match["sip"]), int(match["cube"]), int(match["pe"])
+
+
+def numbered(name: str, index: int, count: int) -> str:
+    """One of `count` engines of a node: the node's own id where it is the only one, else with a number, `[1]`."""
+    return name if count == 1 else f"{name}[{index}]"
+
+
+def directed(source: str, target: str) -> str:
+    """The name of a directed edge between two nodes: `sip0.cube0.r0c0-sip0.cube0.r0c1`."""
+    return f"{source}-{target}"
+
+
+def hbm_channel(hbm: str, index: int) -> str:
+    """The name of a channel of an HBM stack, counted over its slices: `sip0.cube0.hbm_ctrl.ch3`."""
+    return f"{hbm}.ch{index}"

@@ -1,4 +1,4 @@
-"""The JSON Schema of a machine, made from the models of `schema.py`; `npu1.schema.json` is a copy for editors."""
+"""JSON Schemas of machines, made from their models; `npu1.schema.json` and `system1.schema.json` are copies for editors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import sys
 from typing import Any
 
+from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
 
 
 def machine_json_schema() -> dict[str, Any]:
@@ -14,10 +16,19 @@ def machine_json_schema() -> dict[str, Any]:
 
     Rules between fields are not in it; `load_config` checks them too.
     """
-    schema = NpuConfig.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "kernbench machine, one NPU"}
+    return _schema(NpuConfig, "kernbench machine, one NPU")
 
 
-if __name__ == "__main__":  # python -m kernbench.config.json_schema > kernbench/config/npu1.schema.json
-    json.dump(machine_json_schema(), sys.stdout, indent=1)
+def system_json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of `kernbench/system/1`, without the rules between fields."""
+    return _schema(SystemConfig, "kernbench system of SIPs, cubes and PEs")
+
+
+def _schema(kind: type[MachineConfig], title: str) -> dict[str, Any]:
+    schema = kind.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+
+
+if __name__ == "__main__":  # python -m kernbench.config.json_schema [system] > kernbench/config/npu1.schema.json
+    json.dump(system_json_schema() if sys.argv[1:] == ["system"] else machine_json_schema(), sys.stdout, indent=1)
     sys.stdout.write("\n")

@@ -8,14 +8,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from pydantic import ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, data_document, path_text, read_document
+from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
-from kernbench.config.schema import NpuConfig, Section
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
 
 _PRESET = re.compile(r"[A-Za-z0-9_]+")
 _CONTAINER_RULES = {
@@ -26,30 +28,64 @@ _CONTAINER_RULES = {
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
+Machine = TypeVar("Machine", bound=MachineConfig)
+#: The kinds of machines by the `schema` of their files.
+KINDS: dict[str, type[MachineConfig]] = {
+    str(kind.model_fields["schema_name"].default): kind for kind in (NpuConfig, SystemConfig)
+}
 
 
-def load_config(source: Source, overrides: Overrides = (), *, max_bytes: int = MACHINE_BYTES) -> NpuConfig:
+@overload
+def load_config(source: Source, overrides: Overrides = (), *, kind: type[Machine], max_bytes: int = ...) -> Machine: ...
+
+
+@overload
+def load_config(source: Source, overrides: Overrides = (), *, max_bytes: int = ...) -> Any: ...
+
+
+def load_config(
+    source: Source,
+    overrides: Overrides = (),
+    *,
+    kind: type[MachineConfig] | None = None,
+    max_bytes: int = MACHINE_BYTES,
+) -> MachineConfig:
     """The machine of a preset (`"npu_server"`), a `.yaml`, `.yml` or `.json` file, or a dict.
 
-    `overrides`: `["dram.channels=4"]` or `{"dram.channels": "4"}`; texts are read as YAML values, and the result is
-    checked as if the file said so. `max_bytes`: a larger file is refused. Raises InputError naming every problem's
-    file, line, field, value and rule.
+    Its `schema` says whether it is an `NpuConfig` (also without one) or a `SystemConfig`; with `kind` another one is
+    refused. `overrides`: `["dram.channels=4"]` or `{"dram.channels": "4"}`; texts are read as YAML values, and the
+    result is checked as if the file said so. `max_bytes`: a larger file is refused. Raises InputError naming every
+    problem's file, line, field, value and rule.
     """
-    document = _document(source, max_bytes)
+    document, path = _document(source, max_bytes)
     applied = parse_overrides(overrides)
-    data = apply_overrides(document.data, applied, _default_at)
+    model = _model(document, kind)
+    data = apply_overrides(document.data, applied, lambda at: _default_at(model, at))
     try:
-        config = NpuConfig.model_validate(data)
+        config = model.model_validate(data)
     except ValidationError as error:
-        raise InputError(_problems(error, data, document, applied)) from None
-    config._source = document.source
-    config._origins = _origins(data, document, applied)
+        raise InputError(_problems(error, model, data, document, applied)) from None
+    config._source, config._path = document.source, path
+    config._origins, config._overrides = _origins(data, document, applied)
     return config
 
 
-def preset_names() -> list[str]:
-    """The names that `load_config` takes for machines of the package."""
-    return sorted(file.name.removesuffix(".yaml") for file in _presets() if _is_machine(file))
+def _model(document: Document, wanted: type[MachineConfig] | None) -> type[MachineConfig]:
+    """The kind of machine that a file's `schema` names; InputError where it names none, or another than `wanted`."""
+    name = document.data.get("schema", next(iter(KINDS)))
+    model = KINDS.get(name) if isinstance(name, str) else None
+    allowed = [key for key, kind in KINDS.items() if wanted is None or issubclass(kind, wanted)]
+    if model is None or KINDS[name].model_fields["schema_name"].default not in allowed:
+        raise InputError(document.problem(("schema",), f"it must be one of {', '.join(allowed)}", name))
+    return model
+
+
+def preset_names(kind: type[MachineConfig] = MachineConfig) -> list[str]:
+    """The names that `load_config` takes for machines of the package, all or those of one kind."""
+    schemas = [re.escape(name) for name, model in KINDS.items() if issubclass(model, kind)]
+    line = re.compile(rf"^schema: ({'|'.join(schemas)})\s*(#.*)?$", re.MULTILINE)
+    found = (file for file in _presets() if line.search(file.read_text(encoding="utf-8")))
+    return sorted(file.name.removesuffix(".yaml") for file in found)
 
 
 def _presets() -> list[Path]:
@@ -60,30 +96,26 @@ def _presets() -> list[Path]:
     return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")]
 
 
-def _is_machine(file: Path) -> bool:
-    """Whether a packaged file is a machine of this schema: configs/ also holds other things."""
-    return re.search(r"^schema: kernbench/npu/1\s*(#.*)?$", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
-
-
-def _document(source: Source, max_bytes: int) -> Document:
+def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
+    """What there is to read, and the user's file that it comes from."""
     if isinstance(source, str) and _PRESET.fullmatch(source):
         for file in _presets():
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
-                return Document(file.name, found.data, found.text, found.suffix)
+                return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
         near = difflib.get_close_matches(source, names, n=1, cutoff=0.7)
         rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
         remedy = f"did you mean {near[0]}?" if near else "a file's name ends in .yaml or .json"
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
-        return read_document(source, max_bytes)
-    return data_document(dict(source) if isinstance(source, Mapping) else source, "machine")
+        return read_document(source, max_bytes), Path(source)
+    return data_document(dict(source) if isinstance(source, Mapping) else source, "machine"), None
 
 
-def _default_at(path: PathLike) -> Any:
+def _default_at(model: type[MachineConfig], path: PathLike) -> Any:
     """The default value at a path of the machine, or ABSENT: what an override of a part of it starts from."""
-    value: Any = NpuConfig().to_dict()
+    value: Any = model().to_dict()
     for step in path:
         try:
             value = value[step]
@@ -92,7 +124,9 @@ def _default_at(path: PathLike) -> Any:
     return value
 
 
-def _problems(error: ValidationError, data: Any, document: Document, applied: Sequence[Override]) -> list[Problem]:
+def _problems(
+    error: ValidationError, model: type[MachineConfig], data: Any, document: Document, applied: Sequence[Override]
+) -> list[Problem]:
     """Each validation error as a Problem, placed in the file or at the override that set the value."""
     found: list[tuple[PathLike, str, Any, str]] = []
     for item in error.errors(include_url=False):
@@ -101,7 +135,7 @@ def _problems(error: ValidationError, data: Any, document: Document, applied: Se
         if item["type"] == "rules":
             found += [(b.path, b.rule, ABSENT if b.value is None else b.value, "") for b in context["broken"]]
         elif item["type"] == "extra_forbidden":
-            rule, remedy = _unknown_key(path)
+            rule, remedy = _unknown_key(model, path)
             found.append(((*path, KEY), rule, ABSENT, remedy))
         elif item["type"] == "invalid_key":
             found.append(((*path, KEY), "a key must be text here", ABSENT, ""))
@@ -128,9 +162,9 @@ def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:
     return _CONTAINER_RULES.get(kind, message)
 
 
-def _unknown_key(path: PathLike) -> tuple[str, str]:
+def _unknown_key(model: type[MachineConfig], path: PathLike) -> tuple[str, str]:
     """What is said of a key that the schema does not have: the keys it has, and the nearest of them."""
-    section: Any = NpuConfig
+    section: Any = model
     for step in path[:-1]:
         if isinstance(step, str) and isinstance(section, type) and issubclass(section, Section):
             names = {(spec.alias or name): spec.annotation for name, spec in section.model_fields.items()}
@@ -150,20 +184,21 @@ def _section_of(annotation: Any) -> Any:
     return None
 
 
-def _origins(data: Any, document: Document, applied: Sequence[Override]) -> dict[str, str]:
-    """Where each given value came from, by the path that `NpuConfig.effective` gives it."""
-    origins = {}
+def _origins(data: Any, document: Document, applied: Sequence[Override]) -> tuple[dict[str, str], dict[str, str]]:
+    """Where each given value came from, by the path that `effective` gives it, and for overrides by which one."""
+    origins, overrides = {}, {}
     paths = list(_leaf_paths((), data))
     in_document = set(_leaf_paths((), document.data))
     places = document.find(in_document)
     for path in paths:
         text = path_text(tuple(str(step) if _in_table(path) else step for step in path))
-        if any(override.covers(path) for override in applied):
-            origins[text] = "override"
+        covering = [override.where for override in applied if override.covers(path)]
+        if covering:
+            origins[text], overrides[text] = "override", covering[-1]
         elif path in in_document:
             place = places.get(path)
             origins[text] = "given" if place is None else document.where(place)
-    return origins
+    return origins, overrides
 
 
 def _in_table(path: PathLike) -> bool:

@@ -28,12 +28,17 @@ class BrokenRule:
 
 def broken_rules(config: NpuConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
-    broken = _spm_rules(config.spm) + _te_rules(config.te) + _ve_rules(config.ve)
+    broken = engine_rules(config.spm, config.te, config.ve)
     if config.noc is not None:
         broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
     if not broken:  # the routes that these need are known to exist only now
         broken = _capacity_rules(config)
     return broken
+
+
+def engine_rules(spm: Spm, te: Te, ve: Ve) -> list[BrokenRule]:
+    """The rules inside the sections that one NPU and a PE share, with paths that begin at these."""
+    return _spm_rules(spm) + _te_rules(te) + _ve_rules(ve)
 
 
 def _spm_rules(spm: Spm) -> list[BrokenRule]:
@@ -109,35 +114,32 @@ def _fits(value: Fraction) -> bool:
 
 
 def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
-    """The terms of every rate that can arise stay below 2^31 (MODEL section 3).
+    """The terms of every rate that can arise stay below 2^31 (MODEL section 3)."""
+    weights = [channel.weight for channel in config.dma.channels]
+    broken = []
+    rule = rate_rule(config.allocation, "a DRAM channel", config.dram.capacity, weights, dram_weight(config))
+    if rule:
+        peak = plain_number(config.dram.peak_bw_bytes_per_cycle)
+        broken.append(BrokenRule(("dram", "peak_bw_bytes_per_cycle"), peak, rule))
+    if config.noc is not None:
+        capacity = config.noc.link_bytes_per_cycle
+        rule = rate_rule(config.allocation, "a mesh link", capacity, weights, link_weight(config, config.noc))
+        if rule:
+            broken.append(BrokenRule(("noc", "link_bytes_per_cycle"), plain_number(capacity), rule))
+    return broken
+
+
+def rate_rule(allocation: str, name: str, capacity: Fraction, weights: list[int], weight_sum: int) -> str:
+    """What is wrong with a capacity shared by flows of these weights, `weight_sum` of them at most; empty: nothing.
 
     A rate is `num * w / (den * W)`: its terms are largest with the largest weight, and with the largest sum W. A
     common factor of all weights cancels. `max_min_v1` floors a rate that does not fit, so there only the capacities
     themselves have to.
     """
-    weights = [channel.weight for channel in config.dma.channels]
     factor = gcd(*weights)
-    top = 1 if config.allocation == "max_min_v1" else max(weights) // factor
-
-    def needs_more(capacity: Fraction, weight_sum: int) -> bool:
-        total = 1 if config.allocation == "max_min_v1" else weight_sum // factor
-        return capacity.numerator * top >= TERM_LIMIT or capacity.denominator * total >= TERM_LIMIT
-
-    broken = []
-    capacity, weight_sum = config.dram.capacity, dram_weight(config)
-    if needs_more(capacity, weight_sum):
-        peak = plain_number(config.dram.peak_bw_bytes_per_cycle)
-        rule = _rate_rule("a DRAM channel", capacity, weights, weight_sum)
-        broken.append(BrokenRule(("dram", "peak_bw_bytes_per_cycle"), peak, rule))
-    if config.noc is not None:
-        capacity, weight_sum = config.noc.link_bytes_per_cycle, link_weight(config, config.noc)
-        if needs_more(capacity, weight_sum):
-            rule = _rate_rule("a mesh link", capacity, weights, weight_sum)
-            broken.append(BrokenRule(("noc", "link_bytes_per_cycle"), plain_number(capacity), rule))
-    return broken
-
-
-def _rate_rule(name: str, capacity: Fraction, weights: list[int], weight_sum: int) -> str:
+    top, total = (1, 1) if allocation == "max_min_v1" else (max(weights) // factor, weight_sum // factor)
+    if capacity.numerator * top < TERM_LIMIT and capacity.denominator * total < TERM_LIMIT:
+        return ""
     return (
         f"{name} of {capacity} bytes per cycle, with weights up to {max(weights)} that may add up to {weight_sum}, "
         "needs rates whose terms are 2^31 or more"

@@ -5,16 +5,12 @@ The defaults stand here and nowhere else. Rules between fields are in `rules.py`
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
-from kernbench.common.units import plain_number
 from kernbench.config.fields import (
     MAX_BANKS,
     MAX_MESH_SIDE,
@@ -35,15 +31,10 @@ from kernbench.config.fields import (
     TermSize,
     integer,
 )
-from kernbench.config.rules import broken_rules
+from kernbench.config.machine import MachineConfig, Section
+from kernbench.config.rules import BrokenRule, broken_rules
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
-
-
-class Section(BaseModel):
-    """A mapping of the machine file: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class Control(Section):
@@ -226,86 +217,34 @@ class EnergyModel(Section):
     static_mw: Energy = Field(default=Fraction(0), description="[mW] static power")
 
 
-class NpuConfig(Section):
+#: Keys that every kind of machine has.
+FREQ_GHZ: Any = Field(default=Fraction(1), description="[GHz] core clock")
+ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (MODEL section 3)")
+MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] a run is aborted here; this cycle is not run")
+CONTROL: Any = Field(default_factory=Control, description="the command queue's executor")
+KV_LAYOUTS: Any = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
+ENERGY: Any = Field(default_factory=EnergyModel, description="energy per event")
+CycleLimit = Annotated[int, integer(0, WIDE_LIMIT)]
+
+
+class NpuConfig(MachineConfig):
     """One NPU. Made by `load_config`; two are equal when every value is, wherever the values came from."""
 
     schema_name: Literal["kernbench/npu/1"] = Field(
         default="kernbench/npu/1", alias="schema", description="kind and version of the file"
     )
-    freq_ghz: Frequency = Field(default=Fraction(1), description="[GHz] core clock")
-    allocation: Allocation = Field(default="shared_bw_v1", description="how flows share a resource (MODEL section 3)")
-    max_cycles: Annotated[int, integer(0, WIDE_LIMIT)] = Field(
-        default=100_000_000, description="[cycle] a run is aborted here; this cycle is not run"
-    )
-    control: Control = Field(default_factory=Control, description="the command queue's executor")
+    freq_ghz: Frequency = FREQ_GHZ
+    allocation: Allocation = ALLOCATION
+    max_cycles: CycleLimit = MAX_CYCLES
+    control: Control = CONTROL
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     dram: Dram = Field(default_factory=Dram, description="DRAM channels")
     noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
     ve: Ve = Field(default_factory=Ve, description="vector engines")
-    kv_layouts: tuple[KvLayout, ...] = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
-    energy: EnergyModel = Field(default_factory=EnergyModel, description="energy per event")
+    kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
+    energy: EnergyModel = ENERGY
 
-    _source: str = PrivateAttr("machine")
-    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _keep_rules_between_fields(self) -> NpuConfig:
-        broken = broken_rules(self)
-        if broken:
-            raise PydanticCustomError("rules", "{text}", {"text": "; ".join(b.rule for b in broken), "broken": broken})
-        return self
-
-    @property
-    def source(self) -> str:
-        """The file or preset that the machine came from, as errors name it."""
-        return self._source
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every value as plain JSON, defaults included; `load_config` reads it back as the same machine."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
-
-    def digest(self) -> str:
-        """SHA-256, in hex, of `to_dict()`: the same for machines that are equal."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def effective(self) -> list[tuple[str, Any, str]]:
-        """Every value with its path and origin: `("dram.channels", 8, "npu.yaml:12:13")`.
-
-        The origin is `default`, a place in the file, `given` (from a dict) or `override`.
-        """
-        leaves = _leaves("", self.to_dict())
-        return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NpuConfig) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
-
-def _plain(value: Any) -> Any:
-    """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text."""
-    if isinstance(value, Section):
-        fields = type(value).model_fields
-        items = {(spec.alias or name): _plain(getattr(value, name)) for name, spec in fields.items()}
-        return {name: item for name, item in items.items() if item is not None}
-    if isinstance(value, Fraction):
-        return plain_number(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(value[key]) for key in sorted(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
-    """The values below `value` that are no mapping, with their paths; lists of mappings are gone into."""
-    if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in _leaves(f"{path}.{key}" if path else key, item)]
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return [leaf for i, item in enumerate(value) for leaf in _leaves(f"{path}[{i}]", item)]
-    return [(path, value)]
+    def broken_rules(self) -> list[BrokenRule]:
+        return broken_rules(self)

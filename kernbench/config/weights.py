@@ -16,7 +16,7 @@ def dram_weight(config: NpuConfig) -> int:
     """The largest sum of weights on a DRAM channel, where a transfer has one flow."""
     if config.allocation == "fifo_v1":
         return max(channel.weight for channel in config.dma.channels)
-    return config.dma.engines * _engine_weight(config.dma, (0, 1, 2))
+    return config.dma.engines * engine_weight(config.dma, (0, 1, 2))
 
 
 def link_weight(config: NpuConfig, noc: Noc) -> int:
@@ -27,11 +27,11 @@ def link_weight(config: NpuConfig, noc: Noc) -> int:
     if config.allocation == "fifo_v1":
         top = max(channel.weight for channel in config.dma.channels)
         return _busiest_link(noc, top, top, one_flow_a_channel=True)
-    loads, stores = _engine_weight(config.dma, (0, 1)), _engine_weight(config.dma, (0, 2))
+    loads, stores = engine_weight(config.dma, (0, 1)), engine_weight(config.dma, (0, 2))
     return _busiest_link(noc, loads, stores, one_flow_a_channel=False)
 
 
-def _engine_weight(dma: Dma, channels: tuple[int, ...]) -> int:
+def engine_weight(dma: Dma, channels: tuple[int, ...]) -> int:
     """The largest sum of weights of one engine's transfers that are on these channels, one flow each."""
     room = dma.max_concurrent_transfers
     total = 0

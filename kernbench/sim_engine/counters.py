@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.cmdq.lower import resource_names
-from kernbench.common import naming
-from kernbench.config import NpuConfig
+from kernbench.cmdq.plan import Plan
+
+WORK = {1: "macs", 2: "ops", 6: "launches"}  # by the core's EngineType
 
 
-def named_counters(config: NpuConfig, raw: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Counters of MODEL section 10 by engine, channel, link and scratchpad; `raw`: lists in the order of the core's tables."""
     out: dict[str, Any] = {}
-    for k, c in enumerate(raw["dma"]):
-        out[naming.engine("dma", k)] = {
+    for name, c in zip(plan.dma, raw["dma"], strict=True):
+        out[name] = {
             "jobs": c["jobs"],
             "busy": c["busy"],
             "idle": c["idle"],
@@ -22,17 +22,16 @@ def named_counters(config: NpuConfig, raw: dict[str, list[dict[str, Any]]]) -> d
             "priority_deferred": c["priority_deferred"],
             "bytes": c["bytes"],
         }
-    for c in raw["compute"]:
-        kind, work = ("te", "macs") if c["kind"] == 1 else ("ve", "ops")
-        out[naming.engine(kind, c["id"])] = {
+    for name, c in zip(plan.compute, raw["compute"], strict=True):
+        out[name] = {
             "jobs": c["jobs"],
             "busy": c["busy"],
             "idle": c["idle"],
             "stalled": {"bank_conflict": c["bank_conflict"]},
-            work: c["work"],
+            WORK[c["kind"]]: c["work"],
         }
-    for name, c in zip(resource_names(config), raw["resources"], strict=True):
-        if c["busy"] or name.startswith("dram."):  # of a mesh's links, those that ever had a member
+    for k, (name, c) in enumerate(zip(plan.resources, raw["resources"], strict=True)):
+        if c["busy"] or k < plan.channels:  # of links, those that ever had a member
             out[name] = c
-    out[naming.SPM] = raw["spm"][0]
+    out.update(zip(plan.scratchpads, raw["spm"], strict=False))  # behind them: what has no banks
     return out

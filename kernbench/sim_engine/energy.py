@@ -11,30 +11,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq.entries import TeEntry, VeEntry
 from kernbench.cmdq.footprint import regions_of, work_of
+from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import NpuConfig
 from kernbench.sim_engine.result import EntryTimes
 
 
 def energy_pj(
-    program: Program, config: NpuConfig, times: Sequence[EntryTimes], counters: dict[str, Any], cycles: int
+    program: Program, plan: Plan, times: Sequence[EntryTimes], counters: dict[str, Any], cycles: int
 ) -> dict[str, float]:
-    """Picojoules by part, and their `total`."""
-    model = config.energy
-    moved = sum(c["bytes"] for name, c in counters.items() if name.startswith("dma"))
+    """Picojoules by part, and their `total`, of a run of so many cycles."""
+    pe, model = plan.pe, plan.pe.energy
+
+    def bytes_of(names: Iterable[str]) -> int:
+        return sum(counters[name]["bytes"] for name in names if name in counters)
+
+    moved = bytes_of(plan.dma)
     parts = {
-        "dram": sum(c["bytes"] for name, c in counters.items() if name.startswith("dram.")) * model.dram_pj_per_byte,
-        "noc": sum(c["bytes"] for name, c in counters.items() if name.startswith("noc.")) * model.noc_pj_per_byte_hop,
+        "dram": bytes_of(plan.resources[: plan.channels]) * model.dram_pj_per_byte,
+        "noc": bytes_of(plan.resources[plan.channels :]) * model.noc_pj_per_byte_hop,
         "mac": Fraction(0),
         "ve": Fraction(0),
-        "static": model.static_mw * cycles_to_ns(cycles, config.freq_ghz),
+        "static": model.static_mw * cycles_to_ns(cycles, pe.freq_ghz),
     }
     for entry, time in zip(program.entries, times, strict=True):
         if time.end is None or not isinstance(entry, TeEntry | VeEntry):
@@ -44,8 +48,8 @@ def energy_pj(
             parts["mac"] += work_of(entry) * model.mac_pj.get(entry.qbits_weight, default)
         else:
             parts["ve"] += work_of(entry) * model.ve_op_pj
-        if (config.te if isinstance(entry, TeEntry) else config.ve).spm_traffic:
-            moved += sum(region.nbytes for region in regions_of(entry, config))
+        if (pe.te if isinstance(entry, TeEntry) else pe.ve).spm_traffic:
+            moved += sum(region.nbytes for region in regions_of(entry, pe))
     parts["spm"] = moved * model.spm_pj_per_byte
     parts["total"] = sum(parts.values(), Fraction(0))
     return {name: float(value) for name, value in sorted(parts.items())}

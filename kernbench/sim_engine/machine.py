@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 import kernbench_core
-from kernbench.cmdq import Bounds, Program, check_program, lower_bounds
-from kernbench.cmdq.lower import lower_machine, lower_program
+from kernbench.cmdq import Bounds, Program, lower_bounds
+from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.system import lower_system
+from kernbench.cmdq.system.bounds import plan_bounds
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import NpuConfig
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
@@ -40,12 +42,11 @@ class Machine:
     Raises InputError where the program is not valid on this machine (MODEL section 9).
     """
 
-    def __init__(self, config: NpuConfig, program: Program) -> None:
-        check_program(program, config)
+    def __init__(self, config: NpuConfig | SystemConfig, program: Program) -> None:
         self.config = config
         self.program = program
-        self._tables = lower_machine(config)
-        self._core = kernbench_core.Core(self._tables, lower_program(program, config))
+        self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
+        self._core = kernbench_core.Core(self.plan.machine, self.plan.program)
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
@@ -84,7 +85,7 @@ class Machine:
         return tracing
 
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, self._tables, sink, options)
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, self.plan.machine, sink, options)
         return self._tracing
 
     def trace_state(self) -> dict[str, Any]:
@@ -102,7 +103,9 @@ class Machine:
     @cached_property
     def bounds(self) -> Bounds:
         """Lower bounds of the run's cycles, known before it."""
-        return lower_bounds(self.program, self.config)
+        if isinstance(self.config, NpuConfig):
+            return lower_bounds(self.program, self.config)
+        return plan_bounds(self.program, self.plan)
 
     def run(
         self,
@@ -202,12 +205,12 @@ class Machine:
 
     def peek(self) -> MachineState:
         """What every engine is doing; looking changes nothing."""
-        return machine_state(self.config, self.program, self._core.engines(), self.cycle, self.status)
+        return machine_state(self.plan, self.program, self._core.engines(), self.cycle, self.status)
 
     def result(self) -> Result:
         """The result, or the result so far."""
         times = self._times()
-        counters = named_counters(self.config, self._core.counters())
+        counters = named_counters(self.plan, self._core.counters())
         return Result(
             status=self.status,
             cycles=self.cycle,
@@ -216,9 +219,9 @@ class Machine:
             counters=counters,
             metrics={
                 "bounds": _bounds(self.bounds),
-                "energy_pj": energy_pj(self.program, self.config, times, counters, self.cycle),
+                "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle),
             },
-            warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
+            warnings=self._overlaps() if self.plan.pe.spm.check_overlap == "warn" else [],
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
             failure=self.failure(),
             program=self.program.name,

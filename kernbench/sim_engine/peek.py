@@ -6,36 +6,31 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.lower import resource_names
-from kernbench.common import naming
-from kernbench.config import NpuConfig
+from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState, FlowState, JobState, MachineState
 
 
-def machine_state(
-    config: NpuConfig, program: Program, raw: dict[str, Any], cycle: int, status: str
-) -> MachineState:
+def machine_state(plan: Plan, program: Program, raw: dict[str, Any], cycle: int, status: str) -> MachineState:
     """The state of every engine, in the order of the counters."""
-    engines = [_dma_engine(k, engine, program, cycle) for k, engine in enumerate(raw["dma"])]
-    engines += [_compute_engine(engine, program, cycle) for engine in raw["compute"]]
-    members = dict(zip(resource_names(config), (r["members"] for r in raw["resources"]), strict=True))
+    engines = [_dma_engine(name, engine, program, plan, cycle) for name, engine in zip(plan.dma, raw["dma"], strict=True)]
+    engines += [_compute_engine(name, engine, program, cycle) for name, engine in zip(plan.compute, raw["compute"], strict=True)]
+    members = dict(zip(plan.resources, (r["members"] for r in raw["resources"]), strict=True))
     return MachineState(cycle, status, tuple(engines), members)
 
 
-def _flow(flow: dict[str, Any]) -> FlowState:
+def _flow(flow: dict[str, Any], plan: Plan) -> FlowState:
     waits = None
     if flow["held_since"] is not None:
         waits = "backpressure" if flow["out"] else "bank"
     elif flow["in_line"]:
         waits = "line"
-    return FlowState(
-        naming.dram_channel(flow["channel"]), flow["bytes_left"], Fraction(*flow["rate"]), flow["held_since"], waits
-    )
+    channel = plan.resources[flow["channel"]] if flow["channel"] >= 0 else None
+    return FlowState(channel, flow["bytes_left"], Fraction(*flow["rate"]), flow["held_since"], waits)
 
 
-def _job(job: dict[str, Any], program: Program) -> JobState:
+def _job(job: dict[str, Any], program: Program, plan: Plan) -> JobState:
     entry = program.entries[job["entry"]]
-    flows = tuple(_flow(flow) for flow in job["flows"]) if job["state"] else ()
+    flows = tuple(_flow(flow, plan) for flow in job["flows"]) if job["state"] else ()
     return JobState(
         id=entry.id,
         opcode=entry.opcode,
@@ -51,9 +46,9 @@ def _job(job: dict[str, Any], program: Program) -> JobState:
     )
 
 
-def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
-    jobs = tuple(_job(job, program) for job in engine["active"])
-    queue = [_job(job, program) for job in engine["queue"]]
+def _dma_engine(name: str, engine: dict[str, Any], program: Program, plan: Plan, cycle: int) -> EngineState:
+    jobs = tuple(_job(job, program, plan) for job in engine["active"])
+    queue = [_job(job, program, plan) for job in engine["queue"]]
     activity = "idle"
     if jobs:
         free = any(job.joins_at is not None or any(f.held_since is None for f in job.flows) for job in jobs)
@@ -62,7 +57,7 @@ def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int
     asks = [f["asks_at"] for job in engine["active"] for f in job["flows"] if f["asks_at"] is not None]
     joins = [job.joins_at for job in jobs if job.joins_at is not None]
     return EngineState(
-        name=naming.engine("dma", index),
+        name=name,
         activity=activity,
         jobs=jobs,
         queue=tuple(job.id for job in queue),
@@ -72,8 +67,7 @@ def _dma_engine(index: int, engine: dict[str, Any], program: Program, cycle: int
     )
 
 
-def _compute_engine(engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
-    name = naming.engine("te" if engine["kind"] == 1 else "ve", engine["id"])
+def _compute_engine(name: str, engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
     queue = tuple(program.entries[i].id for i in engine["queue"])
     nothing = (None,) * len(queue)
     if engine["entry"] is None:

@@ -15,7 +15,7 @@ CHANNELS = ("act_weight", "kv_load", "kv_store")
 class FlowState:
     """The part of a transfer on one DRAM channel."""
 
-    channel: str  #: the DRAM channel
+    channel: str | None  #: the DRAM channel; None: there is none on its way
     bytes_left: int
     rate: Fraction  #: [B/cycle] while membership holds; 0 for a flow that is no member
     held_since: int | None  #: its request was first denied a bank in that cycle

@@ -79,7 +79,7 @@ def _check(trace: Trace) -> None:
 
 def _machine(trace: Trace) -> NpuConfig:
     try:
-        return load_config(trace.meta.sim_config)
+        return load_config(trace.meta.sim_config, kind=NpuConfig)
     except InputError as error:
         rule = f"the machine in its first line cannot be read: {error.problems[0]}"
         raise InputError(Problem(trace.path, rule)) from None

@@ -59,6 +59,7 @@ def test_the_opcodes_are_those_of_formats_md() -> None:
     assert list(OPCODES) == [
         "DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE", "KV_LOAD_TILE", "KV_STORE_TILE",
         "TE_GEMM_TILE", "TE_MATMUL_TILE", "TE_QKT_TILE", "TE_AV_TILE", *(f"VE_{op}_TILE" for op in ve), "BARRIER", "NOP", "END",
+            "DMA_SEND_TILE", "DMA_RECV_TILE", "HOST_COPY_TILE", "LAUNCH",  # of systems
     ]  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def test_an_entry_has_the_attributes_of_its_row_of_the_table(opcode: str) -> Non
     attributes = {field.name for field in msgspec.structs.fields(entry_type(opcode))}
     only_some = {"in2_bank", "in2_offset"}  # of ADD and MUL
     assert names <= attributes
-    assert attributes - names <= {"index", "id", "opcode", "deps_before", "deps_after", "meta"} | only_some
+    assert attributes - names <= {"index", "id", "opcode", "deps_before", "deps_after", "meta", "node"} | only_some
 
 
 @pytest.mark.parametrize("opcode", OPCODES)

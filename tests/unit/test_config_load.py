@@ -279,9 +279,11 @@ def test_effective_says_where_each_value_comes_from(tmp_path: Path) -> None:
 
 
 def test_presets_are_named() -> None:
-    assert preset_names() == ["npu_mobile", "npu_server"]
+    assert preset_names(NpuConfig) == ["npu_mobile", "npu_server"]
+    assert preset_names() == ["npu_mobile", "npu_server", "pod_8sip", "single_cube", "sip_4x4", "two_sips"]
     assert refused("npu_phone") == (
-        "npu_phone: there is no such preset; presets are: npu_mobile, npu_server; a file's name ends in .yaml or .json"
+        "npu_phone: there is no such preset; presets are: npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "a file's name ends in .yaml or .json"
     )
 
 

@@ -22,7 +22,7 @@ def text_of(name: str) -> str:
 
 
 def test_these_are_the_presets() -> None:
-    assert preset_names() == PRESETS
+    assert preset_names(NpuConfig) == PRESETS
 
 
 @pytest.mark.parametrize("name", PRESETS)

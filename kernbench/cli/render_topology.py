@@ -1,0 +1,183 @@
+"""A system as `kbsim topology show` and `compile` print it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from kernbench.cli.text import counted, rational, scaled, short, table
+from kernbench.common.units import plain_number
+from kernbench.topology.edges import EdgeKind
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.config.system import SystemConfig
+    from kernbench.topology.builder import Compiled
+    from kernbench.topology.graph import Edge, Topology
+
+GB = ("GB/s", "TB/s", "PB/s")
+BETWEEN = (EdgeKind.UCIE, EdgeKind.UCIE_IO, EdgeKind.SIP)  #: edges between cubes, IO chiplets and SIPs
+
+
+@dataclass(frozen=True)
+class Links:
+    """The connections of one kind: an edge each way is one of them."""
+
+    kind: EdgeKind
+    edges: Sequence[Edge]
+
+    @property
+    def links(self) -> int:
+        """How many there are."""
+        pairs = {(edge.source, edge.target) for edge in self.edges}
+        return sum((edge.target, edge.source) not in pairs or edge.source < edge.target for edge in self.edges)
+
+    @property
+    def rates(self) -> list[Fraction]:
+        """Bandwidths of their edges, where they have one."""
+        return [edge.bytes_per_cycle for edge in self.edges if edge.bytes_per_cycle is not None]
+
+
+def links_by_kind(topology: Topology) -> list[Links]:
+    """In the order of the catalogue."""
+    found: dict[EdgeKind, list[Edge]] = {kind: [] for kind in EdgeKind}
+    for edge in topology.edges:
+        found[edge.kind].append(edge)
+    return [Links(kind, edges) for kind, edges in found.items() if edges]
+
+
+def topology_summary(topology: Topology) -> Iterator[RenderableType]:
+    """What there is to say of a system on a terminal."""
+    config = topology.config
+    yield Text.assemble(
+        (config.source, "bold"),
+        f"  {counted(len(topology.nodes), 'node')}, {counted(len(topology.edges), 'edge')}, {float(config.freq_ghz):g} GHz",
+    )
+    yield from ("", _levels(config))
+    yield from ("", _nodes(topology))
+    yield from ("", _links(topology))
+
+
+def _levels(config: SystemConfig) -> Table:
+    system, sip, cube, pe = config.system, config.sip, config.cube, config.pe
+    hbm = cube.hbm.capacity * cube.hbm.channels * config.freq_ghz
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    package = f"{system.kind} of {system.rows} x {config.sip_cols}" if system.sips > 1 else "one SIP"
+    grid.add_row("System", "1", f"{package}; HBM {_bytes(config.system.sips * config.cubes * cube.hbm.capacity_bytes)}")
+    chiplets = ", ".join(f"{io.name} ({io.side})" for io in sip.io) or "none"
+    grid.add_row("SIP", short(system.sips), f"{sip.rows} x {sip.cols} cubes; IO chiplets {chiplets}")
+    mesh = f"mesh {cube.mesh.rows} x {cube.mesh.cols}; {counted(cube.pes, 'PE')}"
+    memory = f"HBM {_bytes(cube.hbm.capacity_bytes)} in {counted(config.slices, 'slice')}, {scaled(float(hbm), GB)}"
+    size = f"{rational(cube.width_mm)} x {rational(cube.height_mm)} mm"
+    grid.add_row("Cube", short(system.sips * config.cubes), f"{size}; {mesh}; {memory}; SRAM {_bytes(cube.sram.bytes)}")
+    engines = f"{counted(pe.dma.engines, 'DMA engine')}; TE {pe.te.engines} x {rational(pe.te.macs_per_cycle)} MAC"
+    spm = f"scratchpad {_bytes(pe.spm.size_bytes)} in {counted(pe.spm.num_banks, 'bank')}"
+    grid.add_row("PE", short(config.pes), f"{engines}; VE {pe.ve.engines} x {pe.ve.lanes} lanes; {spm}")
+    return grid
+
+
+def _bytes(nbytes: int) -> str:
+    """A size in the largest unit of which it is at least one."""
+    power = min(max(nbytes.bit_length() - 1, 0) // 10, 6)
+    return f"{nbytes / (1 << 10 * power):.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
+
+
+def _nodes(topology: Topology) -> Table:
+    made = table("Nodes", [("kind", "left"), ("in a", "left"), ("each has", "right"), ("in all", "right")])
+    config = topology.config
+    holders = {"PE": config.pes, "cube": config.system.sips * config.cubes, "SIP": config.system.sips, "system": 1}
+    levels: dict[str, str] = {}
+    for node in topology.nodes:
+        level = "system" if node.sip is None else "SIP" if node.cube is None else "cube" if node.pe is None else "PE"
+        levels.setdefault(node.kind, level)
+    for kind, count in Counter(node.kind for node in topology.nodes).items():
+        made.add_row(kind, levels[kind], short(count // holders[levels[kind]]), short(count))
+    return made
+
+
+def _links(topology: Topology) -> Table:
+    """Each kind of link; bandwidths are of one direction."""
+    columns = ["links", "B/cycle", "GB/s", "cycles", "mm", "together"]
+    made = table("Links", [("kind", "left"), *((name, "right") for name in columns)], "bandwidths are of one direction")
+    freq = topology.config.freq_ghz
+    for links in links_by_kind(topology):
+        rates = links.rates
+        each = [_span(rates), _span([rate * freq for rate in rates])] if rates else ["", ""]
+        # Both directions have the same sum: half of all edges.
+        together = scaled(float(sum(rates, Fraction(0)) * freq / 2), GB) if rates else ""
+        costs = [_span([edge.cycles for edge in links.edges]), _span([edge.mm for edge in links.edges])]
+        made.add_row(links.kind.value, short(links.links), *each, *costs, together)
+    return made
+
+
+def _span(values: Iterable[Fraction | int]) -> str:
+    """A quantity that differs: from the least to the largest."""
+    low, high = min(found := [Fraction(value) for value in values]), max(found)
+    return rational(low) if low == high else f"{rational(low)}..{rational(high)}"
+
+
+def topology_dict(topology: Topology) -> dict[str, Any]:
+    """The same as plain JSON."""
+    config = topology.config
+    levels = {"sips": config.system.sips, "cubes": config.system.sips * config.cubes, "pes": config.pes}
+    sizes = {"hbm_bytes": config.cube.hbm.capacity_bytes, "hbm_slices": config.slices, "sram_bytes": config.cube.sram.bytes}
+    return {
+        "topology": config.source,
+        "digest": config.digest(),
+        **levels,
+        **sizes,
+        "scratchpad_bytes": config.pe.spm.size_bytes,
+        "nodes": {"all": len(topology.nodes), **Counter(node.kind for node in topology.nodes)},
+        "edges": {
+            "all": len(topology.edges),
+            **{
+                links.kind.value: {
+                    "edges": len(links.edges),
+                    "links": links.links,
+                    "bytes_per_cycle": _range(links.rates),
+                    "cycles": _range([edge.cycles for edge in links.edges]),
+                    "mm": _range([edge.mm for edge in links.edges]),
+                }
+                for links in links_by_kind(topology)
+            },
+        },
+    }
+
+
+def _range(values: Sequence[Fraction | int]) -> list[int | float | str] | None:
+    """The least and the largest; None where there are none."""
+    return [plain_number(Fraction(find(values))) for find in (min, max)] if values else None
+
+
+def stage_table(compiled: Compiled) -> Table:
+    """A line a stage of the compiler, with what it made."""
+    config, topology = compiled.topology.config, compiled.topology
+    kinds = Counter(node.kind for node in topology.nodes)
+    links = {one.kind: one.links for one in links_by_kind(topology)}
+    inside = [node for node in topology.nodes if node.cube is not None]
+    mesh = f"{kinds['router'] // (config.system.sips * config.cubes):,} routers a cube"
+    shape = f"{config.system.rows} x {config.sip_cols} {config.system.kind}"
+    rows = (
+        ("read and validate", f"{config.source}, {config.schema_name}"),
+        ("cube mesh", f"{compiled.mesh_file.name} {compiled.action}, {mesh}"),
+        ("system", f"host, {counted(config.system.sips, 'SIP')} ({shape})"),
+        ("IO chiplets", f"{counted(kinds['io_noc'], 'chiplet')}, {counted(links.get(EdgeKind.PCIE, 0), 'PCIe link')}"),
+        ("cubes", f"{counted(config.system.sips * config.cubes, 'cube')}, {counted(config.pes, 'PE')}, {len(inside):,} nodes"),
+        ("edges", ", ".join(f"{links.get(kind, 0):,} {kind.value}" for kind in BETWEEN)),
+        ("views", "system, sip, cube, pe"),
+    )
+    made = table("Stages", [("", "right"), ("stage", "left"), ("made", "left")])
+    made.columns[-1].no_wrap = False
+    for i, row in enumerate(rows, 1):
+        made.add_row(str(i), *row)
+    return made

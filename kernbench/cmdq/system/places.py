@@ -1,0 +1,129 @@
+"""Where the entries of a program run in a system, and what is wrong with where they say they do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from kernbench.cmdq.entries import Entry, PairEntry
+from kernbench.cmdq.read_entry import FieldProblem
+from kernbench.common import naming
+from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.schema import Dram
+from kernbench.policy.routing import PathRouter
+from kernbench.policy.routing.windows import Region
+from kernbench.topology.builder import build_topology
+
+#: What an entry of each opcode is run by, where that is no PE.
+ELSEWHERE = {"HOST_COPY_TILE": "pcie_ep", "LAUNCH": "m_cpu"}
+
+
+class PePlace(NamedTuple):
+    """A PE."""
+
+    sip: int
+    cube: int
+    pe: int
+
+    @property
+    def name(self) -> str:
+        """`sip0.cube3.pe1`."""
+        return naming.place(self.sip, cube=self.cube, pe=self.pe)
+
+    def part(self, part: str) -> str:
+        """The id of a part of it."""
+        return naming.pe_node(self.sip, self.cube, self.pe, part)
+
+
+class Places:
+    """The nodes of a system that entries may name, and a PE as the one NPU that its entries are checked against."""
+
+    def __init__(self, config: SystemConfig) -> None:
+        self.config = config
+        self.topology = build_topology(config)
+        self.router = PathRouter(self.topology)
+        self.resolver = self.router.resolver
+        self.order = {node.id: k for k, node in enumerate(self.topology.nodes)}
+
+    @cached_property
+    def pe(self) -> NpuConfig:
+        """One PE. Its DRAM is the whole address space: what memory an address is in is checked apart."""
+        pe = self.config.pe
+        dram = Dram(capacity_bytes=self.resolver.map.tcm.base)
+        npu = NpuConfig.model_validate(
+            {"dma": pe.dma, "te": pe.te, "ve": pe.ve, "spm": pe.spm, "dram": dram}
+            | {name: getattr(self.config, name) for name in ("freq_ghz", "kv_layouts", "energy")}
+        )
+        npu._source = f"a PE of {self.config.source}"
+        return npu
+
+    def node_of(self, entry: Entry) -> str:
+        """The PE's name, or the id of the node, that runs an entry which `problems` finds nothing wrong with."""
+        if entry.node is not None:
+            return entry.node
+        if entry.opcode in ELSEWHERE:
+            return next(node.id for node in self.topology.nodes if node.kind == ELSEWHERE[entry.opcode])
+        return PePlace(0, 0, 0).name
+
+    def pe_of(self, name: str) -> PePlace:
+        """A PE by its name; ValueError where it is none of this system's."""
+        place = PePlace(*naming.parse_pe(name))
+        if place.sip >= self.config.system.sips or place.cube >= self.config.cubes or place.pe >= self.config.cube.pes:
+            raise ValueError(f"there is no {name}")
+        return place
+
+    def problems(self, entry: Entry) -> Iterator[FieldProblem]:
+        """What is wrong with the node that an entry names, and with its peer."""
+        if entry.node is not None:
+            yield from self._node_problem(entry, entry.node)
+        if isinstance(entry, PairEntry):
+            yield from self._pe_problem("peer", entry.peer)
+            if entry.peer == self.node_of(entry):
+                yield FieldProblem(("peer",), "it is the PE itself: a tile moves between two", entry.peer)
+
+    def _node_problem(self, entry: Entry, node: str) -> Iterator[FieldProblem]:
+        if entry.engine == "control":
+            yield FieldProblem(("node",), "control entries are of the whole program, and no node runs them", node)
+        elif entry.opcode in ELSEWHERE:
+            kind = ELSEWHERE[entry.opcode]
+            found = self.topology.by_id.get(node)
+            if found is None or found.kind != kind:
+                names = [one.id for one in self.topology.nodes if one.kind == kind]
+                yield FieldProblem(("node",), f"{self.config.source} has no {kind} of that name", node, _near(node, names))
+        else:
+            yield from self._pe_problem("node", node)
+
+    def _pe_problem(self, field: str, name: str) -> Iterator[FieldProblem]:
+        config = self.config
+        try:
+            self.pe_of(name)
+        except ValueError:
+            last = PePlace(config.system.sips - 1, config.cubes - 1, config.cube.pes - 1).name
+            rule = f"{config.source} has no PE of that name: its PEs are {PePlace(0, 0, 0).name} to {last}"
+            yield FieldProblem((field,), rule, name)
+
+    def memory_problem(self, field: str, address: int, start: int, end: int) -> Iterator[FieldProblem]:
+        """DRAM bytes `[start, end)` are in one memory: one slice of a stack, or one SRAM."""
+        memory = self.resolver.map
+        for region in (memory.hbm, memory.sram):
+            size = memory.slice_bytes if region is memory.hbm else region.nbytes
+            if _inside(region, size, start, end):
+                return
+        rule = f"its bytes, aligned, are [{start:#x}, {end:#x}), and they must be in one slice of an HBM stack or in one SRAM"
+        slices = f"slices have {memory.slice_bytes} bytes, and the stack of each cube begins at a multiple of {memory.hbm.window:#x}"
+        yield FieldProblem((field,), rule, address, slices)
+
+
+def _inside(region: Region, size: int, start: int, end: int) -> bool:
+    """Whether bytes are in one part of `size` bytes of one window of a region."""
+    if not region.base <= start < end <= region.end:
+        return False
+    (window, first), (last_window, last) = region.split(start), region.split(end - 1)
+    return window == last_window and last < region.nbytes and first // size == last // size
+
+
+def _near(node: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(node, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"the first is {names[0]}"

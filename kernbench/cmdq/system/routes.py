@@ -1,0 +1,165 @@
+"""Memories and routes of a program's transfers, as the core numbers them: each is made when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from kernbench.cmdq.system.places import PePlace, Places
+from kernbench.common import naming
+from kernbench.topology.graph import Edge
+
+BETWEEN = {"first": -1, "channels": 1, "interleave": 1 << 40, "align": 1, "setup": 0}  # memory of what moves between scratchpads
+
+
+@dataclass
+class Memory:
+    """One slice of a stack, or one SRAM, or what stands in their place between scratchpads."""
+
+    node: str
+    channels: tuple[str, ...]  #: names of its DRAM channels; none: only edges limit it
+    table: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Edges in the direction of the data, and cycles that are not theirs."""
+
+    edges: tuple[Edge, ...]
+    extra: int = 0
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a transfer's start until its first byte may move, the memory's own apart."""
+        return sum(edge.cycles for edge in self.edges) + self.extra
+
+
+class Ways:
+    """The memories and ways that a program uses, numbered in the order of their first use."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.memories: list[Memory] = []
+        self._memory: dict[Any, int] = {}
+        self.routes: list[tuple[int, Way]] = []  #: memory, way
+        self._route: dict[Any, int] = {}
+
+    def memory_at(self, address: int) -> int:
+        """The memory that a DRAM address is in."""
+        places, config = self.places, self.places.config
+        node = places.resolver.resolve(address)
+        align = config.pe.dma.alignment_bytes
+        if places.topology.by_id[node].kind != naming.HBM:
+            return self._add(node, Memory(node, (), BETWEEN | {"align": align}))
+        place, hbm = places.resolver.slice_of(address), config.cube.hbm
+        first = place.slice * config.slice_channels
+        names = tuple(naming.hbm_channel(node, first + k) for k in range(config.slice_channels))
+        table = {"interleave": hbm.interleave_bytes, "align": align, "setup": hbm.t_setup_cycles, "channels": len(names)}
+        return self._add((node, place.slice), Memory(node, names, table))
+
+    def between(self) -> int:
+        """The memory of transfers between scratchpads."""
+        return self._add("between", Memory("", (), dict(BETWEEN)))
+
+    def _add(self, key: Any, memory: Memory) -> int:
+        if key not in self._memory:
+            self._memory[key] = len(self.memories)
+            self.memories.append(memory)
+        return self._memory[key]
+
+    def to_memory(self, dma: str, address: int, write: bool) -> tuple[int, int]:
+        """(memory, route) of a transfer of a PE's DMA engine."""
+        memory = self.memory_at(address)
+        key = (dma, memory, write)
+        if key not in self._route:
+            path = self.places.router.find_memory_path(dma, address, read=not write)
+            self._route_of(key, memory, Way(self.places.router.route(path).edges))
+        return memory, self._route[key]
+
+    def to_host(self, endpoint: str, address: int, to_device: bool) -> tuple[int, int]:
+        """(memory, route) of a copy between the host and DRAM by an endpoint."""
+        memory = self.memory_at(address)
+        key = (endpoint, memory, to_device)
+        if key not in self._route:
+            router, edge = self.places.router, self.places.topology.edge
+            inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
+            outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
+            edges = (outside, *inside) if to_device else (*inside, outside)
+            self._route_of(key, memory, Way(edges, self.places.config.io.pcie.setup_cycles))
+        return memory, self._route[key]
+
+    def to_peer(self, source: PePlace, target: PePlace) -> tuple[int, int]:
+        """(memory, route) of a tile from one PE's scratchpad to another's."""
+        memory = self.between()
+        key = (source, target)
+        if key not in self._route:
+            router = self.places.router
+            ends = source.part(naming.PE_DMA), target.part(naming.PE_DMA)
+            self._route_of(key, memory, Way(router.route(router.find_path(*ends)).edges))
+        return memory, self._route[key]
+
+    def _route_of(self, key: Any, memory: int, way: Way) -> None:
+        self._route[key] = sum(max(1, len(self.memories[m].channels)) for m, _ in self.routes)
+        self.routes.append((memory, way))
+
+    def launch_cycles(self, m_cpu: str) -> int:
+        """From the host over PCIe and the IO CPU to a cube's M_CPU, which has then taken the launch."""
+        places, config = self.places, self.places.config
+        node = places.topology.by_id[m_cpu]
+        assert node.sip is not None
+        endpoint, io_cpu = places.resolver.find_pcie_ep(node.sip), places.resolver.find_io_cpu(node.sip)
+        hops = ((naming.HOST, endpoint), (endpoint, io_cpu), (io_cpu, m_cpu))
+        paths = [places.router.find_node_path(*hop) for hop in hops]
+        on_the_way = sum(places.router.route(path).cycles for path in paths)
+        return on_the_way + config.io.pcie.setup_cycles + config.io.io_cpu.cycles + config.cube.m_cpu.cycles
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The core's resources: the channels of every memory in use, then the edges in use, as the topology orders them."""
+
+    names: tuple[str, ...]
+    capacities: tuple[Fraction, ...]
+    channels: int
+    first: tuple[int, ...]  #: per memory, that of its first channel; -1: it has none
+    tables: dict[str, Any]  #: of the routes
+
+
+def resources_of(ways: Ways) -> Resources:
+    """Number the resources and lay the routes over them."""
+    edges: dict[tuple[str, str], Edge] = {}
+    for _, way in ways.routes:
+        edges.update({(edge.source, edge.target): edge for edge in way.edges if edge.bytes_per_cycle is not None})
+    order = ways.places.order
+    used = sorted(edges, key=lambda pair: (order[pair[0]], order[pair[1]]))
+    names, first = [], []
+    for memory in ways.memories:
+        first.append(len(names) if memory.channels else -1)
+        names += memory.channels
+    channels = len(names)
+    number = {pair: channels + k for k, pair in enumerate(used)}
+    capacities = [ways.places.config.cube.hbm.capacity] * channels
+    for pair in used:
+        rate = edges[pair].bytes_per_cycle
+        assert rate is not None
+        capacities.append(rate)
+    return Resources(
+        (*names, *(naming.directed(*pair) for pair in used)),
+        tuple(capacities),
+        channels,
+        tuple(first),
+        _route_tables(ways, first, number),
+    )
+
+
+def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int]) -> dict[str, Any]:
+    start, path, latency = [0], [], []
+    for memory, way in ways.routes:
+        links = [number[edge.source, edge.target] for edge in way.edges if edge.bytes_per_cycle is not None]
+        for channel in range(max(1, len(ways.memories[memory].channels))):
+            path += [first[memory] + channel, *links] if first[memory] >= 0 else links
+            start.append(len(path))
+            latency.append(way.latency)
+    return {"route_start": start, "route_path": path, "route_latency": latency}

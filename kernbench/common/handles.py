@@ -1,0 +1,71 @@
+"""What a kernel holds: a tensor in some memory, whose elements are known in Phase 1 or pending until Phase 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, nbytes_of
+from kernbench.common.errors import KernbenchError
+
+
+class PendingDataError(KernbenchError):
+    """A kernel looked at elements that are computed only after its timing: in Phase 2."""
+
+    exit_code = 5
+
+
+@dataclass(eq=False)
+class TensorHandle:
+    """A contiguous tensor at `addr` of a space. Without `value` it is pending, and its elements cannot be looked at."""
+
+    handle_id: str
+    addr: int
+    shape: tuple[int, ...]
+    dtype: str
+    space: str = "tcm"
+    value: Array | None = None  #: the elements, where Phase 1 has them
+    op: str = ""  #: what computes them: `gemm_f16`
+    line: str = ""  #: where the kernel says so: `kernel.py:12`
+    op_id: int | None = None  #: the record that computes them: what waits for the handle depends on it
+
+    @property
+    def nbytes(self) -> int:
+        """Of the tensor in memory."""
+        return nbytes_of(self.shape, self.dtype)
+
+    @property
+    def pending(self) -> bool:
+        """Whether the elements are known only in Phase 2. `tl.wait` does not change that: it is about time alone."""
+        return self.value is None
+
+    @property
+    def data(self) -> Array:
+        """The elements; PendingDataError where they are pending."""
+        if self.value is None:
+            self._refuse("its data")
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.value is None:
+            self._refuse("a numpy array of it")
+        return np.array(self.value, dtype=dtype, copy=copy)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self.value is None:
+            self._refuse("an element of it")
+        return self.value[index]
+
+    def __bool__(self) -> bool:
+        if self.value is None:
+            self._refuse("its truth value")
+        return bool(self.value)
+
+    def _refuse(self, wanted: str) -> NoReturn:
+        source = f" (the result of {self.op})" if self.op else ""
+        raise PendingDataError(
+            f"{self.line or 'kernel'}: {self.handle_id}{source} is pending in Phase 1, so {wanted} cannot be had; "
+            "branch on what tl.load returns, or look at results after Phase 2"
+        )

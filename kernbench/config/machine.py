@@ -1,0 +1,109 @@
+"""What every kind of machine file has in common: sections, plain values, where each value came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from kernbench.common.units import plain_number
+from kernbench.config.rules import BrokenRule
+
+
+class Section(BaseModel):
+    """A mapping of the machine file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class MachineConfig(Section):
+    """A whole file. Made by `load_config`; two are equal when every value is, wherever the values came from."""
+
+    _source: str = PrivateAttr("machine")
+    _path: Path | None = PrivateAttr(None)
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _overrides: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def broken_rules(self) -> list[BrokenRule]:
+        """Every rule between fields that the values break."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _keep_rules_between_fields(self) -> MachineConfig:
+        broken = self.broken_rules()
+        if broken:
+            raise PydanticCustomError("rules", "{text}", {"text": "; ".join(b.rule for b in broken), "broken": broken})
+        return self
+
+    @property
+    def source(self) -> str:
+        """The file or preset that the machine came from, as errors name it."""
+        return self._source
+
+    @property
+    def path(self) -> Path | None:
+        """The user's file that the machine was read from; None for a preset and for a dict."""
+        return self._path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every value as plain JSON, defaults included; `load_config` reads it back as the same machine."""
+        plain: dict[str, Any] = plain_value(self)
+        return plain
+
+    def digest(self) -> str:
+        """SHA-256, in hex, of `to_dict()`: the same for machines that are equal."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def effective(self) -> list[tuple[str, Any, str]]:
+        """Every value with its path and origin: `("dram.channels", 8, "npu.yaml:12:13")`.
+
+        The origin is `default`, a place in the file, `given` (from a dict) or `override`.
+        """
+        leaves = _leaves("", self.to_dict())
+        return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
+
+    def where(self, *paths: str) -> str:
+        """What a message about values begins with: the place in the file or the override of the first that has one."""
+        for path in paths:
+            if path in self._overrides:
+                return self._overrides[path]
+            if self._origins.get(path, "given") != "given":
+                return self._origins[path]
+        return self.source
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MachineConfig) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+
+def plain_value(value: Any) -> Any:
+    """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text."""
+    if isinstance(value, Section):
+        fields = type(value).model_fields
+        items = {(spec.alias or name): plain_value(getattr(value, name)) for name, spec in fields.items()}
+        items |= {name: plain_value(item) for name, item in sorted((value.model_extra or {}).items())}
+        return {name: item for name, item in items.items() if item is not None}
+    if isinstance(value, Fraction):
+        return plain_number(value)
+    if isinstance(value, dict):
+        return {str(key): plain_value(value[key]) for key in sorted(value)}
+    if isinstance(value, (tuple, list)):
+        return [plain_value(item) for item in value]
+    return value
+
+
+def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
+    """The values below `value` that are no mapping, with their paths; lists of mappings are gone into."""
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(f"{path}.{key}" if path else key, item)]
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [leaf for i, item in enumerate(value) for leaf in _leaves(f"{path}[{i}]", item)]
+    return [(path, value)]

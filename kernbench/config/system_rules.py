@@ -1,0 +1,102 @@
+"""Rules between the fields of a system: what a check of single values cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kernbench.common.units import plain_number
+from kernbench.config.fields import WIDE_LIMIT
+from kernbench.config.rules import BrokenRule, engine_rules, rate_rule
+from kernbench.config.weights import engine_weight
+
+if TYPE_CHECKING:
+    from kernbench.config.system import SystemConfig
+
+MAX_NODES = 2_000_000  # of a topology: a typing error must not ask for gigabytes
+
+
+def system_rules(config: SystemConfig) -> list[BrokenRule]:
+    """Every rule between fields that `config` breaks, in the order of the file's sections."""
+    broken = [*_package_rules(config), *_io_rules(config), *_cube_rules(config), *_hbm_rules(config)]
+    parts = engine_rules(config.pe.spm, config.pe.te, config.pe.ve)
+    broken += [BrokenRule(("pe", *rule.path), rule.value, rule.rule) for rule in parts]
+    return broken or list(_rate_rules(config))
+
+
+def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    system = config.system
+    if system.kind == "ring" and system.rows != 1:
+        yield BrokenRule(("system", "rows"), system.rows, "a ring has one row")
+    elif system.cols is None and system.sips % system.rows:
+        yield BrokenRule(("system", "rows"), system.rows, f"it must divide the number of SIPs ({system.sips})")
+    elif system.cols is not None and system.rows * system.cols != system.sips:
+        rule = f"times rows ({system.rows}) it must be the number of SIPs ({system.sips})"
+        yield BrokenRule(("system", "cols"), system.cols, rule)
+
+
+def _io_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    for key in ("name", "side"):
+        first: dict[str, int] = {}
+        for i, chiplet in enumerate(config.sip.io):
+            value = getattr(chiplet, key)
+            if value in first:
+                what = "two nodes would have one id" if key == "name" else "its ports would serve two chiplets"
+                yield BrokenRule(("sip", "io", i, key), value, f"it is the {key} of sip.io[{first[value]}] too: {what}")
+            first.setdefault(value, i)
+
+
+def _cube_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    cube = config.cube
+    for key, own, die in (
+        ("width_mm", cube.hbm.width_mm, cube.width_mm),
+        ("height_mm", cube.hbm.height_mm, cube.height_mm),
+    ):
+        if own > die:
+            rule = f"the cube's {key} is {plain_number(die)}: the HBM does not fit into the cube"
+            yield BrokenRule(("cube", "hbm", key), plain_number(own), rule)
+    ports = 4 * cube.ucie.ports_per_side
+    a_cube = cube.mesh.rows * cube.mesh.cols + ports + 3 + 8 * cube.pes
+    nodes = config.system.sips * config.cubes * a_cube
+    if nodes > MAX_NODES:
+        rule = f"with {config.cubes} cubes a SIP and {cube.pes} PEs a cube it makes {nodes} nodes, and {MAX_NODES} is the limit"
+        yield BrokenRule(("system", "sips"), config.system.sips, rule)
+
+
+def _hbm_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    hbm = config.cube.hbm
+    for key in ("channels", "capacity_bytes"):
+        value = getattr(hbm, key)
+        if value % config.slices:
+            given = "cube.hbm.slices" if hbm.slices is not None else "cube.pes, as cube.hbm.slices is absent"
+            rule = f"it must be a multiple of the number of slices, {config.slices} ({given})"
+            yield BrokenRule(("cube", "hbm", key), value, rule)
+    stacks = config.system.sips * config.cubes
+    if stacks * hbm.capacity_bytes >= WIDE_LIMIT:
+        rule = f"times the number of cubes ({stacks}) it must be below 2^62"
+        yield BrokenRule(("cube", "hbm", "capacity_bytes"), hbm.capacity_bytes, rule)
+
+
+def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    """The terms of every rate that can arise stay below 2^31, even if the transfers of all PEs met at one place."""
+    cube, weights = config.cube, [channel.weight for channel in config.pe.dma.channels]
+    # A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top.
+    flows = config.slice_channels * config.pe.dma.engines * engine_weight(config.pe.dma, (0, 1, 2))
+    total = (config.pes + config.system.sips) * flows
+    for path, name, capacity in (
+        (("system", "link"), "a link between SIPs", config.system.link.bytes_per_cycle),
+        (("cube", "mesh", "link"), "a mesh link", cube.mesh.link.bytes_per_cycle),
+        (("cube", "hbm", "link"), "an HBM link", cube.hbm.link.bytes_per_cycle * config.slices),
+        (("cube", "sram"), "the SRAM's link", cube.sram.bytes_per_cycle),
+        (("cube", "ucie", "link"), "a UCIe link", cube.ucie.link.bytes_per_cycle),
+        (("cube", "ucie", "router"), "a UCIe port's link", cube.ucie.router.bytes_per_cycle),
+        (("cube", "m_cpu", "link"), "the M_CPU's link", cube.m_cpu.link.bytes_per_cycle),
+        (("io", "pcie", "link"), "a PCIe link", config.io.pcie.link.bytes_per_cycle),
+        (("io", "noc"), "an IO chiplet's link", config.io.noc.bytes_per_cycle),
+        (("pe", "link"), "a PE's link", config.pe.link.bytes_per_cycle),
+        (("cube", "hbm"), "an HBM channel", cube.hbm.capacity),
+    ):
+        rule = rate_rule(config.allocation, name, capacity, weights, total)
+        if rule:
+            key = "peak_bw_bytes_per_cycle" if path == ("cube", "hbm") else "bytes_per_cycle"
+            yield BrokenRule((*path, key), plain_number(capacity), rule)

@@ -1,0 +1,1 @@
+"""What a system decides about its work: which way data travels, and where it is kept."""

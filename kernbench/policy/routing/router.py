@@ -1,0 +1,145 @@
+"""Which way data and commands travel: shortest paths over the four adjacency graphs."""
+
+from __future__ import annotations
+
+import difflib
+from fractions import Fraction
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.policy.routing.adjacency import Adjacency
+from kernbench.policy.routing.resolver import AddressResolver
+from kernbench.policy.routing.route import Route
+from kernbench.policy.routing.search import Search
+from kernbench.policy.routing.virtual import VirtualMap
+from kernbench.policy.routing.windows import HbmPlace
+from kernbench.topology.graph import Node, Topology
+from kernbench.topology.graphs import LEFT_OUT, Graph, Measure
+
+Path = tuple[str, ...]  #: node ids from source to target, both among them
+
+
+class NoPath(InputError):
+    """Two nodes between which no path leads in the graph that was asked."""
+
+
+class PathRouter:
+    """Paths of one topology, each found once.
+
+    A path is the shortest `by` weight or distance; of equal ones the shorter by the other measure, then the one of fewer hops,
+    then the one whose names come first, name by name from the source on. So it is unique, it does not depend on the order
+    of nodes and edges, and a path and the path back are equally long. Names compare as text does.
+
+    Every method raises InputError for a node that the system does not have, and NoPath where no path leads.
+    """
+
+    def __init__(self, topology: Topology, resolver: AddressResolver | None = None) -> None:
+        self._topology = topology
+        self._resolver = resolver
+        self._searches: dict[tuple[Graph, Measure], Search] = {}
+        self._ports: dict[tuple[str, int, bool], list[str]] = {}
+
+    @property
+    def resolver(self) -> AddressResolver:
+        """What looks up the addresses of `find_memory_path`."""
+        if self._resolver is None:
+            self._resolver = AddressResolver(self._topology)
+        return self._resolver
+
+    def find_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
+        """The way of data: over every edge but commands."""
+        return self.find(source, target, Graph.DATA, by)
+
+    def find_path_with_distance(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> tuple[Path, Fraction]:
+        """The same, and its length in millimetres."""
+        path = self.find_path(source, target, by=by)
+        return path, self.route(path).mm
+
+    def find_mcpu_dma_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
+        """The way of a copy by an M_CPU: it enters no PE."""
+        return self.find(source, target, Graph.MCPU, by)
+
+    def find_node_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
+        """The way over every edge, commands among them."""
+        return self.find(source, target, Graph.ALL, by)
+
+    def find_local_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
+        """The way of data that does not leave the cube."""
+        return self.find(source, target, Graph.LOCAL, by)
+
+    def find_memory_path(self, source: str, address: int, *, by: Measure = Measure.WEIGHT, read: bool = False,
+                         through: VirtualMap | None = None) -> Path:  # fmt: skip
+        """The way from a node to the memory that holds an address, or with `read` from there to the node.
+
+        HBM is entered and left where the address's slice is attached. A node's own cube is not left.
+        """
+        memory = self.resolver.resolve(address, through=through)
+        graph = self._graph_between(source, memory)
+        if self._topology.by_id[memory].kind != self.resolver.map.hbm.kind:
+            return self.find(memory, source, graph, by) if read else self.find(source, memory, graph, by)
+        place = self.resolver.slice_of(address, through=through)
+        return self._hbm_path(source, memory, place, graph, by, read)
+
+    def find(self, source: str, target: str, graph: Graph, by: Measure) -> Path:
+        """The shortest path in any of the four graphs."""
+        path = None
+        try:
+            path = self._search(graph, by).path(source, target)
+        except KeyError:
+            self._check(source)
+            self._check(target)
+        if path is None:
+            raise self._no_path(source, target, graph)
+        return path
+
+    def route(self, path: Path) -> Route:
+        """A path with its edges and what they add up to."""
+        return Route.along(self._topology, path)
+
+    def _search(self, graph: Graph, by: Measure) -> Search:
+        if (graph, by) not in self._searches:
+            self._searches[graph, by] = Search(Adjacency(self._topology, graph, by))
+        return self._searches[graph, by]
+
+    def _graph_between(self, source: str, memory: str) -> Graph:
+        here, there = self._check(source), self._topology.by_id[memory]
+        return Graph.LOCAL if (here.sip, here.cube) == (there.sip, there.cube) else Graph.DATA
+
+    def _hbm_path(self, source: str, memory: str, place: HbmPlace, graph: Graph, by: Measure, read: bool) -> Path:
+        """The best of the ways over the routers at which the slice is attached: as a rule there is one."""
+        if source == memory:
+            return (memory,)
+        found = []
+        for router in self._routers_of(memory, place.slice, read):
+            path = self._search(graph, by).path(router, source) if read else self._search(graph, by).path(source, router)
+            if path is not None:
+                found.append((memory, *path) if read else (*path, memory))
+        if not found:
+            raise self._no_path(*((memory, source) if read else (source, memory)), graph)
+        return found[0] if len(found) == 1 else min(found, key=lambda path: self._length(path, by))
+
+    def _length(self, path: Path, by: Measure) -> tuple[Fraction, Fraction, int, Path]:
+        route = self.route(path)
+        both = (route.weight, route.mm) if by is Measure.WEIGHT else (route.mm, route.weight)
+        return (*both, len(path), path)
+
+    def _routers_of(self, memory: str, number: int, read: bool) -> list[str]:
+        """Where a slice of a stack is written to, or read from."""
+        if not self._ports:
+            for edge in self._topology.edges:
+                for one in edge.slices:
+                    self._ports.setdefault((edge.target, one, False), []).append(edge.source)
+                    self._ports.setdefault((edge.source, one, True), []).append(edge.target)
+        return self._ports.get((memory, number, read), [])
+
+    def _check(self, name: str) -> Node:
+        node = self._topology.by_id.get(name)
+        if node is None:
+            near = difflib.get_close_matches(name, self._topology.by_id, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "`kbsim topology show` counts what there is"
+            raise InputError(Problem(self._topology.config.source, f"there is no node {name}", remedy=remedy))
+        return node
+
+    def _no_path(self, source: str, target: str, graph: Graph) -> NoPath:
+        left_out = ", ".join(sorted(LEFT_OUT[graph])) or "nothing"
+        where = f"{self._topology.config.source}: {source} to {target}"
+        return NoPath(Problem(where, f"there is no path in the graph {graph}, which leaves out {left_out}"))

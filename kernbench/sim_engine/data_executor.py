@@ -1,0 +1,122 @@
+"""Phase 2 (ADR-0020 D6): the op log replayed with numpy, ordered by the bytes that ops touch and by nothing of the machine.
+
+Ops are taken in order of `t_start` (memory before math at one time, and never before what they depend on), so many at a time,
+and sorted into levels of ops that do not touch each other's results. A level reads all its operands, computes in threads with
+equal small GEMMs stacked, and writes all results. Arrays in the store are never changed, so an operand is a reference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
+from kernbench.sim_engine.op_ranges import ReplayOp
+from kernbench.sim_engine.replay_levels import levels, windows
+from kernbench.sim_engine.replay_order import ordered
+from kernbench.sim_engine.replay_tasks import Tasks
+from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
+
+WINDOW = 4096  # ops that are sorted into levels at once
+
+
+class DataExecutor:
+    """Replays an op log: `DataExecutor(engine.op_log).run()`, then `.verify(expected)`."""
+
+    def __init__(
+        self,
+        op_log: OpLogger | Sequence[OpRecord],
+        initial_store: MemoryStore | None = None,
+        *,
+        outputs: Sequence[Output] = (),
+        threads: int | None = None,
+        batching: bool = True,
+        debug: bool = False,
+    ) -> None:
+        """`initial_store` is what the memories held before the first record, and is written to; an OpLogger kept a copy itself,
+        and for a list of records they were empty. `outputs` name the tensors that are verified. `threads`: None takes as
+        many as there are processors, at most 4. `debug` keeps what every op read and wrote, so that each can be verified.
+
+        Raises InputError for a log of times alone.
+        """
+        self._log = op_log
+        self._outputs = list(outputs) or (op_log.outputs if isinstance(op_log, OpLogger) else [])
+        self._threads = threads if threads is not None else min(os.cpu_count() or 1, 4)
+        self._batching = batching
+        self._debug = debug
+        self._ran = False
+        self._known: list[Boundary] = []
+        self.boundaries: list[Boundary] = []  #: in debug mode: what every op did, in order of replay
+        self.store = self._begin(op_log, initial_store)  #: the memories, after `run` as the ops left them
+
+    @staticmethod
+    def _begin(op_log: OpLogger | Sequence[OpRecord], given: MemoryStore | None) -> MemoryStore:
+        if given is not None:
+            return given
+        if not isinstance(op_log, OpLogger):
+            return MemoryStore()
+        if op_log.initial_store is None:
+            remedy = "make the log with a memory store, OpLogger(memory_store)"
+            raise InputError(Problem("op log", "it holds times alone, so there is nothing to replay", remedy=remedy))
+        return op_log.initial_store.snapshot()
+
+    def run(self, until: int | None = None) -> DataExecutor:
+        """Replay the log, once; up to and with the op `until` it is done one op after the other, and the store shows what was
+        there then. Raises InputError where an op reads bytes that nothing wrote, naming op and source line.
+        """
+        if self._ran:
+            return self
+        self._ran = True
+        tasks = Tasks(self.store, self._batching)
+        with ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
+            for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
+                for level in levels(window):
+                    self._run_level(tasks, level, pool)
+                if until is not None and window[0].op_id == until:
+                    break
+        return self
+
+    def verify(
+        self, expected: Array | Mapping[str, Array], ops: Mapping[int, Array] | OpReference | None = None
+    ) -> Verification:
+        """Compare final tensors with a reference, by the tolerances of their types (ADR-0020 D11).
+
+        `expected`: arrays by the outputs' names; one array is for the only output, or, where none was named, for the one
+        range of HBM that the log writes. `ops`, in debug mode, are expected results of single ops: by op id, or as a function
+        of a record and its inputs that returns one or None. What Phase 1 computed itself is always compared.
+        """
+        self.run()
+        found = verify_outputs(self.store, self._records(), self._outputs, expected)
+        if ops is not None and not self._debug:
+            remedy = "use DataExecutor(..., debug=True)"
+            raise InputError(Problem("verify", "what single ops did is kept in debug mode alone", remedy=remedy))
+        return found.joined(verify_ops(self._known, self.boundaries, ops))
+
+    def _records(self) -> Iterable[OpRecord]:
+        return self._log if isinstance(self._log, OpLogger) else sorted(self._log, key=lambda record: record.t_start)
+
+    def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None) -> None:
+        """Move and read, then compute, then write: the ops of a level do not touch each other's results."""
+        work = tasks.of_level(level)
+        if pool is None or len(work) == 1:
+            results = [task.run() for task in work]
+        else:
+            shares = [work[i :: self._threads] for i in range(min(self._threads, len(work)))]
+            done = list(pool.map(lambda share: [task.run() for task in share], shares))
+            results = [done[i % len(shares)][i // len(shares)] for i in range(len(work))]
+        if self._debug:
+            self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in tasks.moved]
+        for task, arrays in zip(work, results, strict=True):
+            for op, inputs, array in zip(task.ops, task.inputs, arrays, strict=True):
+                tasks.write(op, array)
+                known = op.params.get("value")
+                if known is not None:
+                    self._known.append(Boundary(op.record, inputs, array, known))
+                if self._debug:
+                    self.boundaries.append(Boundary(op.record, inputs, array))

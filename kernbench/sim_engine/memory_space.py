@@ -1,0 +1,131 @@
+"""One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
+
+The arrays are the writers' own (no copy); none is ever changed here. A write over part of an array leaves the rest of it
+as a copy, so that neither sees the other's changes from then on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.common.dtypes import INT4, Array, pack_i4
+from kernbench.sim_engine.memory_ranges import RangeMap
+
+
+def stored_bytes(array: Array) -> int:
+    """Bytes of an array in memory, where elements of i4 are packed."""
+    return array.size // 2 if array.dtype == INT4 else array.nbytes
+
+
+def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np.uint8]:
+    """The bytes `[start, end)` of an array in memory: a view, but of i4."""
+    if array.dtype == INT4:
+        return pack_i4(array.reshape(-1)[2 * start : None if end is None else 2 * end])
+    return array.reshape(-1).view(np.uint8)[start:end]
+
+
+class Space(dict[int, Array]):
+    """`{address: array}`, the arrays disjoint as ranges of bytes."""
+
+    __slots__ = ("detached", "pending", "starts", "tensors")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts: list[int] = []  #: the keys in order
+        self.detached: set[int] = set()  #: the keys whose arrays are copies made here
+        self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
+        self.pending: RangeMap[int] = RangeMap()  #: bytes without a value yet; the op that will give it
+
+    def fork(self) -> Space:
+        """The same arrays under a dictionary of its own."""
+        new = Space()
+        new.update(self)
+        new.starts, new.detached, new.tensors = self.starts[:], set(self.detached), dict(self.tensors)
+        new.pending = self.pending.copy()
+        return new
+
+    def put(self, addr: int, array: Array) -> None:
+        """Store an array of at least one byte, over whatever is there."""
+        old = self.get(addr)
+        nbytes = stored_bytes(array)
+        if old is not None and stored_bytes(old) == nbytes:
+            self.detached.discard(addr)
+        else:
+            self.clear_range(addr, addr + nbytes)
+            insort(self.starts, addr)
+        self[addr] = array
+        self.tensors[addr] = (array.shape, array.dtype)
+        if len(self.pending):
+            self.pending.remove(addr, addr + nbytes)
+
+    def clear_range(self, start: int, end: int) -> None:
+        """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
+        i = bisect_right(self.starts, start)
+        if i and self.starts[i - 1] + stored_bytes(self[self.starts[i - 1]]) > start:
+            i -= 1
+        rest: list[tuple[int, Array]] = []
+        last = i
+        while last < len(self.starts) and self.starts[last] < end:
+            rest += self._outside(self.starts[last], start, end)
+            last += 1
+        for key in self.starts[i:last]:
+            del self[key]
+            self.detached.discard(key)
+        self.starts[i:last] = [key for key, _ in rest]
+        for key, array in rest:
+            self[key] = array
+            self.detached.add(key)
+
+    def _outside(self, key: int, start: int, end: int) -> list[tuple[int, Array]]:
+        """The parts of the array at `key` before `start` and from `end` on, as bytes that the store owns."""
+        array = self[key]
+        stop = key + stored_bytes(array)
+        if start <= key and stop <= end:
+            return []
+        data = bytes_of(array)
+        if key not in self.detached and array.dtype != INT4:
+            data = data.copy()
+        parts = [(key, data[: start - key])] if key < start else []
+        return [*parts, (end, data[end - key :])] if end < stop else parts
+
+    def block_at(self, addr: int) -> tuple[int, Array] | None:
+        """The array that holds the byte at `addr`, and its address."""
+        i = bisect_right(self.starts, addr) - 1
+        if i < 0:
+            return None
+        key = self.starts[i]
+        return (key, self[key]) if key + stored_bytes(self[key]) > addr else None
+
+    def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)`: a view where one array has them all, else a copy; None where some were never written."""
+        found = self.block_at(start)
+        if found is None:
+            return None
+        key, array = found
+        if key + stored_bytes(array) >= end:
+            return bytes_of(array, start - key, end - key)
+        out = np.empty(end - start, np.uint8)
+        i = bisect_right(self.starts, start) - 1
+        at = start
+        while at < end:
+            if i >= len(self.starts) or self.starts[i] > at:
+                return None
+            key = self.starts[i]
+            data = bytes_of(self[key], at - key, end - key)
+            out[at - start : at - start + data.size] = data
+            at += data.size
+            i += 1
+        return out
+
+    def missing(self, start: int, end: int) -> int | None:
+        """The first byte of `[start, end)` that was never written; None where all were."""
+        at = start
+        while at < end:
+            found = self.block_at(at)
+            if found is None:
+                return at
+            at = found[0] + stored_bytes(found[1])
+        return None

@@ -1,0 +1,146 @@
+"""The contents of memories (ADR-0052 D6, ADR-0020 D7): byte-addressed, and without a copy where a request is one stored array.
+
+A MemoryStore knows no time and no machine: a space is a name, an address a number.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from kernbench.common.dtypes import INT4, Array, dtype_of, nbytes_of, unpack_i4
+from kernbench.sim_engine.memory_space import Space, bytes_of, stored_bytes
+
+
+class MemoryStore:
+    """Arrays by space and byte address. Spaces come into being when they are first written."""
+
+    def __init__(self) -> None:
+        self._storage: dict[str, Space] = {}
+
+    def write(self, space: str, addr: int, data: Array) -> None:
+        """Store a reference to `data`: the caller's later changes of it are seen, until part of it is written over.
+
+        It covers the bytes `[addr, addr + nbytes)`; elements of i4 are packed, two a byte. Raises ValueError for an array
+        that is not contiguous, does not fill whole bytes, or stands at an address that its element size does not divide.
+        """
+        size = data.itemsize if data.dtype != INT4 else 1
+        if not data.flags.c_contiguous:
+            raise ValueError(f"{space}[{addr:#x}]: a strided array is not one range of bytes; make a contiguous copy of it")
+        if addr < 0 or addr % size:
+            _check_address(space, addr, size)
+        if data.dtype == INT4 and data.size % 2:
+            raise ValueError(f"{space}[{addr:#x}]: {data.size} elements of i4 do not fill whole bytes")
+        if data.size:
+            self._space(space).put(addr, data)
+
+    def read(self, space: str, addr: int, shape: tuple[int, ...] | None = None, dtype: str | None = None) -> Array:
+        """The tensor at `addr`: the stored array itself, a view of it, or a copy where several writes made the bytes.
+
+        Without `shape` and `dtype` it is the tensor last written at this very address. `dtype` reinterprets its bytes,
+        `shape` alone reshapes it; with both the request is that range of bytes, wherever it begins. Elements of i4 are
+        unpacked. Raises ValueError where the bytes do not make that shape, were never written, or are pending.
+        """
+        if shape is not None and dtype is not None:
+            return self._tensor(space, addr, tuple(shape), dtype)
+        tensor = self._storage[space].tensors.get(addr) if space in self._storage else None
+        if tensor is None:
+            raise ValueError(f"{space}[{addr:#x}]: no tensor begins here; to read bytes of one give shape and dtype")
+        own_shape, own_dtype = tensor
+        if dtype is not None:
+            whole = self._typed(space, addr, own_shape, own_dtype)
+            wanted = dtype_of(dtype)
+            if wanted.numpy == whole.dtype:
+                return whole
+            return _reinterpreted(whole, dtype, f"{space}[{addr:#x}]")
+        if shape is not None and prod(shape) != prod(own_shape):
+            have, want = (prod(one) * own_dtype.itemsize for one in (own_shape, shape))
+            raise ValueError(f"{space}[{addr:#x}]: the tensor here has {have} bytes, and shape {tuple(shape)} takes {want}")
+        return self._typed(space, addr, own_shape if shape is None else tuple(shape), own_dtype)
+
+    def has(self, space: str, addr: int, nbytes: int = 1) -> bool:
+        """Whether these bytes have a value: all were written, and none is pending."""
+        return space in self._storage and self._storage[space].missing(addr, addr + nbytes) is None
+
+    def snapshot(self) -> MemoryStore:
+        """A store of its own with the same arrays: a write to one is not seen in the other."""
+        new = MemoryStore()
+        new._storage = {name: space.fork() for name, space in self._storage.items()}
+        return new
+
+    def mark_pending(self, space: str, addr: int, nbytes: int, op_id: int) -> None:
+        """The record `op_id` will give these bytes their value: until something is written there they have none."""
+        if nbytes <= 0:
+            return
+        memory = self._space(space)
+        memory.clear_range(addr, addr + nbytes)
+        memory.pending.put(addr, addr + nbytes, op_id)
+
+    def pending(self, space: str, addr: int, nbytes: int) -> list[int]:
+        """The records that will give bytes of this range their value, in order, each once; none where all are known."""
+        if space not in self._storage:
+            return []
+        return sorted({op_id for _, _, op_id in self._storage[space].pending.over(addr, addr + nbytes)})
+
+    def _space(self, name: str) -> Space:
+        memory = self._storage.get(name)
+        if memory is None:
+            memory = self._storage[name] = Space()
+        return memory
+
+    def _tensor(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array:
+        wanted = dtype_of(dtype)
+        memory = self._storage.get(space)
+        array = memory.get(addr) if memory is not None else None
+        if array is not None and array.dtype == wanted.numpy and array.shape == shape:
+            return array
+        return self._typed(space, addr, shape, wanted.numpy)
+
+    def _typed(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        """The tensor of these bytes; ValueError where some have no value."""
+        count = prod(shape)
+        if count == 0:
+            return np.empty(shape, dtype)
+        try:
+            nbytes = nbytes_of(shape, "i4") if dtype == INT4 else count * dtype.itemsize
+        except ValueError as error:
+            raise ValueError(f"{space}[{addr:#x}]: {error}") from None
+        _check_address(space, addr, 1 if dtype == INT4 else dtype.itemsize)
+        memory = self._storage.get(space)
+        if memory is not None:
+            array = memory.get(addr)
+            if array is not None and array.dtype == dtype and stored_bytes(array) == nbytes:
+                return array if array.shape == shape else array.reshape(shape)
+            data = memory.gather(addr, addr + nbytes)
+            if data is not None:
+                return unpack_i4(data, shape) if dtype == INT4 else data.view(dtype).reshape(shape)
+        raise ValueError(self._absent(space, addr, nbytes))
+
+    def _absent(self, space: str, addr: int, nbytes: int) -> str:
+        text = f"{space}[{addr:#x}]: of the {nbytes} bytes from here on"
+        waited = self.pending(space, addr, nbytes)
+        if waited:
+            return f"{text} some are pending until op {waited[0]} is computed"
+        memory = self._storage.get(space)
+        first = addr if memory is None else memory.missing(addr, addr + nbytes)
+        return f"{text} the one at {first:#x} was never written"
+
+
+def _check_address(space: str, addr: int, align: int) -> None:
+    if addr < 0:
+        raise ValueError(f"{space}: the address {addr} is negative")
+    if addr % align:
+        raise ValueError(f"{space}[{addr:#x}]: the address is not a multiple of the element size, {align} bytes")
+
+
+def _reinterpreted(array: Array, dtype: str, where: str) -> Array:
+    """The bytes of an array as other elements, its last axis longer or shorter; a view, but to and from i4."""
+    wanted = dtype_of(dtype)
+    data = bytes_of(array)
+    bits = data.size * 8
+    row = (array.shape[-1] if array.ndim else 1) * dtype_of(array.dtype).bits
+    if row % wanted.bits or bits % wanted.bits:
+        raise ValueError(f"{where}: rows of {row // 8} bytes do not hold whole elements of {wanted.name}")
+    shape = (*array.shape[:-1], row // wanted.bits)
+    return unpack_i4(data, shape) if wanted.numpy == INT4 else data.view(wanted.numpy).reshape(shape)

@@ -1,0 +1,179 @@
+"""What the op log says of each message: op kind, op name and params, one row of ADR-0052 D3 a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kernbench.common.handles import TensorHandle
+from kernbench.common.pe_commands import (
+    CompositeCmd,
+    DmaReadCmd,
+    DmaWriteCmd,
+    GemmCmd,
+    MathCmd,
+    MemoryWriteMsg,
+)
+from kernbench.sim_engine.op_params import Form, Params, shared
+
+Info = tuple[str, str, Params]
+
+_DMA_READ = Form(
+    ("nbytes", "src_space", "dst_space", "shape", "dtype", "src_strides", "line"),
+    {"src_addr": 0, "dst_addr": 1, "handle_id": 2},
+)
+_DMA_WRITE = Form(
+    ("src_space", "shape", "dtype", "dst_space", "nbytes", "dst_strides", "line"),
+    {"src_addr": 0, "dst_addr": 1, "handle_id": 2, "snapshot": 3},
+)
+# fmt: off
+_GEMM_KEYS = (
+    "shape_a", "shape_b", "shape_out", "dtype_in", "dtype_b", "dtype_out", "m", "k", "n",
+    "src_a_space", "src_b_space", "dst_space", "dtype_acc", "transpose_a", "transpose_b",
+    "layout_a", "layout_b", "layout_out", "addr_space", "tile_k", "acc_space", "acc_shape", "acc_dtype", "line",
+)
+_MATH_KEYS = (
+    "op", "input_shapes", "input_spaces", "input_dtypes", "dst_space", "shape_out", "dtype", "axis", "keep_dims",
+    "masked", "dtype_acc", "addr_space", "materialized_in_phase1", "line",
+)
+# fmt: on
+_GEMM = Form(_GEMM_KEYS, {"src_a_addr": 0, "src_b_addr": 1, "dst_addr": 2, "acc_addr": 3})
+_COMPOSITE_GEMM = Form(
+    ("op", "out_nbytes", *_GEMM_KEYS),
+    {"out_addr": 2, "src_a_addr": 0, "src_b_addr": 1, "dst_addr": 2, "acc_addr": 3, "epilogue": 4},
+)
+_COPY = Form(("src_space", "dst_space", "shape", "dtype", "nbytes", "line"), {"src_addr": 0, "dst_addr": 1, "snapshot": 2})
+_WRITE = Form(("dst_space", "shape", "dtype", "nbytes", "line"), {"dst_addr": 0, "virtual_addr": 1, "snapshot": 2})
+
+
+@cache
+def _name(head: str, tail: str) -> str:
+    """One text for all records of that name."""
+    return f"{head}_{tail}"
+
+
+@cache
+def _math_form(inputs: int, composite: bool) -> Form:
+    where: dict[str, int | slice] = {"dst_addr": 0, "scalars": 1, "value": 2, "other": 3}
+    where["input_addrs"] = slice(4, 4 + inputs)
+    where["input_snapshots"] = slice(4 + inputs, 4 + 2 * inputs)
+    return Form(("out_nbytes", "math_op", *_MATH_KEYS), {**where, "out_addr": 0}) if composite else Form(_MATH_KEYS, where)
+
+
+def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
+    """(op_kind, op_name, params) of a message. `snapshots`: of its inputs, as many as `snapshot_sources` names."""
+    for kind in type(msg).__mro__:
+        row = _ROWS.get(kind)
+        if row is not None:
+            return row(msg, snapshots)
+    return "unknown", type(msg).__name__, shared({})
+
+
+def snapshot_sources(msg: Any) -> list[TensorHandle]:
+    """What ADR-0052 D4 has copied when the message is done: the inputs of math, and the source of a write from HBM to HBM.
+
+    A write from the scratchpad is left out on purpose: what Phase 1 finds there may be an earlier kernel's.
+    """
+    if isinstance(msg, CompositeCmd):
+        msg = msg.work
+    if isinstance(msg, MathCmd):
+        return msg.handles
+    if isinstance(msg, DmaWriteCmd) and msg.handle.space == "hbm":
+        return [msg.handle]
+    return []
+
+
+def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Info:
+    to = msg.handle
+    constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
+    return "memory", "dma_read", _DMA_READ.params(constants, (msg.src_addr, to.addr, to.handle_id))
+
+
+def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Info:
+    source = msg.handle
+    constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
+    values = (source.addr, msg.dst_addr, source.handle_id, snapshots[0] if snapshots else None)
+    return "memory", "dma_write", _DMA_WRITE.params(constants, values)
+
+
+def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    a, b, out, acc = msg.a, msg.b, msg.out, msg.acc
+    # fmt: off
+    constants = (
+        a.shape, b.shape, out.shape, a.dtype, b.dtype, out.dtype, msg.m, msg.k, msg.n, a.space, b.space, out.space,
+        msg.dtype_acc, msg.transpose_a, msg.transpose_b, msg.layout_a, msg.layout_b, msg.layout_out, a.space, msg.tile_k,
+        *((None, None, None) if acc is None else (acc.space, acc.shape, acc.dtype)), line,
+    )
+    # fmt: on
+    return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
+
+
+def _gemm(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Info:
+    return "gemm", _name("gemm", msg.a.dtype), _GEMM.params(*_gemm_parts(msg, msg.line))
+
+
+def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    handles, out = msg.handles, msg.out
+    constants = (
+        msg.op,
+        tuple([one.shape for one in handles]),
+        tuple([one.space for one in handles]),
+        tuple([one.dtype for one in handles]),
+        *(out.space, out.shape, out.dtype, msg.axis, msg.keep_dims, msg.mask is not None),
+        *(msg.dtype_acc, out.space, msg.value is not None, line),
+    )
+    empty = snapshots or (None,) * len(handles)
+    return constants, (out.addr, msg.scalars or None, msg.value, msg.other, *[one.addr for one in handles], *empty)
+
+
+def _math(msg: MathCmd, snapshots: tuple[Any, ...]) -> Info:
+    return "math", msg.op, _math_form(len(msg.handles), False).params(*_math_parts(msg, msg.line, snapshots))
+
+
+def _composite(msg: CompositeCmd, snapshots: tuple[Any, ...]) -> Info:
+    work = msg.work
+    if isinstance(work, GemmCmd):
+        constants, values = _gemm_parts(work, msg.line)
+        epilogue = [_epilogue_step(step.op, step.operand) for step in msg.epilogue]
+        params = _COMPOSITE_GEMM.params((msg.op, msg.out_nbytes, *constants), (*values, epilogue))
+    else:
+        constants, values = _math_parts(work, msg.line, snapshots)
+        params = _math_form(len(work.handles), True).params((msg.out_nbytes, work.op, msg.op, *constants[1:]), values)
+    return "gemm" if msg.op == "gemm" else "math", _name("composite", msg.op), params
+
+
+def _epilogue_step(op: str, operand: Any) -> dict[str, Any]:
+    if isinstance(operand, TensorHandle):
+        return {"op": op, "addr": operand.addr, "space": operand.space, "shape": operand.shape, "dtype": operand.dtype}
+    return {"op": op} if operand is None else {"op": op, "scalar": operand}
+
+
+def _memory_write(msg: MemoryWriteMsg, snapshots: tuple[Any, ...]) -> Info:
+    data = snapshots[0] if snapshots else None
+    return write_info(msg.space, msg.addr, msg.virtual_addr, msg.values.shape, msg.dtype, msg.nbytes, msg.line, data)
+
+
+def write_info(
+    space: str, addr: int, virtual: int | None, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, data: Any
+) -> Info:
+    """The row of known elements that were written into a memory."""
+    return "memory", "memory_write", _WRITE.params((space, shape, dtype, nbytes, line), (addr, virtual, data))
+
+
+def copy_info(
+    source: tuple[str, int], target: tuple[str, int], shape: tuple[int, ...], dtype: str, nbytes: int, line: str, data: Any
+) -> Info:
+    """The row of bytes that one PE received from another (ADR-0052 D3.6)."""
+    params = _COPY.params((source[0], target[0], shape, dtype, nbytes, line), (source[1], target[1], data))
+    return "memory", "ipcq_copy", params
+
+
+_ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Info]] = {
+    DmaReadCmd: _dma_read,
+    DmaWriteCmd: _dma_write,
+    GemmCmd: _gemm,
+    MathCmd: _math,
+    CompositeCmd: _composite,
+    MemoryWriteMsg: _memory_write,
+}

@@ -1,0 +1,229 @@
+"""The op log (ADR-0052 D1 to D5, ADR-0020 D2 and D5): what every data op did, when, and on which bytes.
+
+Components log through the hooks of their base class alone (`record_start`, `record_end`); what one PE receives from another
+comes through `record_copy`, what the host writes while kernels run through `record_write`. Times are ns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from operator import attrgetter
+from typing import Any, NoReturn
+
+from kernbench.common.dtypes import Array, dtype_of, nbytes_of
+from kernbench.common.errors import InternalError
+from kernbench.common.pe_commands import MemoryWriteMsg
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_info import Info, copy_info, extract_op_info, snapshot_sources, write_info
+from kernbench.sim_engine.op_params import shared
+from kernbench.sim_engine.op_spill import Runs
+
+RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
+
+
+@dataclass(slots=True, eq=False)
+class OpRecord:
+    """One op. Two records are never equal: `op_id` tells them apart."""
+
+    t_start: float  #: [ns] the component began to serve it
+    t_end: float  #: [ns] it was done; links are not in between
+    component_id: str
+    op_kind: str  #: memory, gemm, math or unknown
+    op_name: str  #: `dma_read`, `gemm_f16`, `exp`, `TileToken/DMA_READ`, `composite_gemm`, `ipcq_copy`, ...
+    params: Mapping[str, Any]  #: by op name; `shape`, `dtype` and the like, and `line`, the kernel's source line
+    dependency_ids: list[int] = field(default_factory=list)  #: op ids of records that come first
+    op_id: int = -1  #: the same for as long as the record lives, on disk too; a log gives them from 0 on
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor whose final elements are verified."""
+
+    name: str
+    space: str
+    addr: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+_START = attrgetter("t_start")
+
+
+class OpLogger:
+    """Collects the records of one process. It is a sequence of them in order of `t_start`, equal times as they were logged."""
+
+    def __init__(
+        self, memory_store: MemoryStore | None = None, *, limit_bytes: int | None = None, directory: str | None = None
+    ) -> None:
+        """Without a `memory_store` only times are kept, and there is nothing to replay.
+
+        Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
+        """
+        self._records: list[OpRecord] = []
+        self._pending: dict[int, dict[str, Any]] = {}
+        self._memory_store = memory_store
+        self._initial: MemoryStore | None = None
+        self._ids = count()
+        self._process = os.getpid()
+        self.outputs: list[Output] = []  #: what the run is about: filled by whoever knows, verified by name
+        self._limit = limit_bytes
+        self._directory = directory
+        self._held = 0
+        self._runs: Runs[OpRecord] | None = None
+        self._spilled = 0
+
+    @property
+    def records(self) -> list[OpRecord]:
+        """All records, sorted stably by `t_start` on each access."""
+        self._records.sort(key=_START)
+        return self._records if self._runs is None else list(self._runs.merged(self._records))
+
+    @property
+    def initial_store(self) -> MemoryStore | None:
+        """The memories before the first record, from where a replay begins; None without a memory store."""
+        if self._initial is None and self._memory_store is not None:
+            self._initial = self._memory_store.snapshot()
+        return self._initial
+
+    def new_id(self) -> int:
+        """An op id for a command that others will depend on before it is logged."""
+        return next(self._ids)
+
+    def record_start(self, t: float, component_id: str, msg: Any) -> None:
+        """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
+        self._check(component_id, msg)
+        if id(msg) in self._pending:
+            self._refuse(component_id, msg, "it is being served already")
+        if self._initial is None:
+            _ = self.initial_store
+        snap: dict[str, Any] = {}
+        stage = getattr(msg, "stage", None)
+        if stage is not None:
+            snap["stage_type"] = stage.stage_type.name
+            snap["stage_params"] = dict(stage.params)
+        op_id = getattr(msg, "op_id", None)
+        # The message is held: its id() is no other's as long as the entry stands.
+        self._pending[id(msg)] = {
+            "t_start": t,
+            "component_id": component_id,
+            "msg": msg,
+            "snap": snap,
+            "op_id": next(self._ids) if op_id is None else op_id,
+        }
+
+    def record_end(self, t: float, component_id: str, msg: Any) -> None:
+        """The component is done with it: the record is complete, with copies of what ADR-0052 D4 names."""
+        self._check(component_id, msg)
+        entry = self._pending.pop(id(msg), None)
+        if entry is None or entry["component_id"] != component_id:
+            self._refuse(component_id, msg, "it was not begun there")
+        snapshots = self._snapshots(msg) if self._memory_store is not None else ()
+        kind, name, params = extract_op_info(msg, snapshots)
+        snap = entry["snap"]
+        if snap:
+            params = shared({**snap["stage_params"], **params, "stage_type": snap["stage_type"]})
+            if name == "TileToken":
+                name = f"TileToken/{snap['stage_type']}"
+        held = sum(one.nbytes for one in snapshots if one is not None)
+        deps = list(getattr(msg, "dependency_ids", ()))
+        self._add(OpRecord(entry["t_start"], t, component_id, kind, name, params, deps, entry["op_id"]), held)
+
+    def record_copy(
+        self,
+        t_start: float,
+        t_end: float,
+        component_id: str,
+        *,
+        src_space: str,
+        src_addr: int,
+        dst_space: str,
+        dst_addr: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        nbytes: int,
+        snapshot: Array | None = None,
+        line: str = "",
+        dependency_ids: Sequence[int] = (),
+        op_id: int | None = None,
+    ) -> int:
+        """Bytes received from another PE; `snapshot` is what was in flight, else the source is read now. Returns the op id."""
+        _ = self.initial_store
+        if self._memory_store is None:
+            data = None
+        elif snapshot is not None:
+            data = snapshot.copy()
+        else:
+            data = self._copy_of(src_space, src_addr, shape, dtype)
+        info = copy_info((src_space, src_addr), (dst_space, dst_addr), tuple(shape), dtype, nbytes, line, data)
+        return self._push((t_start, t_end), component_id, info, dependency_ids, op_id)
+
+    def record_write(
+        self, t: float, component_id: str, space: str, addr: int, values: Array, virtual_addr: int | None = None, line: str = ""
+    ) -> int:
+        """Known elements that the host or a PE's scalar side wrote into a memory after the first record. Returns the op id."""
+        _ = self.initial_store
+        dtype = dtype_of(values.dtype).name
+        data = None if self._memory_store is None else values.copy()
+        info = write_info(space, addr, virtual_addr, values.shape, dtype, nbytes_of(values.shape, dtype), line, data)
+        return self._push((t, t), component_id, info, (), None)
+
+    def __bool__(self) -> bool:
+        return True  # an empty log is a log: hooks ask `if self._op_logger`
+
+    def __len__(self) -> int:
+        return self._spilled + len(self._records)
+
+    def __iter__(self) -> Iterator[OpRecord]:
+        self._records.sort(key=_START)
+        return iter(self._records) if self._runs is None else self._runs.merged(self._records)
+
+    def __getitem__(self, index: int) -> OpRecord:
+        return self.records[index]
+
+    def __reduce__(self) -> NoReturn:
+        raise InternalError("an op log belongs to the process that made it; hand its records on instead")
+
+    def _push(self, times: tuple[float, float], component_id: str, info: Info, deps: Sequence[int], op_id: int | None) -> int:
+        self._check(component_id, None)
+        kind, name, params = info
+        own = next(self._ids) if op_id is None else op_id
+        data = params["snapshot"]
+        self._add(OpRecord(*times, component_id, kind, name, params, list(deps), own), 0 if data is None else data.nbytes)
+        return own
+
+    def _add(self, record: OpRecord, payload: int) -> None:
+        self._records.append(record)
+        if self._limit is None:
+            return
+        self._held += payload + RECORD_BYTES
+        if self._held > self._limit:
+            if self._runs is None:
+                self._runs = Runs(_START, self._directory)
+            self._records.sort(key=_START)
+            self._runs.add(self._records)
+            self._spilled += len(self._records)
+            self._records, self._held = [], 0
+
+    def _snapshots(self, msg: Any) -> tuple[Array | None, ...]:
+        if isinstance(msg, MemoryWriteMsg):
+            return (msg.values.copy(),)
+        return tuple([self._copy_of(one.space, one.addr, one.shape, one.dtype) for one in snapshot_sources(msg)])
+
+    def _copy_of(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array | None:
+        """The bytes as Phase 1 has them; None where it has not, because they are pending or were never written."""
+        assert self._memory_store is not None
+        with suppress(ValueError):
+            return self._memory_store.read(space, addr, shape, dtype).copy()
+        return None
+
+    def _check(self, component_id: str, msg: Any) -> None:
+        if os.getpid() != self._process:
+            self._refuse(component_id, msg, "it comes from another process; each process needs an op log of its own")
+
+    def _refuse(self, component_id: str, msg: Any, reason: str) -> NoReturn:
+        what = "a record" if msg is None else type(msg).__name__
+        raise InternalError(f"the op log refuses {what} of {component_id}: {reason}")

@@ -1,0 +1,118 @@
+"""What an op record says of its op, held in little room: what many ops have in common is kept once, in a template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Where: TypeAlias = int | slice  #: of a value among those of one op; a slice makes a list
+
+#: What differs between two ops of the same kernel line; the rest of a hand-written record is its template.
+_VARYING = (
+    "src_addr",
+    "dst_addr",
+    "src_a_addr",
+    "src_b_addr",
+    "acc_addr",
+    "out_addr",
+    "virtual_addr",
+    "handle_id",
+    "input_addrs",
+    "input_snapshots",
+    "snapshot",
+    "scalars",
+    "other",
+    "epilogue",
+    "value",
+)
+
+
+class Template:
+    """What the ops of one kernel line share. Two ops with the same template have the same shapes, types and flags."""
+
+    __slots__ = ("constants", "plans", "varying")
+
+    def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
+        self.constants = constants
+        self.varying = varying
+        self.plans: dict[str, Any] = {}  #: what a replay worked out once for all ops of a kind
+
+
+class Params(Mapping[str, Any]):
+    """The `params` of a record: a template and this op's own values. It is read only, and equal to a dict of the same items."""
+
+    __slots__ = ("template", "values_of_op")
+
+    def __init__(self, template: Template, values: tuple[Any, ...]) -> None:
+        self.template = template
+        self.values_of_op = values
+
+    def __getitem__(self, key: str) -> Any:
+        where = self.template.varying.get(key)
+        if where is None:
+            return self.template.constants[key]
+        found = self.values_of_op[where]
+        return found if isinstance(where, int) else list(found)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.template.constants
+        yield from self.template.varying
+
+    def __len__(self) -> int:
+        return len(self.template.constants) + len(self.template.varying)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> Any:
+        return shared, (dict(self),)
+
+
+class Form:
+    """The keys of one kind of op, and its templates so far, by the values of the constant keys."""
+
+    def __init__(self, constant: Sequence[str], varying: Mapping[str, Where]) -> None:
+        self._constant = tuple(constant)
+        self._varying = dict(varying)
+        self._templates: dict[tuple[Any, ...], Template] = {}
+
+    def params(self, constants: tuple[Any, ...], values: tuple[Any, ...]) -> Params:
+        """The params of an op whose constant keys have these values; those are hashable and tell 1 from True."""
+        template = self._templates.get(constants)
+        if template is None:
+            shown = {key: list(value) if key in _LISTS else value for key, value in zip(self._constant, constants, strict=True)}
+            template = self._templates[constants] = Template(shown, self._varying)
+        return Params(template, values)
+
+
+_LISTS = ("input_shapes", "input_spaces", "input_dtypes")  #: keys whose value is a list of one item an input
+_SHARED: dict[Any, Template] = {}
+
+
+def shared(params: Mapping[str, Any]) -> Params:
+    """Any record's params with their template: as they are, or taken from a dict."""
+    if type(params) is Params:
+        return params
+    varying: dict[str, Where] = {}
+    values: list[Any] = []
+    for key in _VARYING:
+        if key in params:
+            value = params[key]
+            several = isinstance(value, list) and key != "epilogue"
+            varying[key] = slice(len(values), len(values) + len(value)) if several else len(values)
+            values += value if several else [value]
+    constants = {key: params[key] for key in sorted(params) if key not in varying}
+    name = (_frozen(constants), tuple((key, str(where)) for key, where in varying.items()))
+    template = _SHARED.get(name)
+    if template is None:
+        template = _SHARED[name] = Template(constants, varying)
+    return Params(template, tuple(values))
+
+
+def _frozen(value: Any) -> Any:
+    """A value as a key that equals another one's only where both are the same: 1, 1.0 and True are three."""
+    if isinstance(value, Mapping):
+        return tuple((key, _frozen(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(_frozen(item) for item in value)
+    return type(value), repr(value)

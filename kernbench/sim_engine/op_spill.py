@@ -1,0 +1,53 @@
+"""Records on disk: sorted runs in an unnamed temporary file, merged again as they are read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from pathlib import Path
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
+_BLOCK = 256  # records that are read back at once
+
+
+class Runs(Generic[R]):
+    """Runs of records, each in order of `key`; reading merges them, and of equal keys the earlier run comes first."""
+
+    def __init__(self, key: Callable[[R], float], directory: str | os.PathLike[str] | None = None) -> None:
+        """`directory`: where the file is made; None leaves that to the system. Raises OSError where it cannot be."""
+        self._key = key
+        self._runs: list[list[tuple[int, int]]] = []
+        self._size = 0
+        self._file, name = tempfile.mkstemp(prefix="kernbench-ops-", dir=directory)
+        Path(name).unlink()
+        weakref.finalize(self, os.close, self._file)
+
+    def add(self, records: Sequence[R]) -> None:
+        """Write a run, which is in order already."""
+        blocks: list[tuple[int, int]] = []
+        for i in range(0, len(records), _BLOCK):
+            text = pickle.dumps(records[i : i + _BLOCK], protocol=5)
+            view = memoryview(text)
+            while view:
+                done = os.pwrite(self._file, view, self._size + len(text) - len(view))
+                view = view[done:]
+            blocks.append((self._size, len(text)))
+            self._size += len(text)
+        self._runs.append(blocks)
+
+    def merged(self, rest: Iterable[R]) -> Iterator[R]:
+        """All records in order, those of `rest` (in order, and younger than all runs) among them."""
+        return merge(*(self._read(blocks) for blocks in self._runs), rest, key=self._key)
+
+    def _read(self, blocks: list[tuple[int, int]]) -> Iterator[R]:
+        for offset, size in blocks:
+            parts, at = [], 0
+            while at < size:
+                parts.append(os.pread(self._file, size - at, offset + at))
+                at += len(parts[-1])
+            yield from pickle.loads(b"".join(parts))

@@ -1,0 +1,50 @@
+"""Math ops of a replay: operands in, the rounded result out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.sim_engine.math_ops import REDUCTIONS, SCANS, evaluate, reduce, scan
+
+
+def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> Array:
+    """The result of a record named `name` on its inputs in memory, contiguous, of `shape_out` and `dtype`.
+
+    Raises ValueError where the result does not have that shape.
+    """
+    op = params.get("math_op") or params.get("op") or name
+    wide = [widen(one) for one in inputs]
+    mask = wide.pop() != 0 if params.get("masked") else None
+    with np.errstate(all="ignore"):
+        if op in REDUCTIONS:
+            result = reduce(op, wide[0], params.get("axis"), params.get("keep_dims", False), mask, rounding(params))
+        elif op in SCANS:
+            result = scan(op, wide[0], params.get("axis"))
+        else:
+            result = evaluate(op, _operands(wide, params.get("scalars") or {}))
+            if mask is not None:
+                result = evaluate("where", [mask, result, params.get("other", 0)])
+        shape = tuple(params["shape_out"])
+        result = np.asarray(result)
+        if op in REDUCTIONS and result.size == prod(shape):
+            result = result.reshape(shape)
+        return np.ascontiguousarray(narrow(np.broadcast_to(result, shape), params["dtype"])).reshape(shape)
+
+
+def rounding(params: Mapping[str, Any]) -> Any:
+    """How a sum is rounded after each addition; None where it is f32, or exact."""
+    wanted = params.get("dtype_acc")
+    if not wanted or wanted == "f32" or dtype_of(wanted).kind != "float":
+        return None
+    return lambda values: narrow(values, wanted)
+
+
+def _operands(arrays: list[Array], scalars: Mapping[int, Any]) -> list[Any]:
+    """All operands in their places: scalars where they say, arrays in between."""
+    left = iter(arrays)
+    return [scalars[i] if i in scalars else next(left) for i in range(len(arrays) + len(scalars))]

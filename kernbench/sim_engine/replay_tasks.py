@@ -1,0 +1,217 @@
+"""What a level of a replay has to do: bytes that move are moved here, what is computed becomes tasks for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kernbench.common.dtypes import Array, widen
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.memory_strides import read_strided, write_strided
+from kernbench.sim_engine.op_params import Params
+from kernbench.sim_engine.op_ranges import ReplayOp, copy_size, math_inputs
+from kernbench.sim_engine.replay_gemm import GemmForm, run_gemm, run_stack
+from kernbench.sim_engine.replay_math import run_math
+from kernbench.sim_engine.replay_wide import WideCache
+
+
+class Task(NamedTuple):
+    """Ops that are computed together, and how: their results in order."""
+
+    ops: Sequence[ReplayOp]
+    inputs: Sequence[Sequence[Array]]  #: of each op, as they lie in memory
+    compute: Callable[[], Sequence[Array]]
+
+    def run(self) -> Sequence[Array]:
+        """The results; InputError where an op cannot be computed."""
+        try:
+            return self.compute()
+        except ValueError as error:
+            raise InputError(Problem(str(self.ops[0]), f"it cannot be computed: {error}")) from None
+
+
+class Place(NamedTuple):
+    """An operand of all ops of a template."""
+
+    where: int  #: of its address among the op's values
+    space: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def read(self, store: MemoryStore, op: ReplayOp) -> Array:
+        """The operand's elements; InputError where they were never written."""
+        try:
+            return store.read(self.space, op.params.values_of_op[self.where], self.shape, self.dtype)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+
+
+class Move:
+    """How the ops of a template move bytes."""
+
+    def __init__(self, params: Params) -> None:
+        varying = params.template.varying
+        self._shape, self._dtype = copy_size(params)
+        self._source = None
+        if params.get("src_addr") is not None:
+            self._source = Place(_index(params, "src_addr"), params.get("src_space", "hbm"), self._shape, self._dtype)
+        self._snapshot = varying.get("snapshot")
+        self._space: str = params.get("dst_space", "tcm")
+        self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
+        self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
+
+    def run(self, store: MemoryStore, op: ReplayOp) -> tuple[list[Array], Array | None]:
+        """Move an op's bytes; returns what it read and what it wrote (None: it has no destination)."""
+        values = op.params.values_of_op
+        data = values[self._snapshot] if isinstance(self._snapshot, int) else None
+        targets = [values[i] for i in self._targets if values[i] is not None]
+        if not targets:
+            return [], None
+        if data is None:
+            data = self._from_memory(store, op)
+        for addr in targets:
+            if self._write_strides is None:
+                store.write(self._space, addr, data)
+            else:
+                write_strided(store, self._space, addr, data, self._write_strides, self._dtype)
+        return [data], data
+
+    def _from_memory(self, store: MemoryStore, op: ReplayOp) -> Array:
+        source = self._source
+        if source is None:
+            raise InputError(Problem(str(op), "its elements are not in the log: it was made without a memory store"))
+        if self._read_strides is None:
+            return source.read(store, op)
+        addr = op.params.values_of_op[source.where]
+        try:
+            return read_strided(store, source.space, addr, source.shape, self._read_strides, source.dtype)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+
+
+class Gemm:
+    """How the ops of a template multiply."""
+
+    def __init__(self, params: Params) -> None:
+        usual = params.get("addr_space") or "tcm"
+        self.form = GemmForm(params)
+        dtype = params["dtype_in"]
+        self._a = Place(_index(params, "src_a_addr"), params.get("src_a_space", usual), self.form.lie_a, dtype)
+        second = params.get("dtype_b") or dtype
+        self._b = Place(_index(params, "src_b_addr"), params.get("src_b_space", usual), self.form.lie_b, second)
+        self._acc = None
+        if params.get("acc_addr") is not None:
+            self._acc = Place(_index(params, "acc_addr"), params["acc_space"], tuple(params["acc_shape"]), params["acc_dtype"])
+        self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
+        self.stacks = self.form.small and "epilogue" not in params
+
+    def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
+        """a, b and, where there is one, what is added."""
+        read = [self._a.read(store, op), self._b.read(store, op)]
+        return read if self._acc is None else [*read, self._acc.read(store, op)]
+
+    def task(self, store: MemoryStore, wide: WideCache, ops: Sequence[ReplayOp]) -> Task:
+        """One task of several ops, stacked, or of a single one."""
+        read = [self.operands(store, op) for op in ops]
+
+        def compute() -> Sequence[Array]:
+            a, b = ([wide.get(one[i]) for one in read] for i in (0, 1))
+            acc = None if self._acc is None else [widen(one[2]) for one in read]
+            if len(ops) > 1:
+                return list(run_stack(self.form, a, b, acc))
+            return [run_gemm(self.form, a[0], b[0], acc[0] if acc else None, epilogue)]
+
+        epilogue = self._epilogue(store, ops[0]) if "epilogue" in ops[0].params else []
+        return Task(ops, read, compute)
+
+    @staticmethod
+    def _epilogue(store: MemoryStore, op: ReplayOp) -> list[tuple[str, list[Any]]]:
+        steps: list[tuple[str, list[Any]]] = []
+        for step in op.params["epilogue"]:
+            if "addr" in step:
+                try:
+                    operand = [widen(store.read(step["space"], step["addr"], tuple(step["shape"]), step["dtype"]))]
+                except ValueError as error:
+                    raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+            else:
+                operand = [step["scalar"]] if "scalar" in step else []
+            steps.append((step["op"], operand))
+        return steps
+
+
+class Math:
+    """How the ops of a template compute."""
+
+    def __init__(self, params: Params) -> None:
+        where = params.template.varying.get("input_addrs", slice(0, 0))
+        assert isinstance(where, slice)
+        taken = params.template.varying.get("input_snapshots")
+        spaces, dtypes = math_inputs(params)
+        shapes = [tuple(shape) for shape in params.get("input_shapes", ())]
+        self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
+        self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
+        self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")
+
+    def task(self, store: MemoryStore, op: ReplayOp) -> Task:
+        """An input is what Phase 1 kept of it, or what the memory has."""
+        values = op.params.values_of_op
+        read = []
+        for i, place in enumerate(self._inputs):
+            kept = None if self._snapshots is None else values[self._snapshots + i]
+            read.append(place.read(store, op) if kept is None else kept)
+        return Task([op], [read], lambda: [run_math(op.params, op.record.op_name, read)])
+
+
+def _index(params: Params, key: str) -> int:
+    where = params.template.varying[key]
+    assert isinstance(where, int)
+    return where
+
+
+class Tasks:
+    """Turns levels of a replay into moved bytes and tasks, with one plan a template."""
+
+    def __init__(self, store: MemoryStore, batching: bool) -> None:
+        self._store = store
+        self._batching = batching
+        self._wide = WideCache()
+        self.moved: list[tuple[ReplayOp, list[Array], Array]] = []  #: by the last level: op, what it read, what it wrote
+
+    def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
+        """Move what moves; the tasks of the rest. Raises InputError where an op reads bytes that nothing wrote."""
+        self.moved = []
+        tasks: list[Task] = []
+        alike: dict[Gemm, list[ReplayOp]] = {}
+        for op in level:
+            kind = op.record.op_kind
+            if kind == "memory":
+                inputs, written = self._plan(op, Move).run(self._store, op)
+                if written is not None:
+                    self.moved.append((op, inputs, written))
+            elif kind == "gemm":
+                plan = self._plan(op, Gemm)
+                if self._batching and plan.stacks:
+                    alike.setdefault(plan, []).append(op)
+                else:
+                    tasks.append(plan.task(self._store, self._wide, [op]))
+            elif kind == "math":
+                tasks.append(self._plan(op, Math).task(self._store, op))
+        tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
+        return tasks
+
+    def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
+        """Put a computed result where it belongs; returns the place."""
+        plan = self._plan(op, Gemm if op.record.op_kind == "gemm" else Math)
+        where, space = plan.target
+        addr = op.params.values_of_op[where]
+        self._store.write(space, addr, result)
+        return space, addr
+
+    @staticmethod
+    def _plan(op: ReplayOp, kind: type[Any]) -> Any:
+        plans = op.params.template.plans
+        plan = plans.get(kind.__name__)
+        if plan is None:
+            plan = plans[kind.__name__] = kind(op.params)
+        return plan

@@ -1,0 +1,182 @@
+"""A system's file to its graph, stage by stage.
+
+1. read and validate (`spec.py`), 2. cube mesh: generate or reuse (`mesh_gen.py`), 3. system, 4. IO chiplets,
+5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
+from kernbench.topology.chiplets import chiplet_places, cube_corner, served_ports
+from kernbench.topology.cube import cube_edges, cube_nodes
+from kernbench.topology.edges import WITHOUT_COMMAND, EdgeKind
+from kernbench.topology.graph import Edge, Node, Topology
+from kernbench.topology.layout import CubeMesh, distance
+from kernbench.topology.mesh_gen import Action, mesh_file, mesh_of
+from kernbench.topology.sips import OPPOSITE, Pair, cube_pairs, sip_pairs
+from kernbench.topology.spec import check_components, read_system
+from kernbench.topology.wires import Wire, link_wire, plain_wire
+
+if TYPE_CHECKING:
+    from kernbench.config.system import SystemConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A topology compiled from a user's file."""
+
+    topology: Topology
+    mesh_file: Path
+    action: Action  #: what became of the mesh file
+
+
+def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compiled:
+    """The topology of a file, with the `cube_mesh.yaml` beside it up to date.
+
+    Raises InputError for a bad topology, for a preset, and for a mesh file that was edited by hand; `force` writes
+    that one anew.
+    """
+    config = read_system(path)
+    made = mesh_file(config, force=force)
+    topology = _assemble(config, made.mesh)
+    made.write()
+    return Compiled(topology, made.path, made.action)
+
+
+def build_topology(config: SystemConfig) -> Topology:
+    """The graph of a system; nothing is written. Raises InputError for a system that cannot be built."""
+    check_components(config)
+    return _assemble(config, mesh_of(config))
+
+
+def _assemble(config: SystemConfig, mesh: CubeMesh) -> Topology:
+    """Stages 3 to 6."""
+    system = _System(config, mesh)
+    system.nodes.append(Node(naming.HOST, naming.HOST, None, None, None, Fraction(0), Fraction(0)))
+    for sip in range(config.system.sips):
+        system.add_chiplets(sip)
+        system.add_cubes(sip)
+        system.join_cubes(sip)
+        system.join_chiplets(sip)
+    for pair in sip_pairs(config):
+        system.join_sips(pair)
+    topology = Topology(config, tuple(system.nodes), tuple(system.edges))
+    _check_reach(topology)
+    return topology
+
+
+class _System:
+    """Nodes and edges as they are made; what is the same in every SIP is worked out once."""
+
+    def __init__(self, config: SystemConfig, mesh: CubeMesh) -> None:
+        self.config = config
+        self.nodes: list[Node] = []
+        self.edges: list[Edge] = []
+        self._speed = config.wires.mm_per_cycle
+        self._io = {naming.io_index(io.name): io.side for io in config.sip.io}
+        self._io_places = {side: chiplet_places(config, side) for side in self._io.values()}
+        self._cube_nodes = cube_nodes(config, mesh)
+        self._cube_edges = cube_edges(config, mesh)
+        inside = {node.name: node.place for node in self._cube_nodes}
+        self._places = []  # of every node of every cube, in the plane of the SIP
+        for cube in range(config.cubes):
+            x, y = cube_corner(config, cube)
+            self._places.append({name: (x + place[0], y + place[1]) for name, place in inside.items()})
+
+    def add_chiplets(self, sip: int) -> None:
+        """The parts of the IO chiplets, and their edges to each other and to the host."""
+        io = self.config.io
+        board = self.config.wires.board_mm_per_cycle
+        host = link_wire(EdgeKind.PCIE, io.pcie.link, Fraction(0), board)
+        for index, side in self._io.items():
+            places = self._io_places[side]
+            for part, (x, y) in places.items():
+                self.nodes.append(Node(naming.in_io(sip, index, part), part, sip, None, None, x, y))
+            noc = naming.in_io(sip, index, naming.IO_NOC)
+            for part in (naming.PCIE_EP, naming.IO_CPU):
+                mm = distance(places[part], places[naming.IO_NOC])
+                self._join(naming.in_io(sip, index, part), noc, link_wire(EdgeKind.IO_INTERNAL, io.noc, mm, self._speed))
+            self._join(naming.HOST, naming.in_io(sip, index, naming.PCIE_EP), host)
+
+    def add_cubes(self, sip: int) -> None:
+        """The nodes and edges of every cube of a SIP."""
+        for cube, places in enumerate(self._places):
+            ids = {node.name: naming.in_cube(sip, cube, node.name) for node in self._cube_nodes}
+            for node in self._cube_nodes:
+                x, y = places[node.name]
+                self.nodes.append(Node(ids[node.name], node.kind, sip, cube, node.pe, x, y))
+            self.edges += [edge.wire.edge(ids[edge.source], ids[edge.target]) for edge in self._cube_edges]
+
+    def join_cubes(self, sip: int) -> None:
+        """UCIe between neighbouring cubes, port by port."""
+        ucie = self.config.cube.ucie
+        wire = link_wire(EdgeKind.UCIE, ucie.link, self.config.sip.gap_mm, self._speed)
+        for pair in cube_pairs(self.config.sip.rows, self.config.sip.cols):
+            for i in range(ucie.ports_per_side):
+                first = naming.in_cube(sip, pair.first, naming.ucie(pair.side, i))
+                second = naming.in_cube(sip, pair.second, naming.ucie(OPPOSITE[pair.side], i))
+                self._join(first, second, wire)
+
+    def join_chiplets(self, sip: int) -> None:
+        """UCIe between IO chiplets and the cubes at their side, and commands to every cube of the SIP."""
+        for index, side in self._io.items():
+            places = self._io_places[side]
+            noc, cpu = (naming.in_io(sip, index, part) for part in (naming.IO_NOC, naming.IO_CPU))
+            for cube, port in served_ports(self.config, side):
+                mm = distance(places[naming.IO_NOC], self._places[cube][port])
+                wire = link_wire(EdgeKind.UCIE_IO, self.config.cube.ucie.link, mm, self._speed)
+                self._join(noc, naming.in_cube(sip, cube, port), wire)
+            for cube, inside in enumerate(self._places):
+                mm = distance(places[naming.IO_CPU], inside[naming.M_CPU])
+                wire = plain_wire(EdgeKind.COMMAND, mm, self._speed)
+                self._join(cpu, naming.in_cube(sip, cube, naming.M_CPU), wire)
+
+    def join_sips(self, pair: Pair) -> None:
+        """The link between two SIPs, from the IO chiplet at the side of the other one where there is such a chiplet."""
+        if not self._io:
+            return
+        system = self.config.system
+        wire = link_wire(EdgeKind.SIP, system.link, pair.steps * system.pitch_mm, self.config.wires.board_mm_per_cycle)
+        first = naming.in_io(pair.first, self._io_towards(pair.side), naming.IO_NOC)
+        second = naming.in_io(pair.second, self._io_towards(OPPOSITE[pair.side]), naming.IO_NOC)
+        self._join(first, second, wire)
+
+    def _io_towards(self, side: str) -> int:
+        """The IO chiplet at a side of the SIP, else the first one."""
+        return next((index for index, own in self._io.items() if own == side), next(iter(self._io)))
+
+    def _join(self, a: str, b: str, wire: Wire) -> None:
+        self.edges += [wire.edge(a, b), wire.edge(b, a)]
+
+
+def _check_reach(topology: Topology) -> None:
+    """Refuse a system with a PE to which the host has no way; InputError names the first of them."""
+    onward: dict[str, list[str]] = {}
+    for edge in topology.edges:
+        if edge.kind not in WITHOUT_COMMAND:
+            onward.setdefault(edge.source, []).append(edge.target)
+    reached, waiting = {naming.HOST}, deque([naming.HOST])
+    while waiting:
+        for target in onward.get(waiting.popleft(), ()):
+            if target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    lost = next((node.id for node in topology.nodes if node.kind == naming.PE_DMA and node.id not in reached), None)
+    if lost is not None:
+        raise InputError(_unreachable(topology.config, lost))
+
+
+def _unreachable(config: SystemConfig, node: str) -> Problem:
+    rule = f"no way leads from the host to {node}"
+    if not config.sip.io:
+        return Problem(config.where("sip.io"), rule, "sip.io", [], "give the SIP an IO chiplet: [{name: io0, side: w}]")
+    field = "cube.ucie.ports_per_side"
+    return Problem(config.where(field), rule, field, config.cube.ucie.ports_per_side, "give the cubes ports")

@@ -1,0 +1,134 @@
+"""The nodes and edges of one cube, by their names inside it: made once, then put into every cube of every SIP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from kernbench.common import naming
+from kernbench.config.system_parts import Link
+from kernbench.topology.edges import EdgeKind
+from kernbench.topology.layout import CubeMesh, Place, distance, to_footprint
+from kernbench.topology.wires import Wire, link_wire, plain_wire
+
+if TYPE_CHECKING:
+    from kernbench.config.system import SystemConfig
+
+#: Parts of a PE that pass data to each other, both ways.
+PE_DATA = (
+    (naming.PE_DMA, naming.PE_TCM),
+    (naming.PE_FETCH_STORE, naming.PE_TCM),
+    (naming.PE_GEMM, naming.PE_FETCH_STORE),
+    (naming.PE_MATH, naming.PE_FETCH_STORE),
+    (naming.PE_IPCQ, naming.PE_DMA),
+)
+#: Parts of a PE that command others and hear of their completion.
+PE_COMMANDS = (
+    (naming.PE_CPU, naming.PE_SCHEDULER),
+    (naming.PE_SCHEDULER, naming.PE_DMA),
+    (naming.PE_SCHEDULER, naming.PE_GEMM),
+    (naming.PE_SCHEDULER, naming.PE_MATH),
+    (naming.PE_SCHEDULER, naming.PE_FETCH_STORE),
+    (naming.PE_SCHEDULER, naming.PE_IPCQ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CubeNode:
+    """A node by its name in the cube."""
+
+    name: str
+    kind: str
+    pe: int | None
+    place: Place  #: from the cube's north-west corner
+
+
+@dataclass(frozen=True, slots=True)
+class CubeEdge:
+    """A directed edge between two names of the cube."""
+
+    source: str
+    target: str
+    wire: Wire
+
+
+def cube_nodes(config: SystemConfig, mesh: CubeMesh) -> list[CubeNode]:
+    """The nodes of a cube: its own parts, its routers, its UCIe ports, then PE by PE."""
+    cube = config.cube
+    middle = (cube.width_mm / 2, cube.height_mm / 2)
+    nodes = [CubeNode(name, name, None, mesh.parts[name].place) for name in (naming.M_CPU, naming.SRAM)]
+    nodes.append(CubeNode(naming.HBM, naming.HBM, None, middle))
+    nodes += [CubeNode(name, naming.ROUTER, None, place) for name, place in mesh.routers.items()]
+    nodes += [CubeNode(name, naming.UCIE, None, mesh.parts[name].place) for name in port_names(config)]
+    for pe in range(cube.pes):
+        place = mesh.parts[naming.pe(pe)].place
+        nodes += [CubeNode(naming.pe_part(pe, part), part, pe, place) for part in naming.PE_PARTS]
+    return nodes
+
+
+def port_names(config: SystemConfig) -> list[str]:
+    """The UCIe ports of a cube, side by side."""
+    return [naming.ucie(side, i) for side in naming.SIDES for i in range(config.cube.ucie.ports_per_side)]
+
+
+def cube_edges(config: SystemConfig, mesh: CubeMesh) -> list[CubeEdge]:
+    """The edges inside a cube: its mesh, what is attached to it, then PE by PE."""
+    cube, speed = config.cube, config.wires.mm_per_cycle
+    edges: list[CubeEdge] = []
+    for a, b in mesh.links:
+        wire = link_wire(EdgeKind.MESH, cube.mesh.link, distance(mesh.routers[a], mesh.routers[b]), speed)
+        edges += _both(a, b, _entering(config, wire), _entering(config, wire))
+    for router, wire in _hbm_wires(config, mesh):
+        edges += _both(naming.HBM, router, _entering(config, wire), wire)
+    sram = Link(bytes_per_cycle=cube.sram.bytes_per_cycle, cycles=cube.sram.cycles)
+    edges += _attached(config, mesh, naming.SRAM, naming.SRAM, EdgeKind.SRAM, sram)
+    edges += _attached(config, mesh, naming.M_CPU, naming.M_CPU, EdgeKind.M_CPU, cube.m_cpu.link)
+    for port in port_names(config):
+        edges += _attached(config, mesh, port, port, EdgeKind.UCIE_PORT, cube.ucie.router)
+    for pe in range(cube.pes):
+        dma = naming.pe_part(pe, naming.PE_DMA)
+        edges += _attached(config, mesh, naming.pe(pe), dma, EdgeKind.PE_ROUTER, config.pe.link)
+        edges += _pe_edges(config, mesh, pe)
+    return edges
+
+
+def _pe_edges(config: SystemConfig, mesh: CubeMesh, pe: int) -> Iterator[CubeEdge]:
+    """The edges inside a PE, which are without length, and those to the processor that commands it."""
+    for kind, pairs in ((EdgeKind.PE_INTERNAL, PE_DATA), (EdgeKind.COMMAND, PE_COMMANDS)):
+        wire = Wire(kind, Fraction(0), 0)
+        for a, b in pairs:
+            yield from _both(naming.pe_part(pe, a), naming.pe_part(pe, b), wire, wire)
+    mm = distance(mesh.parts[naming.M_CPU].place, mesh.parts[naming.pe(pe)].place)
+    wire = plain_wire(EdgeKind.COMMAND, mm, config.wires.mm_per_cycle)
+    yield from _both(naming.M_CPU, naming.pe_part(pe, naming.PE_CPU), wire, wire)
+
+
+def _hbm_wires(config: SystemConfig, mesh: CubeMesh) -> Iterator[tuple[str, Wire]]:
+    """(router, connection) of each router by which slices of the HBM enter the mesh, in the order of the slices."""
+    slices: dict[str, list[int]] = {}
+    for index in range(config.slices):
+        router = mesh.parts[naming.pe(config.slice_pe(index))].router
+        slices.setdefault(router, []).append(index)
+    for router, behind in slices.items():
+        mm = to_footprint(config.cube, mesh.routers[router])
+        wire = link_wire(EdgeKind.HBM, config.cube.hbm.link, mm, config.wires.mm_per_cycle)
+        assert wire.bytes_per_cycle is not None
+        yield router, replace(wire, bytes_per_cycle=wire.bytes_per_cycle * len(behind), slices=tuple(behind))
+
+
+def _attached(config: SystemConfig, mesh: CubeMesh, name: str, node: str, kind: EdgeKind, link: Link) -> list[CubeEdge]:
+    """Both edges between a part of the layout, whose node is `node`, and its router."""
+    part = mesh.parts[name]
+    wire = link_wire(kind, link, distance(part.place, mesh.routers[part.router]), config.wires.mm_per_cycle)
+    return _both(node, part.router, _entering(config, wire), wire)
+
+
+def _entering(config: SystemConfig, wire: Wire) -> Wire:
+    """The same connection into a router, whose latency it has."""
+    return replace(wire, cycles=wire.cycles + config.cube.mesh.router_cycles)
+
+
+def _both(a: str, b: str, there: Wire, back: Wire) -> list[CubeEdge]:
+    return [CubeEdge(a, b, there), CubeEdge(b, a, back)]

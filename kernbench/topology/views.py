@@ -1,0 +1,173 @@
+"""The four views of a topology: all SIPs, one SIP, one cube, one PE, each with what is around it.
+
+A view is a projection: its boxes stand for nodes or for groups of them, its lines for the edges between two boxes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.naming import HOST, parse_node, place, short
+from kernbench.topology.edges import EdgeKind
+from kernbench.topology.graph import Edge, Node, Topology
+from kernbench.topology.levels import Level
+
+IO = "io"  #: the kind of a group of an IO chiplet's parts
+
+
+@dataclass(frozen=True, slots=True)
+class ViewNode:
+    """A box: a node, or a group of nodes under its own name (`sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`)."""
+
+    id: str
+    label: str  #: its name inside what it is part of
+    kind: str  #: the node's kind; of a group `sip`, `io`, `cube` or `pe`
+    inside: bool  #: False: it is around what the view is of
+    nodes: tuple[Node, ...]  #: what it stands for
+    x_mm: Fraction  #: middle and extent of these, in the plane of their SIP; in the system's view of them all
+    y_mm: Fraction
+    width_mm: Fraction
+    height_mm: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEdge:
+    """One direction between two boxes, of one kind."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    edges: tuple[Edge, ...]  #: what it stands for
+
+    @property
+    def bytes_per_cycle(self) -> Fraction | None:
+        """Bandwidth of them together; None where they limit nothing."""
+        rates = [edge.bytes_per_cycle for edge in self.edges if edge.bytes_per_cycle is not None]
+        return sum(rates, Fraction(0)) if rates else None
+
+    @property
+    def mm(self) -> Fraction:
+        """Length of the longest of them."""
+        return max(edge.mm for edge in self.edges)
+
+    @property
+    def cycles(self) -> int:
+        """Latency of the slowest of them."""
+        return max(edge.cycles for edge in self.edges)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Boxes and the lines between them, in the topology's order."""
+
+    level: Level
+    of: str  #: the SIP, cube or PE; empty for the system
+    nodes: tuple[ViewNode, ...]
+    edges: tuple[ViewEdge, ...]
+
+
+def view(topology: Topology, level: Level, of: str = "") -> View:
+    """A view of the system, or of one SIP, cube or PE: by its name, else of the first. InputError where there is none such."""
+    name = _chosen(topology, level, of)
+    inner, outer, whole = _LEVELS[level]
+    inside = {node.id: whole(node).id == name for node in topology.nodes}
+    boxes = {node.id: inner(node) if inside[node.id] else outer(node) for node in topology.nodes}
+    lines: dict[tuple[str, str, EdgeKind], list[Edge]] = {}
+    for edge in topology.edges:
+        source, target = boxes[edge.source].id, boxes[edge.target].id
+        if source != target and (inside[edge.source] or inside[edge.target]):
+            lines.setdefault((source, target, edge.kind), []).append(edge)
+    touched = {end for source, target, _ in lines for end in (source, target)}
+    members: dict[_Box, list[Node]] = {}
+    for node in topology.nodes:
+        if inside[node.id] or boxes[node.id].id in touched:
+            members.setdefault(boxes[node.id], []).append(node)
+    corners = _sip_corners(topology) if level is Level.SYSTEM else {}
+    nodes = tuple(_view_node(box, tuple(found), inside[found[0].id], corners) for box, found in members.items())
+    return View(level, name, nodes, tuple(ViewEdge(*key, tuple(found)) for key, found in lines.items()))
+
+
+def names(topology: Topology, level: Level) -> list[str]:
+    """Of what a view of a level can be, in the topology's order."""
+    found = dict.fromkeys(_LEVELS[level][2](node) for node in topology.nodes)
+    return [box.id for box in found if box.kind == level]
+
+
+class _Box(NamedTuple):
+    """What a node is drawn as."""
+
+    kind: str
+    id: str
+
+
+def _as_system(node: Node) -> _Box:
+    return _Box(Level.SYSTEM, "")
+
+
+def _as_sip(node: Node) -> _Box:
+    return _Box(HOST, HOST) if node.sip is None else _Box(Level.SIP, place(node.sip))
+
+
+def _as_die(node: Node) -> _Box:
+    if node.sip is None:
+        return _Box(HOST, HOST)
+    if node.cube is None:
+        return _Box(IO, place(node.sip, io=parse_node(node.id).io))
+    return _Box(Level.CUBE, place(node.sip, cube=node.cube))
+
+
+def _as_part(node: Node) -> _Box:
+    """A PE is one box, everything else its own."""
+    if node.sip is None or node.pe is None:
+        return _as_node(node)
+    return _Box(Level.PE, place(node.sip, cube=node.cube, pe=node.pe))
+
+
+def _as_node(node: Node) -> _Box:
+    return _Box(node.kind, node.id)
+
+
+#: What a node is drawn as inside and around what the view is of, and what the view can be of.
+_LEVELS: dict[Level, tuple[Callable[[Node], _Box], ...]] = {
+    Level.SYSTEM: (_as_sip, _as_sip, _as_system),
+    Level.SIP: (_as_die, _as_sip, _as_sip),
+    Level.CUBE: (_as_part, _as_die, _as_die),
+    Level.PE: (_as_node, _as_part, _as_part),
+}
+
+
+def _chosen(topology: Topology, level: Level, of: str) -> str:
+    known = names(topology, level)
+    if of in known or not of:
+        return of or known[0]
+    rule = f"there is no {level} {of}" if level is not Level.SYSTEM else f"the view system is of all SIPs, not of {of}"
+    near = difflib.get_close_matches(of, known, n=1)
+    if level is Level.SYSTEM:
+        remedy = ""
+    elif near:
+        remedy = f"did you mean {near[0]}?"
+    else:
+        remedy = f"there are {known[0]} to {known[-1]}" if len(known) > 1 else f"there is {known[0]}"
+    raise InputError(Problem(topology.config.source, rule, remedy=remedy))
+
+
+def _sip_corners(topology: Topology) -> dict[int | None, tuple[Fraction, Fraction]]:
+    """How far the plane of each SIP is from that of the first, in a picture of all."""
+    config = topology.config
+    places = {sip: divmod(sip, config.sip_cols) for sip in range(config.system.sips)}
+    return {sip: (col * config.system.pitch_mm, row * config.system.pitch_mm) for sip, (row, col) in places.items()}
+
+
+def _view_node(
+    box: _Box, nodes: tuple[Node, ...], inside: bool, corners: dict[int | None, tuple[Fraction, Fraction]]
+) -> ViewNode:
+    x, y = corners.get(nodes[0].sip, (Fraction(0), Fraction(0)))
+    left, right = min(node.x_mm for node in nodes), max(node.x_mm for node in nodes)
+    top, bottom = min(node.y_mm for node in nodes), max(node.y_mm for node in nodes)
+    middle = (x + (left + right) / 2, y + (top + bottom) / 2)
+    return ViewNode(box.id, short(box.id), box.kind, inside, nodes, *middle, right - left, bottom - top)

@@ -1,0 +1,26 @@
+"""Pictures of the four views as SVG: a light page, colours by kind, lines as wide as their bandwidth, a legend."""
+
+from __future__ import annotations
+
+from kernbench.topology.draw_cube import draw_cube
+from kernbench.topology.draw_grid import draw_sip, draw_system
+from kernbench.topology.draw_pe import draw_pe
+from kernbench.topology.draw_style import add_legend
+from kernbench.topology.draw_svg import Picture
+from kernbench.topology.edges import EdgeKind
+from kernbench.topology.graph import Topology
+from kernbench.topology.levels import Level
+from kernbench.topology.views import view
+
+_DRAWN = {Level.SYSTEM: draw_system, Level.SIP: draw_sip, Level.CUBE: draw_cube, Level.PE: draw_pe}
+
+
+def draw(topology: Topology, level: Level, of: str = "") -> Picture:
+    """The picture of a view, with its legend. Raises InputError where there is no SIP, cube or PE of that name."""
+    found = view(topology, level, of)
+    picture = _DRAWN[level](topology, found)
+    edges = [edge for edge in found.edges if level is Level.PE or edge.kind is not EdgeKind.COMMAND]
+    # The boxes of a PE say themselves what they are; around a cube there are texts and no boxes.
+    shown = [node for node in found.nodes if level is not Level.PE and (node.inside or level is Level.SIP)]
+    add_legend(picture, shown, edges)
+    return picture

@@ -26,6 +26,7 @@ cdef struct Spm:
     int32_t line_shift        # log2(line), or -1
     int64_t bank_lines        # lines of one bank
     bint blocked              # map: bank = addr // bank_size
+    bint nowhere              # stands for what has no banks: its addresses mean nothing
     bint split                # read_ports + write_ports; else everything asks for read ports
     int32_t ports[2]          # read (or shared), write; no more than there are lanes
     cycle_t penalty           # conflict_penalty_cycles

@@ -74,6 +74,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.line_shift = log2_or_none(p.line)
     p.bank_lines = m["bank_lines"]
     p.blocked = m["blocked"]
+    p.nowhere = m.get("nowhere", False)
     p.split = m["split"]
     p.penalty = m["penalty"]
     p.max_wait = m["max_wait"]

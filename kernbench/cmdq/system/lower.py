@@ -36,7 +36,7 @@ from kernbench.config import SystemConfig
 #: Nothing is ever denied here: every lane finds a port, and a row is more than any link moves in a cycle.
 WITHOUT_BANKS = {
     "banks": 64, "line": 64, "bank_lines": 1, "blocked": False, "split": False, "ports": (1 << 20, 1), "penalty": 1, "max_wait": 8,
-    "backpressure": 8,
+    "backpressure": 8, "nowhere": True,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import pictures  # noqa: E402
 import reference  # noqa: E402
+import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
 
 from kernbench.version import VERSION  # noqa: E402
@@ -40,7 +41,8 @@ def generate(app: Any) -> None:
     """Write the generated parts before the first page is read."""
     folder = HERE / "_generated"
     folder.mkdir(exist_ok=True)
-    for name, text in {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **reference.all_tables()}.items():
+    drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
+    for name, text in {**drawn, **reference.all_tables()}.items():
         path = folder / name
         # A file that is the same keeps its time, so that its page is not read again.
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -17,7 +17,7 @@ from tests.oracles.ref_engines import te_work, ve_work
 from tests.oracles.ref_geometry import Scratchpad, aligned_rows, byte_count, dram_rows
 from tests.oracles.ref_machine import completed, exact, size_in_bytes
 
-__all__ = ["machines", "programs", "systems"]
+__all__ = ["Site", "connect", "machines", "name_entries", "programs", "systems", "te_tile", "ve_tile"]
 
 QBITS = (1, 2, 4, 8, 16, 32, 64)
 VE_ELEMENTWISE = ("GELU", "SILU", "SIGMOID", "TANH", "EXP", "ADD", "MUL", "COPY")
@@ -32,7 +32,7 @@ HEADS = 3
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 
 
-class _Site:
+class Site:
     """What the entries of one program share: the completed machine, its limits and a budget of estimated cycles."""
 
     def __init__(self, draw: Draw, machine: dict[str, Any]) -> None:
@@ -87,13 +87,13 @@ class _Site:
 @st.composite
 def programs(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
     """A program dict that is valid on `machine`: 1 to 25 entries, dependencies in both directions of the file."""
-    site = _Site(draw, machine)
+    site = Site(draw, machine)
     count = draw(st.integers(1, MAX_ENTRIES - 1))
     entries = [draw(st.sampled_from(_KINDS))(site) for _ in range(count)]
     if draw(st.sampled_from([False, False, True])):
         entries.append({"opcode": "END"})
-    _name(draw, entries)
-    _connect(draw, entries)
+    name_entries(draw, entries)
+    connect(draw, entries)
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
@@ -109,7 +109,7 @@ def _upto(most: int) -> st.SearchStrategy[int]:
     return st.one_of(st.integers(1, most), st.integers((most + 1) // 2, most))
 
 
-def _dma_tile(site: _Site) -> dict[str, Any]:
+def _dma_tile(site: Site) -> dict[str, Any]:
     draw, align = site.draw, site.machine["dma"]["alignment_bytes"]
     qbits = draw(st.sampled_from(QBITS))
     entry = {
@@ -135,7 +135,7 @@ def _dma_tile(site: _Site) -> dict[str, Any]:
     return _transfer(site, entry)
 
 
-def _kv_tile(site: _Site) -> dict[str, Any]:
+def _kv_tile(site: Site) -> dict[str, Any]:
     draw, align = site.draw, site.machine["dma"]["alignment_bytes"]
     layouts = site.machine["kv_layouts"]
     layout_id = draw(st.integers(0, len(layouts) - 1))
@@ -166,14 +166,15 @@ def _kv_tile(site: _Site) -> dict[str, Any]:
     return _transfer(site, {"opcode": "KV_STORE_TILE", **kv_range, **entry})
 
 
-def _transfer(site: _Site, entry: dict[str, Any]) -> dict[str, Any]:
+def _transfer(site: Site, entry: dict[str, Any]) -> dict[str, Any]:
     rows = aligned_rows(dram_rows(entry, site.machine["kv_layouts"]), site.machine["dma"]["alignment_bytes"])
     nbytes = sum(row_bytes for _, row_bytes in rows)
     site.budget -= max(1, site.allowance * nbytes // max(1, site.bytes_allowed()))
     return {**entry, **site.place("spm", nbytes)}
 
 
-def _te_tile(site: _Site) -> dict[str, Any]:
+def te_tile(site: Site) -> dict[str, Any]:
+    """A TE entry within the site's budget, or a NOP."""
     draw, te = site.draw, site.machine["te"]
     size = st.one_of(st.just(1), _upto(32))
     shape = {"m": draw(size), "n": draw(size), "k": draw(size)}
@@ -195,7 +196,8 @@ def _te_tile(site: _Site) -> dict[str, Any]:
     return {**fixed, **site.engine("te"), **shape, **places}
 
 
-def _ve_tile(site: _Site) -> dict[str, Any]:
+def ve_tile(site: Site) -> dict[str, Any]:
+    """A VE entry within the site's budget, or a NOP."""
     draw, ve = site.draw, site.machine["ve"]
     op = draw(st.sampled_from(VE_ELEMENTWISE + VE_REDUCING))
     length, batch = draw(st.sampled_from([1, 7, 64, 100, 300, 1000])), draw(st.sampled_from([None, 1, 2, 5]))
@@ -219,18 +221,18 @@ def _ve_tile(site: _Site) -> dict[str, Any]:
     return {**fixed, **site.engine("ve"), "length": length, **places}
 
 
-def _nop(site: _Site) -> dict[str, Any]:
+def _nop(site: Site) -> dict[str, Any]:
     return {"opcode": "NOP", **site.draw(st.sampled_from([{}, {"layer_id": 1, "phase": "decode", "reserved_0": 1}]))}
 
 
-def _barrier(site: _Site) -> dict[str, Any]:
+def _barrier(site: Site) -> dict[str, Any]:
     return {"opcode": "BARRIER"}
 
 
-_KINDS = (*[_dma_tile] * 3, *[_kv_tile] * 3, *[_te_tile] * 2, *[_ve_tile] * 2, _nop, _barrier)
+_KINDS = (*[_dma_tile] * 3, *[_kv_tile] * 3, *[te_tile] * 2, *[ve_tile] * 2, _nop, _barrier)
 
 
-def _name(draw: Draw, entries: list[dict[str, Any]]) -> None:
+def name_entries(draw: Draw, entries: list[dict[str, Any]]) -> None:
     """Give entries ids: none, all of them shuffled indices, or some of them numbers that are no index."""
     way = draw(st.sampled_from(["default", "shuffled", "mixed"]))
     if way == "default":
@@ -242,7 +244,7 @@ def _name(draw: Draw, entries: list[dict[str, Any]]) -> None:
             entry["id"] = 100 + number
 
 
-def _connect(draw: Draw, entries: list[dict[str, Any]]) -> None:
+def connect(draw: Draw, entries: list[dict[str, Any]]) -> None:
     """Add dependencies, each from an earlier to a later place of a drawn order, so that no circle is possible."""
     order = _order(draw, entries)
     ids = [entry.get("id", index) for index, entry in enumerate(entries)]

@@ -8,6 +8,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.config import app as config_app
+from kernbench.cli.probe import probe
 from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
 from kernbench.cli.schema import schema
@@ -34,6 +35,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(topology_app, name="topology")
 app.add_typer(trace_app, name="trace")
 app.command()(whatif)
+app.command()(probe)
 app.command()(schema)
 
 

@@ -14,6 +14,7 @@ from kernbench.cli.text import (
     WIDE,
     Bar,
     Justify,
+    common_place,
     headed,
     percent,
     rational,
@@ -21,6 +22,7 @@ from kernbench.cli.text import (
     short,
     table,
     unit,
+    without_place,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse, RunSummary
     from kernbench.sim_engine.waits import Wait
 
-WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op"}
+WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 MOST_ENGINES = 16  # of a kind; of more the busiest are shown
 FEW_ENGINES = 4  # of a kind; of so many the idle ones are shown too
 
@@ -41,15 +43,16 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
     columns += [("bank\nconflict", "right"), ("back-\npressure", "right"), ("idle", "right")]
     columns += [("jobs", "right"), ("work", "right")]
     columns += [("per cycle", "right")] if wide else []
-    made = table("Engines", columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle")
-    for kind in ("dma", "te", "ve"):
+    place = common_place([engine.name for engine in engines])
+    made = table("Engines" + _of(place), columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle")
+    for kind in WORK_UNITS:
         rows = [engine for engine in engines if engine.kind == kind]
         shown = sorted(rows, key=lambda engine: -engine.busy)[:MOST_ENGINES]
         if len(rows) > FEW_ENGINES:
             shown = [engine for engine in shown if engine.idle < engine.cycles]
         for engine in rows:
             if engine in shown:
-                made.add_row(*_engine_cells(engine, wide))
+                made.add_row(without_place(engine.name, place), *_engine_cells(engine, wide))
         if len(rows) > len(shown):
             rest = [engine.utilisation for engine in rows if engine not in shown]
             made.add_row(
@@ -65,12 +68,16 @@ def _engine_cells(engine: EngineUse, wide: bool) -> list[str | Text | Bar]:
         [(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10
     )
     split = [engine.bank_conflict, engine.backpressure if engine.kind == "dma" else None, engine.idle]
-    cells: list[str | Text | Bar] = [engine.name, bar, Text(percent(engine.utilisation), "bold"), short(engine.busy)]
+    cells: list[str | Text | Bar] = [bar, Text(percent(engine.utilisation), "bold"), short(engine.busy)]
     cells += [_part(part, cycles, wide) for part in split]
     cells += [short(engine.jobs), unit(engine.work, WORK_UNITS[engine.kind])]
     if wide:
         cells.append(unit(engine.work / cycles if cycles else 0, WORK_UNITS[engine.kind]))
     return cells
+
+
+def _of(place: str) -> str:
+    return f" of {place[:-1]}" if place else ""
 
 
 def _part(part: int | None, cycles: int, wide: bool) -> Text:
@@ -98,12 +105,13 @@ def resource_table(title: str, resources: Sequence[ResourceUse], most: int, widt
     columns: list[tuple[str, Justify]] = [("channel" if title.startswith("DRAM") else "link", "left"), ("", "left")]
     columns += [("use", "right"), ("bytes", "right"), ("B/cycle", "right"), ("capacity", "right")]
     columns += [("GB/s", "right"), ("active", "right")]
-    made = table(title, columns, f"the busiest {most} of {len(resources)}" if rest else "")
+    place = common_place([resource.name for resource in resources])
+    made = table(title + _of(place), columns, f"the busiest {most} of {len(resources)}" if rest else "")
     for resource in resources:
         if resource in shown:
             bar = Bar([(resource.share, BUSY, "green")], 24 if width >= WIDE else 10)
             made.add_row(
-                resource.name,
+                without_place(resource.name, place),
                 bar,
                 Text(percent(resource.share), "bold"),
                 unit(resource.bytes, "B"),
@@ -125,8 +133,9 @@ def banks_line(banks: BankConflicts) -> Text:
         return text
     text.append(f" ({percent(banks.rate)})")
     worst = banks.worst_denials / banks.worst_requests
+    where = f" of {banks.where}" if banks.where else ""
     return text.append(
-        f"; worst: bank {banks.worst}, {short(banks.worst_denials)} of {short(banks.worst_requests)} ({percent(worst)})"
+        f"; worst: bank {banks.worst}{where}, {short(banks.worst_denials)} of {short(banks.worst_requests)} ({percent(worst)})"
     )
 
 

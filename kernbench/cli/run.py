@@ -39,14 +39,14 @@ def run(
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import load_target
     from kernbench.common.files import check_writable, write_whole
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
 
     if out is not None:
         check_writable(out)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
-    npu = load_config(config, overrides or [], kind=NpuConfig)
-    machine = Machine(npu, load_target(target, npu))
+    spec = load_config(config, overrides or [])
+    machine = Machine(spec, load_target(target, spec))
     with reported(machine, trace, report, options), progress_bar(not quiet) as progress:
         machine.run(skip=not no_skip, progress=progress)
     result = machine.result()
@@ -63,5 +63,5 @@ def _show(machine: Machine, result: Result) -> None:
     from kernbench.cli.render import run_summary
     from kernbench.sim_engine.summary import summarise_run
 
-    summary = summarise_run(result, machine.program, machine.config)
+    summary = summarise_run(result, machine.program, machine.plan)
     output.show(run_summary(summary, output.console(sys.stdout).width))

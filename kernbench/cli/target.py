@@ -10,12 +10,12 @@ from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.cmdq import Program
-    from kernbench.config import NpuConfig
+    from kernbench.config import MachineConfig
 
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
-def load_target(target: str, config: NpuConfig) -> Program:
+def load_target(target: str, config: MachineConfig) -> Program:
     """The program that a TARGET names, for this machine."""
     if target.lower().endswith(SUFFIXES) or os.sep in target:
         from kernbench.cmdq import load_program
@@ -24,8 +24,9 @@ def load_target(target: str, config: NpuConfig) -> Program:
     return workload_program(target, config)
 
 
-def workload_program(name: str, config: NpuConfig) -> Program:
+def workload_program(name: str, config: MachineConfig) -> Program:
     """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
+    from kernbench.config import NpuConfig
     from kernbench.workloads.catalogue import WORKLOADS
 
     if name not in WORKLOADS:
@@ -33,4 +34,7 @@ def workload_program(name: str, config: NpuConfig) -> Program:
         near = difflib.get_close_matches(name, WORKLOADS, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}"
         raise InputError(Problem(name, rule, remedy=remedy))
+    if not isinstance(config, NpuConfig):
+        remedy = "take a machine of kernbench/npu/1, as npu_server"
+        raise InputError(Problem(name, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
     return WORKLOADS[name](config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
@@ -88,6 +89,29 @@ def status_text(status: str) -> Text:
 def rational(value: Fraction) -> str:
     """A rate in few characters: `16`, `102.4`, `5.33`."""
     return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):.4g}"
+
+
+def size_text(nbytes: int) -> str:
+    """Bytes in the largest binary unit that divides them: `4 KiB`, `1 MiB`, `100 B`."""
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes and nbytes % (1 << power) == 0:
+            return f"{nbytes >> power:,} {name}"
+    return f"{nbytes:,} B"
+
+
+def common_place(names: Sequence[str]) -> str:
+    """The place that all node ids in the names are in, with its dot: `sip0.cube0.`; empty where there is none.
+
+    An edge's name holds two ids, joined by `-`.
+    """
+    places = [node.split(".")[:-1] for name in names for node in name.split("-")]
+    shared = os.path.commonprefix(places) if places else []
+    return "".join(f"{part}." for part in shared if part.startswith(("sip", "cube")))
+
+
+def without_place(name: str, place: str) -> str:
+    """A name as it is called inside a place."""
+    return "-".join(node.removeprefix(place) for node in name.split("-")) if place else name
 
 
 def ids(numbers: Sequence[int], most: int = 8) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from kernbench.cmdq.check import check_program
-from kernbench.cmdq.lower import lower_machine, lower_program, resource_capacities, resource_names
+from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, lower_machine, lower_program, resource_capacities, resource_names
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.config import NpuConfig
@@ -26,6 +28,20 @@ class Plan:
     capacities: tuple[Fraction, ...]  #: [byte/cycle] of each
     channels: int  #: the first so many resources are DRAM channels
     scratchpads: tuple[str, ...]  #: those that count; further ones stand for what has no banks
+
+    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head latency that are an endpoint's
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Who runs each entry, in file order."""
+        op, job = self.program["op"].tolist(), self.program["job"].tolist()
+        dma, compute = (self.program[kind]["engine"].tolist() for kind in ("dma", "compute"))
+        run_by: dict[int, tuple[tuple[str, ...], list[int]]] = {DMA_JOB: (self.dma, dma), COMPUTE_JOB: (self.compute, compute)}
+        out = []
+        for kind, k in zip(op, job, strict=True):
+            names, engine = run_by.get(kind, ((naming.CONTROL,), []))
+            out.append(names[engine[k] if engine else 0])
+        return tuple(out)
 
 
 def plan_npu(program: Program, config: NpuConfig) -> Plan:

@@ -180,3 +180,16 @@ def directed(source: str, target: str) -> str:
 def hbm_channel(hbm: str, index: int) -> str:
     """The name of a channel of an HBM stack, counted over its slices: `sip0.cube0.hbm_ctrl.ch3`."""
     return f"{hbm}.ch{index}"
+
+
+_ENGINES = {PE_DMA: "dma", "pcie_ep": "dma", PE_GEMM: "te", PE_MATH: "ve", "m_cpu": "cpu", PE_TCM: "spm"}
+
+
+def counted(name: str) -> str:
+    """What a name of a result's counters is of: dram, noc, dma, te, ve, cpu, spm; another name is its own kind."""
+    if name.startswith("dram.") or ".hbm_ctrl.ch" in name:
+        return "dram"
+    if name.startswith("noc.") or "-" in name:
+        return "noc"
+    last = name.rpartition(".")[2].partition("[")[0]
+    return _ENGINES.get(last, last.rstrip("0123456789"))

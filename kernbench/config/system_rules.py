@@ -13,7 +13,7 @@ from kernbench.config.weights import engine_weight
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
-MAX_NODES = 2_000_000  # of a topology: a typing error must not ask for gigabytes
+MAX_NODES = 500_000  # of a topology: a typing error must not ask for gigabytes
 
 
 def system_rules(config: SystemConfig) -> list[BrokenRule]:

@@ -15,7 +15,7 @@ COLORS = {"busy": "#3a9d5d", "stalled": "#d0553f", "idle": "#d9d9d9"}
 STATUS_COLORS = {"done": "#3a9d5d", "running": "#2f7fb8", "aborted": "#b8860b"}  # others are red
 MOST_ROWS = 32  # engines and resources of a kind; of more the first
 MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock
-WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op"}
+WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 
 
 def result_html(result: Result) -> str:

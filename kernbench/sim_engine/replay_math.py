@@ -33,7 +33,14 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
         result = np.asarray(result)
         if op in REDUCTIONS and result.size == prod(shape):
             result = result.reshape(shape)
-        return np.ascontiguousarray(narrow(np.broadcast_to(result, shape), params["dtype"])).reshape(shape)
+        return np.ascontiguousarray(narrow(_spread(result, shape), params["dtype"])).reshape(shape)
+
+
+def _spread(result: Array, shape: tuple[int, ...]) -> Array:
+    try:
+        return np.broadcast_to(result, shape)
+    except ValueError:
+        raise ValueError(f"its result has the shape {result.shape}, and not {shape}") from None
 
 
 def rounding(params: Mapping[str, Any]) -> Any:

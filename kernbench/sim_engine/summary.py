@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from kernbench.cmdq import Program
+from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
-from kernbench.config import NpuConfig
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.waits import Wait, longest_waits, waits_of
 
-ENGINE_KINDS = {"dma": "bytes", "te": "macs", "ve": "ops"}  #: kind of engine: the counter of its work
+ENGINE_KINDS = {"dma": "bytes", "te": "macs", "ve": "ops", "cpu": "launches"}  #: kind of engine: the counter of its work
 LONGEST = 5  # waits that a summary names
 
 
@@ -29,9 +28,7 @@ class BoundShare:
     @property
     def kind(self) -> str:
         """How the bound is called: `DRAM`, `link`, `critical path`, or the engine's name."""
-        if self.name.startswith("dram."):
-            return "DRAM"
-        return "link" if self.name.startswith("noc.") else self.name
+        return {"dram": "DRAM", "noc": "link"}.get(naming.counted(self.name), self.name)
 
     @property
     def share(self) -> float:
@@ -44,7 +41,7 @@ class EngineUse:
     """Where the cycles of one engine went: busy + bank_conflict + backpressure + idle = cycles of the run."""
 
     name: str
-    kind: str  #: dma, te, ve
+    kind: str  #: dma, te, ve, cpu
     busy: int
     bank_conflict: int
     backpressure: int  #: DMA engines only, else 0
@@ -99,6 +96,7 @@ class BankConflicts:
     requests: int
     denials: int
     worst: int | None  #: the bank with most denials (the first of equals); None without any
+    where: str  #: the scratchpad that it is in; empty where there is one
     worst_requests: int
     worst_denials: int
 
@@ -127,19 +125,20 @@ class RunSummary:
     not_started: int
 
 
-def summarise_run(result: Result, program: Program, config: NpuConfig) -> RunSummary:
-    """The summary of a result of `program` on `config`, also of a run that stands still or ended badly."""
-    waits = waits_of(result, program)
+def summarise_run(result: Result, program: Program, plan: Plan) -> RunSummary:
+    """The summary of a result of `program` by its plan, also of a run that stands still or ended badly."""
+    waits = waits_of(result, program, plan.units)
+    resources = list(_resources(result, plan))
     return RunSummary(
         result=result,
-        freq_ghz=config.freq_ghz,
-        max_cycles=config.max_cycles,
+        freq_ghz=plan.pe.freq_ghz,
+        max_cycles=plan.machine["max_cycles"],
         bound=bound_share(result),
         engines=tuple(engine_uses(result)),
-        channels=tuple(_channels(result, config)),
-        links=tuple(_links(result, config)),
+        channels=tuple(use for use in resources if naming.counted(use.name) == "dram"),
+        links=tuple(sorted((use for use in resources if naming.counted(use.name) == "noc"), key=lambda link: -link.bytes)),
         banks=bank_conflicts(result),
-        waits=tuple(longest_waits(waits, result, program, LONGEST)),
+        waits=tuple(longest_waits(waits, result, plan.units, LONGEST)),
         waits_in_all=len(waits),
         entries=len(result.entries),
         unfinished=sum(times.end is None for times in result.entries),
@@ -154,7 +153,7 @@ def bound_share(result: Result) -> BoundShare:
     limit = result.metrics["bounds"]["limit"]
     largest: dict[str, tuple[str, int]] = {}
     for name, cycles in bounds.items():
-        kind = name.partition(".")[0].rstrip("0123456789")
+        kind = naming.counted(name)
         if kind not in largest or cycles > largest[kind][1]:
             largest[kind] = name, cycles
     others = sorted((pair for pair in largest.values() if pair[0] != limit and pair[1]), key=lambda pair: -pair[1])
@@ -164,8 +163,8 @@ def bound_share(result: Result) -> BoundShare:
 def engine_uses(result: Result) -> Iterator[EngineUse]:
     """The engines of a result in the order of its counters."""
     for name, counters in result.counters.items():
-        kind = name.rstrip("0123456789")
-        if kind in ENGINE_KINDS and "stalled" in counters:
+        kind = naming.counted(name)
+        if kind in ENGINE_KINDS:
             yield EngineUse(
                 name=name,
                 kind=kind,
@@ -180,35 +179,20 @@ def engine_uses(result: Result) -> Iterator[EngineUse]:
             )
 
 
-def _channels(result: Result, config: NpuConfig) -> Iterator[ResourceUse]:
-    for index in range(config.dram.channels):
-        name = naming.dram_channel(index)
-        yield _resource(name, result.counters[name], result, config, config.dram.capacity)
-
-
-def _links(result: Result, config: NpuConfig) -> list[ResourceUse]:
-    if config.noc is None:
-        return []
-    capacity = config.noc.link_bytes_per_cycle
-    links = [
-        _resource(name, counters, result, config, capacity)
-        for name, counters in result.counters.items()
-        if name.startswith("noc.")
-    ]
-    return sorted(links, key=lambda link: -link.bytes)
-
-
-def _resource(
-    name: str, counters: dict[str, Any], result: Result, config: NpuConfig, capacity: Fraction
-) -> ResourceUse:
-    return ResourceUse(name, counters["bytes"], counters["busy"], result.cycles, capacity, config.freq_ghz)
+def _resources(result: Result, plan: Plan) -> Iterator[ResourceUse]:
+    for name, capacity in zip(plan.resources, plan.capacities, strict=True):
+        if name in result.counters:
+            used = result.counters[name]
+            yield ResourceUse(name, used["bytes"], used["busy"], result.cycles, capacity, plan.pe.freq_ghz)
 
 
 def bank_conflicts(result: Result) -> BankConflicts:
-    """The scratchpad's counters, summed, and its worst bank."""
-    spm = result.counters[naming.SPM]
-    requests, denials = spm["requests"], spm["denials"]
-    worst = max(range(len(denials)), key=lambda bank: (denials[bank], -bank), default=None)
-    if worst is None or not denials[worst]:
-        return BankConflicts(sum(requests), 0, None, 0, 0)
-    return BankConflicts(sum(requests), sum(denials), worst, requests[worst], denials[worst])
+    """The scratchpads' counters, summed, and the worst bank of all."""
+    pads = {name: c for name, c in result.counters.items() if naming.counted(name) == "spm"}
+    requests = sum(sum(pad["requests"]) for pad in pads.values())
+    denials = sum(sum(pad["denials"]) for pad in pads.values())
+    banks = ((name, bank, denied) for name, pad in pads.items() for bank, denied in enumerate(pad["denials"]))
+    name, bank, denied = max(banks, key=lambda item: item[2], default=("", 0, 0))
+    if not denied:
+        return BankConflicts(requests, 0, None, "", 0, 0)
+    return BankConflicts(requests, denials, bank, name if len(pads) > 1 else "", pads[name]["requests"][bank], denied)

@@ -21,7 +21,6 @@ from typing import Literal
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.depend import predecessors
-from kernbench.common import naming
 from kernbench.sim_engine.result import EntryTimes, Result
 
 Reason = Literal["queue", "barrier", "issue width"]
@@ -44,8 +43,8 @@ class Wait:
     behind_opcode: str = ""
 
 
-def waits_of(result: Result, program: Program) -> list[Wait]:
-    """Every wait of the run, in file order; `behind` of queue waits is left to `longest_waits`."""
+def waits_of(result: Result, program: Program, units: Sequence[str]) -> list[Wait]:
+    """Every wait of the run, in file order; `units`: who runs each entry; `behind` of queue waits is left to `longest_waits`."""
     times, entries = result.entries, program.entries
     found: list[Wait] = []
     at_barrier: dict[int, int] = {}  # barrier: position of its wait in `found`
@@ -60,9 +59,7 @@ def waits_of(result: Result, program: Program) -> list[Wait]:
         if None in ends:
             continue
         issue, start = times[entry.index].issue, times[entry.index].start
-        blank = Wait(
-            "queue", entry.index, entry.id, entry.opcode, naming.engine(entry.engine, entry.engine_id), 0, None, 0
-        )
+        blank = Wait("queue", entry.index, entry.id, entry.opcode, units[entry.index], 0, None, 0)
         passed = None if gate is None else times[gate].end
         if gate is not None and (passed is None or passed > ready):
             wait = _span(replace(blank, reason="barrier", behind=entries[gate].id), ready, passed, result.cycles)
@@ -90,21 +87,17 @@ def _add_to_barrier(found: list[Wait], at_barrier: dict[int, int], gate: int, wa
     found[at_barrier[gate]] = replace(longer, behind_opcode="BARRIER", others=known.others + 1)
 
 
-def longest_waits(waits: Sequence[Wait], result: Result, program: Program, count: int) -> list[Wait]:
+def longest_waits(waits: Sequence[Wait], result: Result, units: Sequence[str], count: int) -> list[Wait]:
     """The `count` longest, falling, ties in file order, each with what it waited for."""
     longest = heapq.nsmallest(count, waits, key=lambda wait: (-wait.cycles, wait.index))
-    runs = {wait.engine: _runs(wait.engine, result, program) for wait in longest if wait.reason == "queue"}
+    runs = {wait.engine: _runs(wait.engine, result, units) for wait in longest if wait.reason == "queue"}
     return [_blamed(wait, runs[wait.engine]) if wait.reason == "queue" else wait for wait in longest]
 
 
-def _runs(engine: str, result: Result, program: Program) -> list[EntryTimes]:
+def _runs(engine: str, result: Result, units: Sequence[str]) -> list[EntryTimes]:
     """The started jobs of an engine by their ends; those that have not ended come last."""
     never = result.cycles + 1
-    mine = [
-        result.entries[entry.index]
-        for entry in program.entries
-        if entry.engine != "control" and naming.engine(entry.engine, entry.engine_id) == engine
-    ]
+    mine = [times for times, unit in zip(result.entries, units, strict=True) if unit == engine]
     return sorted((times for times in mine if times.start is not None), key=lambda times: _end(times, never))
 
 

@@ -9,8 +9,8 @@ from kernbench.topology.graph import Topology
 from kernbench.topology.views import IO, View, ViewEdge, ViewNode
 
 Point = tuple[float, float]
-WIDTH, HEIGHT, GAP = 156.0, 92.0, 64.0  # [px] of a cube or SIP, and between two
-IO_DEPTH, STUB_WIDTH, STUB_HEIGHT = 88.0, 66.0, 30.0
+WIDTH, HEIGHT, GAP = 132.0, 84.0, 48.0  # [px] of a cube or SIP, and between two
+IO_DEPTH, STUB_WIDTH, STUB_HEIGHT = 60.0, 60.0, 28.0
 FOLDED = 4  # SIPs; a ring of more is drawn as two rows
 
 
@@ -27,7 +27,8 @@ def draw_system(topology: Topology, view: View) -> Picture:
         node.id: box(node, col * (WIDTH + GAP), row * (HEIGHT + GAP), WIDTH, HEIGHT)
         for node, (row, col) in zip(sips, places, strict=True)
     }
-    picture = Picture("System", f"{_counted(len(sips), 'SIP')}: {config.system.kind}, {config.source}")
+    kind = f" ({config.system.kind})" if len(sips) > 1 else ""
+    picture = Picture("System", f"{_counted(len(sips), 'SIP')}{kind}, {config.source}")
     hosts = [node for node in view.nodes if node.kind == "host"]
     right = max(one.bounds()[2] for one in boxes.values())
     for host in hosts:
@@ -37,12 +38,11 @@ def draw_system(topology: Topology, view: View) -> Picture:
     for edge in pen.lines:
         points = _from_host(edge, boxes) if edge.kind is EdgeKind.PCIE else _between(boxes[edge.source], boxes[edge.target])
         picture.links.append(pen.link(edge, points))
-    hbm = size_text(config.cubes * config.cube.hbm.capacity_bytes)
+    hbm = f"{size_text(config.cubes * config.cube.hbm.capacity_bytes)} HBM"
+    facts = [_counted(config.cubes, "cube"), _counted(config.cubes * config.cube.pes, "PE"), hbm]
     for node in (*hosts, *sips):
         picture.boxes.append(boxes[node.id])
-        pes = config.cubes * config.cube.pes
-        facts = [] if node.kind == "host" else [f"{_counted(config.cubes, 'cube')}, {_counted(pes, 'PE')}", f"{hbm} HBM"]
-        picture.label(boxes[node.id], [node.id, *facts])
+        picture.label(boxes[node.id], [node.id, *(facts if node.kind == "sip" else [])])
     return picture
 
 

@@ -68,7 +68,8 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"opcode": 7}, "prog.json:2:12: cmdq[0] (id 0): opcode = 7, but there is no such opcode; opcodes are DMA_LOAD_TILE, "
      "DMA_STORE_TILE, DMA_PREFETCH_TILE, KV_LOAD_TILE, KV_STORE_TILE, TE_GEMM_TILE, TE_MATMUL_TILE, TE_QKT_TILE, TE_AV_TILE, "
      "VE_LAYERNORM_TILE, VE_RMSNORM_TILE, VE_SOFTMAX_TILE, VE_GELU_TILE, VE_SILU_TILE, VE_SIGMOID_TILE, VE_TANH_TILE, VE_EXP_TILE, "
-     "VE_ADD_TILE, VE_MUL_TILE, VE_COPY_TILE, VE_SUM_TILE, VE_MAX_TILE, VE_MIN_TILE, BARRIER, NOP, END, DMA_SEND_TILE, DMA_RECV_TILE, HOST_COPY_TILE, LAUNCH"),
+     "VE_ADD_TILE, VE_MUL_TILE, VE_COPY_TILE, VE_SUM_TILE, VE_MAX_TILE, VE_MIN_TILE, BARRIER, NOP, END, "
+     "DMA_SEND_TILE, DMA_RECV_TILE, HOST_COPY_TILE, LAUNCH"),
     ({"id": 3}, "prog.json:2:1: cmdq[0] (id 3): opcode: it is missing"),
     ({**NOP, "dma_id": 0}, "prog.json:2:29: cmdq[0] (id 0, NOP): dma_id: it is not a field of NOP; did you mean head_id?"),
     ({**EXP, "in2_bank": 0}, "prog.json:2:138: cmdq[0] (id 0, VE_EXP_TILE): in2_bank: it is not a field of VE_EXP_TILE; did you mean "
@@ -190,7 +191,7 @@ STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
     ([{"opcode": "END"}, {"opcode": "END"}],
      "prog.json:3:1: cmdq[1] (id 1, END): it stands after END, cmdq[0]: nothing may follow END"),
     ([{**NOP, "x": 1}, {**NOP, "deps_before": [0, 7]}],
-     "prog.json:2:24: cmdq[0] (id 0, NOP): x: it is not a field of NOP; its fields are id, deps_before, deps_after, layer_id, phase, "
+     "prog.json:2:24: cmdq[0] (id 0, NOP): x: it is not a field of NOP; its fields are id, deps_before, deps_after, node, layer_id, phase, "
      "head_id, token_idx, seq_len, block_id, tile_id, precision, model_name, tenant_id, core_id, npu_id, thread_id, source, desc_addr, "
      "token, irq_line, marker, debug\n"
      "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 7, but no entry has this id"),

@@ -169,3 +169,12 @@ def test_sips_of_a_ring_a_torus_and_a_mesh() -> None:
     torus = built("pod_8sip", *POD_TORUS).edge
     assert torus["sip3.io1.io_noc", "sip0.io0.io_noc"].mm == 3 * 150
     assert sip_links(built("single_cube")) == set()
+
+
+def test_columns_of_a_torus_are_rings_too() -> None:
+    """Three rows of two: rows 0-1, 2-3, 4-5; columns 0-2-4 and 1-3-5 with their ends connected, two pitches of 150 mm long."""
+    torus = built("two_sips", "system.sips=6", "system.kind=torus", "system.rows=3")
+    columns = [(0, 2), (2, 4), (4, 0), (1, 3), (3, 5), (5, 1)]
+    assert sip_links(torus) == both([(0, 1), (2, 3), (4, 5)], 1, 0) | both(columns, 0, 0)
+    assert torus.edge["sip4.io0.io_noc", "sip0.io0.io_noc"].mm == 300
+    assert torus.edge["sip2.io0.io_noc", "sip4.io0.io_noc"].mm == 150

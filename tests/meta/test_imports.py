@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -31,6 +32,8 @@ LAYERS = (
     "cli",
 )
 DOOR = "kernbench/sim_engine/machine.py"
+#: Phase 2 and what it stands on: files of sim_engine by the beginnings of their names.
+DATA_HALF = ("op_", "memory_", "data_executor", "replay_", "math_ops", "verify")
 
 
 def layer(module: str) -> int | None:
@@ -83,6 +86,21 @@ def test_the_core_has_one_door() -> None:
         if module.partition(".")[0] == "kernbench_core"
     }
     assert users == {DOOR}
+
+
+def test_phase_2_knows_no_machine() -> None:
+    """The op log, memories and replay import the standard library, numpy, `kernbench.common` and each other."""
+    data_half = tuple(f"kernbench.sim_engine.{stem}" for stem in DATA_HALF)
+    wrong = []
+    for path in (ROOT / "kernbench" / "sim_engine").glob("*.py"):
+        if not path.stem.startswith(DATA_HALF):
+            continue
+        for line, module in imports(path):
+            top = module.partition(".")[0]
+            inside = module.startswith(("kernbench.common", *data_half))
+            if top not in (*sys.stdlib_module_names, "numpy") and not inside:
+                wrong.append(f"{name(path)}:{line}: {module}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_core_imports_nothing_of_kernbench() -> None:

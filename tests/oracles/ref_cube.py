@@ -62,7 +62,7 @@ class RefCube:
 
     def port_places(self) -> dict[str, Place]:
         """Places of UCIe ports."""
-        found = {}
+        found: dict[str, Place] = {}
         for i in range(self.ports):
             x, y = self.width / self.ports * (i + Fraction(1, 2)), self.height / self.ports * (i + Fraction(1, 2))
             found |= {f"ucie_n{i}": (x, Fraction(0)), f"ucie_s{i}": (x, self.height)}

@@ -18,6 +18,7 @@ class Flow:
         self.channel = channel
         self.pieces = pieces  # (bank, bytes), in order
         self.route = route
+        self.dram: str | None = route[0]  # its DRAM channel among the resources
         self.next = 0  # index of the first piece not asked for yet
         self.left = sum(nbytes for _, nbytes in pieces)  # bytes not moved
         self.rate = Fraction(0)
@@ -78,6 +79,8 @@ class DmaJob:
         rows = aligned_rows(dram_rows(entry, machine["kv_layouts"]), dma["alignment_bytes"])
         spm_addr = spm.flat(entry["spm_bank"], entry["spm_offset"])
         self.range: Range = (spm_addr, spm_addr + sum(nbytes for _, nbytes in rows))
+        self.reads = [self.range] if self.is_store else []  # of the scratchpad
+        self.writes = [] if self.is_store else [self.range]
         by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
         self.weight: int = dma["channels"][self.channel]["weight"]
         self.flows = []

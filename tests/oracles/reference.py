@@ -39,6 +39,7 @@ class Simulation:
         self.dma = [DmaEngine(i, machine["dma"]) for i in range(machine["dma"]["engines"])]
         self.te = [ServiceEngine(1, i, machine["te"], self.spm, "macs") for i in range(machine["te"]["engines"])]
         self.ve = [ServiceEngine(2, i, machine["ve"], self.spm, "ops") for i in range(machine["ve"]["engines"])]
+        self.services = [*self.te, *self.ve]
         self.capacity = _capacities(machine)
         self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
         self.members: list[Flow] = []
@@ -84,19 +85,18 @@ class Simulation:
     def _in_flight(self) -> bool:
         if any(engine.pending or engine.active for engine in self.dma):
             return True
-        return any(engine.queue or engine.job for engine in (*self.te, *self.ve))
+        return any(engine.queue or engine.job for engine in self.services)
 
     def _start(self, cycle: int) -> None:
         def dma_starts(job: DmaJob) -> None:
-            reads, writes = ([job.range], []) if job.is_store else ([], [job.range])
-            self._record_start(cycle, self.record_of[id(job.entry)], reads, writes)
+            self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
 
         def work_starts(job: Work) -> None:
             self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
 
         for engine in self.dma:
             engine.admit(cycle, dma_starts)
-        for service in (*self.te, *self.ve):
+        for service in self.services:
             service.start(cycle, work_starts)
 
     def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
@@ -134,9 +134,9 @@ class Simulation:
         for flow in self.members:
             if flow.request is None:
                 flow.ask(cycle, self.spm.banks * self.spm.width)
-        for service in (*self.te, *self.ve):
+        for service in self.services:
             service.ask(cycle)
-        holders: list[Flow | ServiceEngine] = [*self._flows(), *self.te, *self.ve]
+        holders: list[Flow | ServiceEngine] = [*self._flows(), *self.services]
         self.banks.arbitrate(cycle, [holder.request for holder in holders if holder.request is not None])
 
     def _flows(self) -> list[Flow]:
@@ -152,7 +152,7 @@ class Simulation:
                 self.dma[flow.job.engine].count["bytes"] += flow.asked
                 for name in flow.route:
                     self.resource[name]["bytes"] += flow.asked
-        for service in (*self.te, *self.ve):
+        for service in self.services:
             service.advance(cycle)
         for engine in self.dma:
             engine.count_cycle(cycle)
@@ -169,12 +169,20 @@ class Simulation:
                 engine.active.remove(job)
                 engine.count["jobs"] += 1
                 ended.append(job.entry)
-        ended += [work.entry for service in (*self.te, *self.ve) if (work := service.complete()) is not None]
+        ended += [work.entry for service in self.services if (work := service.complete()) is not None]
         for entry in ended:
             self.record_of[id(entry)].end = cycle + 1
         self.running = [started for started in self.running if started[0].end is None]
 
     def _result(self, status: str, cycles: int) -> dict[str, Any]:
+        entries = [
+            {"id": r.id, "opcode": r.opcode, "issue": r.issue, "start": r.start, "end": r.end}
+            for r in self.control.records
+        ]
+        return {"status": status, "cycles": cycles, "entries": entries, "counters": self._counters()}
+
+    def _counters(self) -> dict[str, Any]:
+        """Everything of section 10, by name."""
         counters: dict[str, Any] = {}
         counters.update({f"dma{i}": engine.counters() for i, engine in enumerate(self.dma)})
         counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})
@@ -182,19 +190,16 @@ class Simulation:
         used = {name: count for name, count in self.resource.items() if name.startswith("dram.") or count["busy"]}
         counters.update(used)  # a link that no flow was ever a member of is not listed
         counters["spm"] = self.banks.counters()
-        entries = [
-            {"id": r.id, "opcode": r.opcode, "issue": r.issue, "start": r.start, "end": r.end}
-            for r in self.control.records
-        ]
-        return {"status": status, "cycles": cycles, "entries": entries, "counters": counters}
+        return counters
 
 
 def _first_of_each_channel(joined: list[Flow]) -> list[Flow]:
-    """`fifo_v1`: per DRAM channel the flow of the earliest started transfer."""
-    first: dict[int, Flow] = {}
+    """`fifo_v1`: per DRAM channel the flow of the earliest started transfer, and every flow that has none."""
+    first: dict[str, Flow] = {}
     for flow in sorted(joined, key=lambda f: (f.job.start, f.job.engine, f.job.seq)):
-        first.setdefault(flow.channel, flow)
-    return list(first.values())
+        if flow.dram is not None:
+            first.setdefault(flow.dram, flow)
+    return [flow for flow in joined if flow.dram is None or first[flow.dram] is flow]
 
 
 def _capacities(machine: dict[str, Any]) -> dict[str, Fraction]:

@@ -62,7 +62,7 @@ def test_summaries_fit_and_add_up(system: System, width: int) -> None:
     machine.run()
     result = machine.result()
     SCHEMA.validate(result.to_dict())
-    summary = summarise_run(result, machine.program, machine.config)
+    summary = summarise_run(result, machine.program, machine.plan)
     assert all(len(line) <= width for line in lines_of(run_summary(summary, width), width))
     assert all(engine.cycles == result.cycles for engine in summary.engines)
     assert result.status != "done" or summary.bound.cycles <= result.cycles

@@ -1,4 +1,4 @@
-"""`python -m tests.speed`: time per engine-tick of the core and of the same rules in SimPy; what traces cost. Never a test."""
+"""`python -m tests.speed`: time per engine-tick of the core and of the same rules in SimPy; what else costs time. No test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import simpy
 
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
+from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
 from tests.speed.traced_runs import traced_runs, traced_table
 from tests.speed.workloads import LOADS
@@ -53,9 +54,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(_line(rows[-1]), flush=True)
     print(FOOT)
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
+    systems = topology_rows()
+    print(f"\n{topology_table(systems)}", flush=True)
     traces = _traces(chosen.quick)
     if chosen.json:
-        report = {**_report(rows, chosen.quick), "traces": traces}
+        report = {**_report(rows, chosen.quick), "systems": [asdict(row) for row in systems], "traces": traces}
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 

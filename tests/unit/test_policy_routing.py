@@ -191,3 +191,22 @@ def test_a_slice_at_two_routers_is_entered_by_the_nearer() -> None:
     assert router.find_memory_path("s", 0) == ("s", cube + "r0c1", cube + "hbm_ctrl")  # 2 + 1 < 1 + 3
     assert router.find_memory_path("s", 0, by=Measure.DISTANCE) == ("s", cube + "router", cube + "hbm_ctrl")  # 1 + 1 < 2 + 1
     assert router.find_memory_path("s", 0, read=True) == (cube + "hbm_ctrl", cube + "r0c1", "s")
+
+
+def test_a_memory_of_the_own_cube_is_reached_inside_it() -> None:
+    made = memories()
+    near, far = "sip0.cube0.", "sip0.cube1."
+    nodes = [*made.nodes, node(near + "r0c1"), node(near + "ucie_e0", "ucie"), node(far + "ucie_w0", "ucie", cube=1)]
+    edges = [
+        both(near + "router", near + "r0c1", weight=100),
+        both(near + "router", near + "ucie_e0", K.UCIE_PORT),
+        both(near + "ucie_e0", far + "ucie_w0", K.UCIE),
+        both(far + "ucie_w0", near + "r0c1", K.UCIE),  # a way around that is shorter
+        both(far + "ucie_w0", far + "router", K.UCIE_PORT),
+        both(near + "r0c1", near + "hbm_ctrl", K.HBM, slices=(0,)),
+        both(far + "router", far + "hbm_ctrl", K.HBM, slices=(0,)),
+    ]
+    router = PathRouter(graph(nodes, *edges, config=made.config))
+    assert len(router.find_path(near + "router", near + "hbm_ctrl")) == 5
+    assert router.find_memory_path(near + "router", 0) == (near + "router", near + "r0c1", near + "hbm_ctrl")
+    assert router.find_memory_path(near + "router", 0x4000)[1] == near + "ucie_e0"

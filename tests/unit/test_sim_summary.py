@@ -21,7 +21,9 @@ GEMM_CYCLES = 20
 
 def summary_of(program: Program, machine: dict[str, object] | None = None) -> RunSummary:
     config = load_config({**QUIET, **(machine or {})})
-    return summarise_run(simulate(program, config), program, config)
+    run = Machine(config, program)
+    run.run()
+    return summarise_run(run.result(), program, run.plan)
 
 
 def wait(reason: str, entry: int, since: int, until: int | None, cycles: int, behind: int | None) -> tuple[object, ...]:
@@ -79,7 +81,7 @@ def test_who_still_waits_waits_until_now_behind_who_runs() -> None:
     config = load_config(QUIET)
     machine = Machine(config, program)
     machine.step(30)
-    summary = summarise_run(machine.result(), program, config)
+    summary = summarise_run(machine.result(), program, machine.plan)
     assert [said(w) for w in summary.waits] == [wait("queue", 2, 0, None, 30, 1), wait("queue", 1, 0, 20, 20, 0)]
     assert (summary.unfinished, summary.not_started) == (2, 1)
 

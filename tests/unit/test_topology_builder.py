@@ -139,6 +139,19 @@ def test_where_an_io_chiplet_stands(side: str, noc: Any, cpu: Any, endpoint: Any
     assert ports == {f"sip0.cube{cube}.ucie_{side}0" for cube in cubes}
 
 
+def test_chiplets_serve_the_cubes_of_their_side() -> None:
+    """Two rows of three cubes: 0 1 2 in the north, 3 4 5 in the south."""
+    io = [{"name": f"io{i}", "side": side} for i, side in enumerate("nesw")]
+    topology = build_topology(system(sip={"rows": 2, "cols": 3, "io": io}))
+    served: dict[int, list[int]] = {}
+    for edge in topology.edges:
+        io_node, port = naming.parse_node(edge.source), naming.parse_node(edge.target)
+        if edge.kind == EdgeKind.UCIE_IO and io_node.io is not None and port.cube is not None:
+            assert port.part == f"ucie_{'nesw'[io_node.io]}0"
+            served.setdefault(io_node.io, []).append(port.cube)
+    assert served == {0: [0, 1, 2], 1: [2, 5], 2: [3, 4, 5], 3: [0, 3]}
+
+
 def test_a_chiplet_serves_the_side_where_the_neighbour_is() -> None:
     """Of two SIPs in a column, the south of the first and the north of the second."""
     io = [{"name": "io0", "side": "w"}, {"name": "io1", "side": "s"}, {"name": "io2", "side": "n"}]

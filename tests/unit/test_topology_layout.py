@@ -76,10 +76,27 @@ def test_the_cube_of_the_presets_by_hand() -> None:
 
 def test_the_edge_of_the_footprint_is_outside() -> None:
     """Two rows of routers at 5 mm and 15 mm: an HBM of 10 mm ends there, one of 10.1 mm covers them."""
-    cube = {"mesh": {"rows": 2, "cols": 4}, "hbm": {"width_mm": 20, "height_mm": 10}}
+    cube: dict[str, Any] = {"mesh": {"rows": 2, "cols": 4}, "hbm": {"width_mm": 20, "height_mm": 10}}
     assert len(lay_out(system(cube)).routers) == 8
     cube["hbm"] = {"width_mm": 15, "height_mm": "10.1"}
     assert list(lay_out(system(cube)).routers) == ["r0c0", "r0c3", "r1c0", "r1c3"]  # at 2.5 and 17.5 mm
+
+
+@pytest.mark.parametrize(("width", "height"), [(10, 20), (20, 10), (10, 10)])
+def test_a_place_at_the_edge_of_the_footprint_is_free(width: int, height: int) -> None:
+    """An HBM from 5 mm to 15 mm one way: a grid of 2 x 2, at 5 mm and 15 mm, has room for four parts."""
+    mesh = lay_out(system({"pes": 2, "hbm": {"width_mm": width, "height_mm": height, "slices": 2}}))
+    assert {name: mesh.parts[name].place for name in ("pe0", "m_cpu", "sram", "pe1")} == {
+        "pe0": (5, 5), "m_cpu": (15, 5), "sram": (5, 15), "pe1": (15, 15),
+    }  # fmt: skip
+
+
+def test_an_odd_pe_stands_before_the_processor() -> None:
+    """Five parts on the grid of 3 x 3 without an HBM: the 0th, 2nd, 4th, 6th and 8th place, two PEs before the M_CPU."""
+    mesh = lay_out(system({"pes": 3, "hbm": {"width_mm": 0, "height_mm": 0, "slices": 1}, "width_mm": 6, "height_mm": 6}))
+    assert {name: part.place for name, part in mesh.parts.items() if not name.startswith("ucie")} == {
+        "pe0": (1, 1), "pe1": (5, 1), "m_cpu": (3, 3), "sram": (1, 5), "pe2": (5, 5),
+    }  # fmt: skip
 
 
 def test_names_decide_as_text() -> None:

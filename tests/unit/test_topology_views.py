@@ -20,7 +20,7 @@ from kernbench.topology.graph import Topology
 from kernbench.topology.levels import Level
 from kernbench.topology.views import View, names, view
 from kernbench.topology.visualizer import draw
-from tests.topologies import systems
+from tests.topologies import graph, node, systems
 
 PRESETS = ("single_cube", "sip_4x4", "two_sips", "pod_8sip")
 
@@ -152,6 +152,11 @@ def test_views_keep_every_node_and_edge(config: SystemConfig) -> None:
             for line in found.edges:
                 rates = [edge.bytes_per_cycle for edge in line.edges if edge.bytes_per_cycle is not None]
                 assert line.bytes_per_cycle == (sum(rates, Fraction(0)) if rates else None)
+
+
+def test_what_is_connected_to_nothing_is_seen_too() -> None:
+    apart = graph([node("sip0.cube0.r0c0"), node("sip0.cube0.r0c1"), node("sip0.cube1.r0c0", cube=1)])
+    assert [one.id for one in view(apart, Level.CUBE, "sip0.cube0").nodes] == ["sip0.cube0.r0c0", "sip0.cube0.r0c1"]
 
 
 # Pictures ---------------------------------------------------------------------------------------------------------

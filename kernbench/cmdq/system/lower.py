@@ -82,6 +82,7 @@ class _Lowering:
             capacities=resources.capacities,
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
+            extra={entry.index: self.places.config.io.pcie.setup_cycles for entry in self.entries if isinstance(entry, HostEntry)},
         )
 
     def _names(self, part: str, count: int) -> list[str]:

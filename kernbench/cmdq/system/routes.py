@@ -134,7 +134,8 @@ def resources_of(ways: Ways) -> Resources:
         edges.update({(edge.source, edge.target): edge for edge in way.edges if edge.bytes_per_cycle is not None})
     order = ways.places.order
     used = sorted(edges, key=lambda pair: (order[pair[0]], order[pair[1]]))
-    names, first = [], []
+    names: list[str] = []
+    first = []
     for memory in ways.memories:
         first.append(len(names) if memory.channels else -1)
         names += memory.channels

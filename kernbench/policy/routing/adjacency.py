@@ -21,7 +21,7 @@ class Adjacency:
     """
 
     def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:
-        self.names = [node.id for node in topology.nodes]
+        self.names = sorted(node.id for node in topology.nodes)
         self.number = {name: i for i, name in enumerate(self.names)}
         self.is_end = [topology.by_id[name].kind in ENDS for name in self.names]
         edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]

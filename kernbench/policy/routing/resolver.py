@@ -40,15 +40,22 @@ class AddressResolver:
 
     def resolve(self, address: int, *, through: VirtualMap | None = None) -> str:
         """The node that holds a byte: an `hbm_ctrl`, `sram` or `pe_tcm`."""
-        region, window, _ = self._split(address, through)
-        return self._holder(region, window)
+        return self.locate(address, through=through)[0]
 
     def slice_of(self, address: int, *, through: VirtualMap | None = None) -> HbmPlace:
         """SIP, cube, slice and offset in the slice of a byte of HBM."""
+        node, place = self.locate(address, through=through)
+        if place is None:
+            raise self._refusal(f"the address {address:#x} is in {node}, and slices are of HBM")
+        return place
+
+    def locate(self, address: int, *, through: VirtualMap | None = None) -> tuple[str, HbmPlace | None]:
+        """The node that holds a byte, and for HBM what `slice_of` says."""
         region, window, offset = self._split(address, through)
-        if region.kind != self.map.hbm.kind:
-            raise self._refusal(f"the address {address:#x} is in {self._holder(region, window)}, and slices are of HBM")
-        return HbmPlace(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
+        node = self._holder(region, window)
+        if region is not self.map.hbm:
+            return node, None
+        return node, HbmPlace(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
 
     def address(self, sip: int, cube: int, slice: int, offset: int = 0) -> int:
         """The physical address of a byte of HBM: what `slice_of` takes apart."""

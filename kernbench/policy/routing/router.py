@@ -72,12 +72,11 @@ class PathRouter:
 
         HBM is entered and left where the address's slice is attached. A node's own cube is not left.
         """
-        memory = self.resolver.resolve(address, through=through)
+        memory, place = self.resolver.locate(address, through=through)
         graph = self._graph_between(source, memory)
-        if self._topology.by_id[memory].kind != self.resolver.map.hbm.kind:
-            return self.find(memory, source, graph, by) if read else self.find(source, memory, graph, by)
-        place = self.resolver.slice_of(address, through=through)
-        return self._hbm_path(source, memory, place, graph, by, read)
+        if place is not None:
+            return self._hbm_path(source, memory, place, graph, by, read)
+        return self.find(memory, source, graph, by) if read else self.find(source, memory, graph, by)
 
     def find(self, source: str, target: str, graph: Graph, by: Measure) -> Path:
         """The shortest path in any of the four graphs."""

@@ -55,36 +55,36 @@ class _Tree:
 
     def walk(self, source: int) -> list[int] | None:
         """The nodes from `source` to the target; None: it cannot be reached."""
-        while source not in self._settled:
-            if not self._settle():
-                return None
-        nodes = [source]
-        while source != self._target:
-            source = self._next[source]
+        if source not in self._settled and not self._settle(source):
+            return None
+        nodes, onward, target = [source], self._next, self._target
+        while source != target:
+            source = onward[source]
             nodes.append(source)
         return nodes
 
-    def _settle(self) -> bool:
-        """Settle the nearest node and look at the edges into it; False: every node with a path is settled.
+    def _settle(self, wanted: int) -> bool:
+        """Settle the nearest node and look at the edges into it, again and again up to `wanted`; False: there is no path.
 
         All nodes between a settled node and the target are settled before it, so that its next node is final.
         """
-        graph, cost, heap = self._graph, self._cost, self._heap
+        graph, cost, onward, heap, settled = self._graph, self._cost, self._next, self._heap, self._settled
+        parent, into = graph.parent, graph.into
         while heap:
             here, node = heapq.heappop(heap)
-            if node in self._settled:
+            if node in settled:
                 continue
-            self._settled.add(node)
-            if graph.is_end[node] and node != self._target:
+            settled.add(node)
+            if not graph.is_end[node] or node == self._target:
+                for source, step in into[node]:
+                    if parent[source] != source:
+                        continue
+                    there, total = cost.get(source), here + step
+                    if there is None or total < there:
+                        cost[source], onward[source] = total, node
+                        heapq.heappush(heap, (total, source))
+                    elif total == there and node < onward[source]:
+                        onward[source] = node
+            if node == wanted:
                 return True
-            for source, step in graph.into[node]:
-                if graph.parent[source] != source:
-                    continue
-                there = cost.get(source)
-                if there is None or here + step < there:
-                    cost[source], self._next[source] = here + step, node
-                    heapq.heappush(heap, (here + step, source))
-                elif here + step == there and node < self._next[source]:
-                    self._next[source] = node
-            return True
         return False

@@ -42,7 +42,7 @@ class Region:
         """Bytes of address space of one window."""
         return _window(self.nbytes)
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The first address behind the last window."""
         return self.base + self.count * self.window
@@ -88,6 +88,10 @@ class AddressMap:
         """The PEs' scratchpads."""
         return Region.after(self.sram.end, "pe_tcm", self.tcm_bytes, self.sips * self.cubes * self.pes)
 
+    @cached_property
+    def _regions(self) -> tuple[Region, ...]:
+        return (self.hbm, self.sram, self.tcm)
+
     @property
     def slice_bytes(self) -> int:
         """Bytes of one slice of a stack."""
@@ -95,4 +99,7 @@ class AddressMap:
 
     def region(self, address: int) -> Region | None:
         """The region whose windows an address is in; None between them and behind them."""
-        return next((one for one in (self.hbm, self.sram, self.tcm) if one.base <= address < one.end), None)
+        for one in self._regions:
+            if one.base <= address < one.end:
+                return one
+        return None

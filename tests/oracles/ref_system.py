@@ -1,0 +1,108 @@
+"""The slow, obvious simulator of programs on systems: MODEL.md with many PEs (decision 18).
+
+Phases, shares, banks and engines are those of one NPU (`reference.py`); here are more of them, under other names. Programs are
+taken to be valid. Routes and addresses come from `roads`: what they are is not this reference's question.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .ref_banks import Banks
+from .ref_control import Control, Record
+from .ref_dma import DmaEngine
+from .ref_engines import ServiceEngine, Work, te_work, ve_work
+from .ref_geometry import Scratchpad
+from .ref_machine import exact
+from .ref_system_jobs import Site, SystemJob, moves
+from .ref_system_parts import Roads, kind_of, numbered
+from .reference import Simulation
+
+COMPONENT = 6  # engine type of an M_CPU
+CPU = {"period": 1, "spm_traffic": False}
+
+
+def simulate_system(system: dict[str, Any], program: dict[str, Any], roads: Roads) -> dict[str, Any]:
+    """Run `program` on `system`; status, cycles, entries and counters as in the result of FORMATS.md."""
+    return SystemSimulation(system, program, roads).run()
+
+
+class SystemSimulation(Simulation):
+    """The state of one run on a system; only what the program uses is there."""
+
+    def __init__(self, system: dict[str, Any], program: dict[str, Any], roads: Roads) -> None:
+        self.site = site = Site(system, program, roads)
+        self.machine = machine = site.machine
+        self.spm = Scratchpad(machine["spm"])  # of one PE
+        self.banks = Banks({**machine["spm"], "num_banks": self.spm.banks * len(site.pads)})
+        self.control = Control(program, machine["control"]["issue_width"])
+        self.record_of = {id(record.entry): record for record in self.control.records}
+        self._add_engines()
+        for entry in moves(program):
+            SystemJob(entry, 0, site)  # to know its resources
+        self.capacity = {**self._channels(), **site.capacity}
+        self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
+        self.members = []
+        self.submitted = 0
+        self.running = []
+
+    def _add_engines(self) -> None:
+        machine, pads = self.machine, list(self.site.pads.values())
+        dmas = len(pads) * machine["dma"]["engines"] + len(self.site.parts.endpoints)
+        tes, ves = machine["te"]["engines"], machine["ve"]["engines"]
+        self.dma = [DmaEngine(i, machine["dma"]) for i in range(dmas)]
+        self.te = [ServiceEngine(1, i, machine["te"], pads[i // tes], "macs") for i in range(tes * len(pads))]
+        self.ve = [ServiceEngine(2, i, machine["ve"], pads[i // ves], "ops") for i in range(ves * len(pads))]
+        self.cpus = [ServiceEngine(COMPONENT, i, CPU, self.spm, "launches") for i in range(len(self.site.parts.cpus))]
+        self.services = [*self.te, *self.ve, *self.cpus]
+
+    def _channels(self) -> dict[str, Fraction]:
+        """Bytes per cycle of the channels of every slice in use."""
+        dram = self.machine["dram"]
+        bus = exact(dram["bus_width_bytes"]) / exact(dram["dram_burst_cycles"])
+        capacity = min(exact(dram["peak_bw_bytes_per_cycle"]), bus) / dram["period"]
+        per = dram["channels"]
+        slices = sorted(self.site.slices, key=lambda at: (_stack(at[0]), at[1]))
+        return {f"{memory}.ch{number * per + i}": capacity for memory, number in slices for i in range(per)}
+
+    def _submit(self, record: Record) -> None:
+        entry, seq, site = record.entry, self.submitted, self.site
+        self.submitted += 1
+        if kind_of(record.opcode) == "cpu":
+            m_cpu = site.node(entry)
+            cycles = site.launch_cycles(m_cpu)
+            self.cpus[site.parts.cpus.index(m_cpu)].queue.append(Work(entry, seq, cycles, 0, cycles, [], [], 1))
+        elif record.opcode.startswith(("TE_", "VE_")):
+            kind = record.opcode[:2].lower()
+            engines, work = (self.te, te_work) if kind == "te" else (self.ve, ve_work)
+            node, each = site.node(entry), self.machine[kind]["engines"]
+            number = site.parts.pes.index(node) * each + entry.get(f"{kind}_id", 0)
+            engines[number].queue.append(work(entry, seq, self.machine[kind], site.pads[node]))
+        else:
+            job = SystemJob(entry, seq, site)
+            self.dma[job.engine].pending.append(job)
+
+    def _counters(self) -> dict[str, Any]:
+        site, machine = self.site, self.machine
+        counters: dict[str, Any] = {}
+        each = machine["dma"]["engines"]
+        names = [numbered(f"{pe}.pe_dma", i, each) for pe in site.parts.pes for i in range(each)]
+        counters.update(zip([*names, *site.parts.endpoints], (engine.counters() for engine in self.dma), strict=True))
+        for kind, part, engines in (("te", "pe_gemm", self.te), ("ve", "pe_math", self.ve)):
+            each = machine[kind]["engines"]
+            names = [numbered(f"{pe}.{part}", i, each) for pe in site.parts.pes for i in range(each)]
+            counters.update(zip(names, (engine.counters() for engine in engines), strict=True))
+        counters.update(zip(site.parts.cpus, (cpu.counters() for cpu in self.cpus), strict=True))
+        edges = [name for name in site.capacity if self.resource[name]["busy"]]
+        counters.update({name: self.resource[name] for name in [*self._channels(), *site.roads.in_order(edges)]})
+        of_all = self.banks.counters()
+        for pe, pad in site.pads.items():
+            here = slice(pad.first_bank, pad.first_bank + pad.banks)
+            counters[f"{pe}.pe_tcm"] = {kind: counts[here] for kind, counts in of_all.items()}
+        return counters
+
+
+def _stack(memory: str) -> tuple[int, int]:
+    sip, cube = memory.split(".")[:2]
+    return int(sip.removeprefix("sip")), int(cube.removeprefix("cube"))

@@ -1,0 +1,145 @@
+"""Random op logs, replayed, leave the memories as the same ops do one after the other in plain numpy."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench.common.errors import InputError
+from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger, OpRecord
+from kernbench.sim_engine.op_ranges import ReplayOp
+from kernbench.sim_engine.replay_levels import levels
+from kernbench.sim_engine.replay_order import ordered
+from tests.oracles.ref_replay import TYPES, Memories
+from tests.replay_programs import SIZE, SPACES, Program, programs, random_program, run_phase_1, store_of
+
+
+def elements(data: bytes, program: Program) -> np.ndarray:
+    """Bytes as the elements that they are, where all are of one type: one NaN is as good as another."""
+    kinds = {one.dtype for step in program.steps for one in (*step.inputs, step.out)}
+    if kinds <= {"i8", "i16", "i32"}:
+        return np.frombuffer(data, np.uint8)
+    return np.frombuffer(data, TYPES[kinds.pop()]).astype(np.float32)
+
+
+def check(program: Program, store: MemoryStore) -> None:
+    for name, data in program.after().items():
+        found = store.read(name, 0, (SIZE,), "u8").tobytes()
+        np.testing.assert_array_equal(elements(found, program), elements(data, program), err_msg=name)
+
+
+def logged(program: Program, **options: int) -> OpLogger:
+    store = store_of(program.spaces)
+    log = OpLogger(store, **options)
+    run_phase_1(program, log, store)
+    return log
+
+
+@settings(max_examples=250, deadline=None)
+@given(programs(), st.booleans(), st.sampled_from([1, 4]))
+def test_a_replay_is_the_ops_one_after_the_other(program: Program, batching: bool, threads: int) -> None:
+    check(program, DataExecutor(logged(program), threads=threads, batching=batching).run().store)
+
+
+@settings(max_examples=80, deadline=None)
+@given(programs())
+def test_the_way_of_a_replay_does_not_show(program: Program) -> None:
+    """Batched or not, in one thread or four, one op at a time, from disk, without snapshots: bit by bit the same."""
+    ways = [
+        DataExecutor(logged(program), threads=1, batching=True),
+        DataExecutor(logged(program), threads=4, batching=True),
+        DataExecutor(logged(program), threads=1, batching=False),
+        DataExecutor(logged(program), threads=4, batching=False),
+        DataExecutor(logged(program), debug=True),
+        DataExecutor(logged(program, limit_bytes=1500)),
+        DataExecutor([without_snapshots(one) for one in logged(program)], store_of(program.spaces)),
+    ]
+    found = [[way.run().store.read(space, 0, (SIZE,), "u8").tobytes() for space in SPACES] for way in ways]
+    assert all(one == found[0] for one in found)
+
+
+def without_snapshots(record: OpRecord) -> OpRecord:
+    """The record as a dict of its own, as one writes it by hand."""
+    params = {key: value for key, value in record.params.items() if "snapshot" not in key}
+    times = record.t_start, record.t_end
+    return OpRecord(*times, record.component_id, record.op_kind, record.op_name, params, record.dependency_ids, record.op_id)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.randoms(use_true_random=False))
+def test_records_may_be_given_in_any_order_of_distinct_times(program: Program, rng: random.Random) -> None:
+    program.times = rng.sample(range(1000), len(program.times))
+    for later, step in enumerate(program.steps):
+        # Every earlier op, whether it matters or not, that the times put behind this one.
+        step.deps = [i for i in range(later) if program.times[i] > program.times[later]]
+    records = [without_snapshots(one) for one in logged(program)]
+    rng.shuffle(records)
+    check(program, DataExecutor(records, store_of(program.spaces)).run().store)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs())
+def test_levels_keep_every_conflicting_pair_in_order(program: Program) -> None:
+    """Against all pairs: ops of a level do not conflict, and of two that do the earlier stands in a lower level."""
+    order = list(ordered(logged(program)))
+    assert sorted(op.op_id for op in order) == list(range(len(program.steps)))
+    level = {op.op_id: i for i, ops in enumerate(levels(order)) for op in ops}
+    for i, op in enumerate(order):
+        assert all(level[dep] < level[op.op_id] for dep in op.deps)
+        below = [level[one.op_id] for one in order[:i] if one.conflicts(op)] + [level[dep] for dep in op.deps]
+        assert level[op.op_id] == max(below, default=-1) + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.integers(0, 13))
+def test_the_store_after_an_op_is_what_the_ops_up_to_it_left(program: Program, last: int) -> None:
+    log = logged(program)
+    order = [op.op_id for op in ordered(log)]
+    until = order[min(last, len(order) - 1)]
+    done = Memories(program.spaces)
+    for op_id in order[: order.index(until) + 1]:
+        done.run(program.steps[op_id])
+    store = DataExecutor(log).run(until=until).store
+    for space in SPACES:
+        found = store.read(space, 0, (SIZE,), "u8").tobytes()
+        np.testing.assert_array_equal(elements(found, program), elements(bytes(done.spaces[space]), program))
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(most=6), st.data())
+def test_circles_of_dependencies_are_refused(program: Program, data: st.DataObject) -> None:
+    log = logged(program)
+    i = data.draw(st.integers(0, len(program.steps) - 1))
+    j = data.draw(st.integers(i, len(program.steps) - 1))
+    records = {record.op_id: record for record in log}
+    records[i].dependency_ids.append(j)
+    records[j].dependency_ids.append(i)
+    with pytest.raises(InputError, match="waits for op"):
+        DataExecutor(log).run()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "i8"])
+def test_long_programs(kind: str) -> None:
+    kinds = ["i8", "i16", "i32"] if kind == "i8" else [kind]
+    for seed in range(60):
+        program = random_program(random.Random(seed), kinds, 120, 60)
+        for threads, batching in ((1, False), (4, True)):
+            check(program, DataExecutor(logged(program), threads=threads, batching=batching).run().store)
+
+
+def test_conflicts_are_overlaps_with_a_write() -> None:
+    """By hand: reads alone never conflict, neighbours do not touch, other spaces are elsewhere."""
+
+    def op(src: int, dst: int, space: str = "hbm") -> ReplayOp:
+        params = {"src_addr": src, "dst_addr": dst, "nbytes": 8, "src_space": space, "dst_space": "tcm"}
+        return ReplayOp(OpRecord(0.0, 0.0, "pe", "memory", "dma_read", params), 0)
+
+    assert not op(0, 0).conflicts(op(0, 8)) and op(0, 0).conflicts(op(64, 7)) and not op(0, 0).conflicts(op(0, 8, "sram"))
+    assert op(0, 0, "tcm").conflicts(op(64, 4)) and op(64, 4).conflicts(op(0, 0, "tcm"))

@@ -1,0 +1,86 @@
+"""The core against the reference of systems, stepping against skipping and any mixture, and the laws of MODEL section 10."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernbench import Machine, load_config, load_program
+from tests.oracles.ref_system import simulate_system
+from tests.property.test_differential import assert_same, outcome
+from tests.system_roads import PlainRoads
+from tests.systems_of_pes import System, systems_of_pes
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def check_system(system: System, data: st.DataObject) -> None:
+    machine, program = system
+    config, parsed = load_config(machine), load_program(program)
+    want = simulate_system(machine, program, PlainRoads(config))
+
+    stepped = Machine(config, parsed)
+    stepped.run(skip=False)
+    assert_same(outcome(stepped), want)
+
+    skipped = Machine(config, parsed)
+    skipped.run()
+    assert_same(outcome(skipped), want)
+
+    shuffled = Machine(config, parsed)
+    shuffled.shuffle_lists(data.draw(st.integers(1, 2**32 - 1), label="seed"))
+    shuffled.run(skip=data.draw(st.booleans(), label="skip shuffled"))
+    assert_same(outcome(shuffled), want)
+
+    assert_same(outcome(run_in_pieces(config, parsed, want["cycles"], data)), want)
+    check_laws(machine, want)
+
+
+def run_in_pieces(config: Any, parsed: Any, cycles: int, data: st.DataObject) -> Machine:
+    """Any cutting into pieces, with snapshots taken up by other machines on the way."""
+    mixed = Machine(config, parsed)
+    for _ in range(data.draw(st.integers(1, 4), label="pieces")):
+        mixed.step(data.draw(st.integers(1, max(1, cycles)), label="cycles"), skip=data.draw(st.booleans()))
+        fresh = Machine(config, parsed)
+        fresh.restore(mixed.snapshot())
+        assert fresh.snapshot() == mixed.snapshot()
+        mixed.peek()
+        mixed = fresh
+    mixed.run(skip=data.draw(st.booleans()))
+    return mixed
+
+
+def check_laws(machine: dict[str, Any], result: dict[str, Any]) -> None:
+    """Conservation, from the result alone."""
+    cycles = result["cycles"]
+    moved = on_channels = 0
+    for name, c in result["counters"].items():
+        if name.endswith(".pe_tcm"):
+            for requests, grants, denials in zip(c["requests"], c["grants"], c["denials"], strict=True):
+                assert requests == grants + denials
+        elif "idle" in c:
+            assert c["busy"] + sum(c["stalled"].values()) + c["idle"] == cycles
+            moved += c.get("bytes", 0)
+        else:
+            assert 0 <= c["busy"] <= min(cycles, c["member_cycles"])
+            on_channels += c["bytes"] if ".hbm_ctrl.ch" in name and "-" not in name else 0
+    assert on_channels <= moved  # the rest was between scratchpads, or in an SRAM
+    if result["status"] == "done":
+        assert cycles == max((entry["end"] for entry in result["entries"]), default=0)
+
+
+@settings(RELAXED, max_examples=60)
+@given(systems_of_pes(), st.data())
+def test_core_equals_reference_on_systems(system: System, data: st.DataObject) -> None:
+    """Issue, start and end of every entry and every counter, by stepping, by skipping, shuffled, and by any mixture."""
+    check_system(system, data)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=2000)
+@given(systems_of_pes(), st.data())
+def test_core_equals_reference_on_systems_for_long(system: System, data: st.DataObject) -> None:
+    check_system(system, data)

@@ -1,0 +1,217 @@
+"""Hypothesis strategy for valid programs over the PEs of a small system: moves of every kind at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kernbench.config import load_config
+from kernbench.config.system import SystemConfig
+from tests.machine_strategies import Draw
+from tests.oracles.ref_geometry import aligned_rows, byte_count, ceil_div, dram_rows
+from tests.strategies import QBITS, Site, connect, name_entries, te_tile, ve_tile
+from tests.system_roads import PlainRoads
+
+Entry = dict[str, Any]
+Bytes = tuple[int, int]  # half-open addresses
+MOST_BYTES = 200  # of a transfer, before alignment
+MOST_PATTERNS = 9
+ROLES = st.sampled_from(["activation", "weight", "kv", "embedding"])
+
+
+class Ground:
+    """What the entries of one program share: a system, who and what is crowded, and a budget of work."""
+
+    def __init__(self, draw: Draw, system: dict[str, Any]) -> None:
+        self.draw = draw
+        config = load_config(system)
+        assert isinstance(config, SystemConfig)
+        self.roads = PlainRoads(config)
+        own = {name: system[name] for name in ("control", "kv_layouts") if name in system}
+        self.site = Site(draw, {**own, **{name: system["pe"][name] for name in ("dma", "spm", "te", "ve") if name in system["pe"]}})
+        self.align = config.pe.dma.alignment_bytes
+        cubes = [(sip, cube) for sip in range(config.system.sips) for cube in range(config.cubes)]
+        self.cpus = [f"sip{sip}.cube{cube}.m_cpu" for sip, cube in cubes]
+        self.pes = [f"sip{sip}.cube{cube}.pe{pe}" for sip, cube in cubes for pe in range(config.cube.pes)]
+        self.memories = self._memories(config, cubes)
+        self.crowd = draw(st.lists(st.sampled_from(self.pes), min_size=2, max_size=4, unique=True))
+        self.busy = draw(st.lists(st.sampled_from(self.memories), min_size=1, max_size=2))
+        self.kv_bases: list[int] = []
+
+    def _memories(self, config: SystemConfig, cubes: list[tuple[int, int]]) -> list[Bytes]:
+        """What aligned transfers may touch: of each slice and each SRAM."""
+        found = []
+        for sip, cube in cubes:
+            sram = self.roads.resolver.base(f"sip{sip}.cube{cube}.sram")
+            found.append((sram, sram + config.cube.sram.bytes))
+            for slice_ in range(config.slices):
+                start = self.roads.resolver.address(sip, cube, slice_)
+                found.append((start, start + config.slice_bytes))
+        inside = [(ceil_div(a, self.align) * self.align, b // self.align * self.align) for a, b in found]
+        return [(a, b) for a, b in inside if b - a >= self.align]
+
+    def pe(self) -> str:
+        """A PE, as a rule one of the crowd."""
+        return str(self.draw(st.sampled_from(self.crowd * 3 + self.pes)))
+
+    def at(self, node: str) -> dict[str, str]:
+        """The node of an entry; the first one may be left out."""
+        return {} if node == self.pes[0] and self.draw(st.booleans()) else {"node": node}
+
+    def memory(self) -> Bytes:
+        """Addresses of a memory, as a rule of a busy one."""
+        found: Bytes = self.draw(st.sampled_from(self.busy * len(self.memories) + self.memories))
+        return found
+
+    def room(self, prefix: str, nbytes: int, whole_lines: bool = False) -> dict[str, int]:
+        """Bank and offset of a range of the scratchpad, `whole_lines`: from the start of a line."""
+        place = self.site.place(prefix, nbytes)
+        if whole_lines:
+            place[f"{prefix}_offset"] -= place[f"{prefix}_offset"] % self.site.spm.width
+        return place
+
+    def elements(self, most_bytes: int) -> dict[str, int]:
+        """`qbits` and `num_elements` of at most so many bytes; at least 8 of them are there."""
+        qbits = self.draw(st.sampled_from(QBITS))
+        most = max(1, min(most_bytes, MOST_BYTES) * 8 // qbits)
+        return {"qbits": qbits, "num_elements": self.draw(st.one_of(st.integers(1, most), st.integers((most + 1) // 2, most)))}
+
+
+@st.composite
+def system_programs(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
+    """A program dict that is valid on `system`, with dependencies in both directions of the file."""
+    ground = Ground(draw, system)
+    entries: list[Entry] = []
+    for _ in range(draw(st.integers(1, MOST_PATTERNS))):
+        entries += draw(st.sampled_from(PATTERNS))(ground)
+    if draw(st.sampled_from([False, False, True])):
+        entries.append({"opcode": "END"})
+    name_entries(draw, entries)
+    if draw(st.booleans()):
+        connect(draw, entries)
+    return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
+
+
+def _between(ground: Ground, source: str, target: str) -> Entry:
+    """A send by the source or a receive by the target."""
+    draw, size = ground.draw, ground.elements(ground.site.spm_bytes)
+    nbytes = byte_count(size["num_elements"], size["qbits"])
+    opcode, node, peer = draw(st.sampled_from([("DMA_SEND_TILE", source, target), ("DMA_RECV_TILE", target, source)]))
+    places = {**ground.room("spm", nbytes, True), **ground.room("peer", nbytes, True)}
+    common = {"opcode": opcode, **ground.at(node), "peer": peer, "tensor_role": draw(ROLES)}
+    return {**common, **ground.site.engine("dma"), **size, **places}
+
+
+def _pair(ground: Ground) -> list[Entry]:
+    source = ground.pe()
+    target = ground.draw(st.sampled_from([pe for pe in ground.crowd + ground.pes if pe != source]))
+    return [_between(ground, source, target)]
+
+
+def _both_ways(ground: Ground) -> list[Entry]:
+    a, b = ground.crowd[:2]
+    return [_between(ground, a, b), _between(ground, b, a)]
+
+
+def _ring(ground: Ground) -> list[Entry]:
+    ring = ground.crowd
+    return [_between(ground, pe, ring[(i + 1) % len(ring)]) for i, pe in enumerate(ring)]
+
+
+def _gather(ground: Ground) -> list[Entry]:
+    return [_between(ground, pe, ground.crowd[0]) for pe in ground.crowd[1:]]
+
+
+def _move(ground: Ground) -> list[Entry]:
+    """A load or store between a PE and HBM or SRAM, 1-D or 2-D."""
+    draw, align = ground.draw, ground.align
+    (start, end), rows = ground.memory(), draw(st.sampled_from([None, None, 1, 2, 3]))
+    most = min(end - start, ground.site.spm_bytes) // (rows or 1) - 2 * align
+    if most < 8:
+        return [{"opcode": "NOP"}]
+    size: dict[str, int] = ground.elements(most)
+    span = byte_count(size["num_elements"], size["qbits"])
+    if rows is not None:
+        stride = span + draw(st.sampled_from([0, 1, 7, 64]))
+        size = {"qbits": size["qbits"], "rows": rows, "row_elements": size["num_elements"], "stride_bytes": stride}
+        span += (rows - 1) * stride
+    if span > end - start:
+        return [{"opcode": "NOP"}]
+    opcode = draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE"]))
+    address = {"dram_addr": draw(st.integers(start, end - span))}
+    return _into_scratchpad(ground, {"opcode": opcode, "tensor_role": draw(ROLES), **size, **address})
+
+
+def _kv(ground: Ground) -> list[Entry]:
+    """KV tiles whose bases are shared, where the tile lies in one memory."""
+    draw = ground.draw
+    layout = ground.site.machine["kv_layouts"][0]
+    head_dim = layout["head_dim"]
+    qbits = draw(st.sampled_from([bits for bits in (4, 8, 16) if head_dim * bits % 8 == 0]))
+    t_start = draw(st.integers(0, layout["t_max"] - 1))
+    t_len = draw(st.integers(1, min(4, layout["t_max"] - t_start)))
+    tile: Entry = {"head_id": draw(st.integers(0, 1)), "kv_kind": draw(st.sampled_from("kv")), "qbits_kv": qbits, "dram_base_addr": 0}
+    tokens = {"t_start": t_start, "t_len": t_len}
+    if draw(st.booleans()):
+        tokens["d_len"] = draw(st.integers(1, head_dim))
+    if draw(st.booleans()):
+        tile = {"opcode": "KV_LOAD_TILE", **tile, "kv_range": tokens}
+    else:
+        tile = {"opcode": "KV_STORE_TILE", **tile, **tokens}
+    start, end = ground.memory()
+    found = dram_rows(tile, ground.site.machine["kv_layouts"])
+    first, span = found[0][0], found[-1][0] + found[-1][1] - found[0][0]
+    fresh = [draw(st.integers(start, end - span)) - first] if span <= end - start else []
+    bases = [base for base in ground.kv_bases + fresh if base >= 0 and _inside(ground, base + first, base + first + span)]
+    aligned = sum(nbytes for _, nbytes in aligned_rows(found, ground.align)) + 2 * ground.align
+    if not bases or aligned > ground.site.spm_bytes:
+        return [{"opcode": "NOP"}]
+    tile["dram_base_addr"] = draw(st.sampled_from(bases))
+    ground.kv_bases.append(tile["dram_base_addr"])
+    return _into_scratchpad(ground, tile)
+
+
+def _inside(ground: Ground, start: int, end: int) -> bool:
+    return any(a <= start and end <= b for a, b in ground.memories)
+
+
+def _into_scratchpad(ground: Ground, entry: Entry) -> list[Entry]:
+    rows = aligned_rows(dram_rows(entry, ground.site.machine["kv_layouts"]), ground.align)
+    nbytes = sum(row for _, row in rows)
+    if nbytes > ground.site.spm_bytes:
+        return [{"opcode": "NOP"}]
+    return [{**entry, **ground.at(ground.pe()), **ground.site.engine("dma"), **ground.room("spm", nbytes)}]
+
+
+def _copy(ground: Ground) -> list[Entry]:
+    start, end = ground.memory()
+    if end - start < 8:
+        return [{"opcode": "NOP"}]
+    size = ground.elements(end - start)
+    span = byte_count(size["num_elements"], size["qbits"])
+    node = ground.draw(st.sampled_from([None, *ground.roads.endpoints()]))
+    at = {} if node is None else {"node": node}
+    address = ground.draw(st.integers(start, end - span))
+    direction = ground.draw(st.sampled_from(["to_device", "to_host"]))
+    return [{"opcode": "HOST_COPY_TILE", **at, "direction": direction, "dram_addr": address, **size}]
+
+
+def _launch(ground: Ground) -> list[Entry]:
+    node = ground.draw(st.sampled_from([None, *ground.cpus]))
+    return [{"opcode": "LAUNCH"} if node is None else {"opcode": "LAUNCH", "node": node}]
+
+
+def _compute(ground: Ground) -> list[Entry]:
+    entry = ground.draw(st.sampled_from([te_tile, ve_tile]))(ground.site)
+    return [entry if entry["opcode"] == "NOP" else {**entry, **ground.at(ground.pe())}]
+
+
+def _control(ground: Ground) -> list[Entry]:
+    return [{"opcode": ground.draw(st.sampled_from(["NOP", "BARRIER"]))}]
+
+
+PATTERNS: tuple[Callable[[Ground], list[Entry]], ...] = (
+    *[_pair] * 3, _both_ways, _ring, _gather, *[_move] * 4, *[_kv] * 2, *[_copy] * 2, _launch, *[_compute] * 4, _control,
+)  # fmt: skip

@@ -1,0 +1,109 @@
+"""Hypothesis strategy for small, nasty systems and programs over their PEs: `systems_of_pes()` draws both.
+
+PEs, scratchpads and the PEs' engines are those of `tests.machine_strategies`; links are narrow, memories tiny, latencies short.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.machine_strategies import Draw, machines
+from tests.system_programs import system_programs
+
+System = tuple[dict[str, Any], dict[str, Any]]
+WIDTHS = st.sampled_from([2, 3.5, 4, 7.75, 16, 64])  # [byte/cycle] of a link
+SHORT = st.sampled_from([0, 0, 1, 3])  # [cycle]
+
+
+@st.composite
+def system_machines(draw: Draw) -> dict[str, Any]:
+    """A system dict of one or two SIPs of one or two cubes of two to four PEs."""
+    npu = draw(machines())
+    pe = {name: npu[name] for name in ("dma", "spm", "te", "ve") if name in npu}
+    if draw(st.sampled_from([True, True, True, False])):
+        pe["spm"] = _crowded(draw)
+    system = {name: npu[name] for name in ("allocation", "max_cycles", "control", "kv_layouts") if name in npu}
+    pe["link"] = _link(draw)
+    sides = draw(st.sampled_from(["w", "w", "ew", "n"]))
+    return {
+        "schema": "kernbench/system/1",
+        **system,
+        "system": {"sips": draw(st.sampled_from([1, 1, 1, 2])), "link": _link(draw)},
+        "sip": {
+            "cols": draw(st.integers(1, 2)),
+            "io": [{"name": f"io{i}", "side": side} for i, side in enumerate(sides)],
+        },
+        "cube": _cube(draw),
+        "io": {
+            "pcie": {"link": _link(draw), "setup_cycles": draw(SHORT)},
+            "io_cpu": {"cycles": draw(SHORT)},
+            "noc": _link(draw),
+        },
+        "pe": pe,
+        "wires": {"mm_per_cycle": draw(st.sampled_from([20, 1000])), "board_mm_per_cycle": 1000},
+    }
+
+
+@st.composite
+def systems_of_pes(draw: Draw) -> System:
+    """A system and a program that is valid on it."""
+    system = draw(system_machines())
+    return system, draw(system_programs(system))
+
+
+def _link(draw: Draw) -> dict[str, Any]:
+    return {"bytes_per_cycle": draw(WIDTHS), "cycles": draw(SHORT)}
+
+
+def _cube(draw: Draw) -> dict[str, Any]:
+    pes = draw(st.integers(2, 4))
+    slices = draw(st.sampled_from([None, 1, 2]))
+    count = slices or pes
+    bus, burst = draw(st.sampled_from([(64, 4), (64, 1), (8, 1), (16, 3), (32, 12)]))
+    hbm: dict[str, Any] = {
+        "channels": count * draw(st.sampled_from([1, 2, 2, 3])),
+        "interleave_bytes": draw(st.sampled_from([3, 8, 32, 96, 256])),
+        "capacity_bytes": count * draw(st.sampled_from([512, 1000, 4096])),
+        "bus_width_bytes": bus,
+        "dram_burst_cycles": burst,
+        "peak_bw_bytes_per_cycle": draw(st.sampled_from([4, 10.5, 64])),
+        "t_setup_cycles": draw(SHORT),
+        "period": draw(st.sampled_from([1, 1, 2])),
+        "width_mm": 1,
+        "height_mm": 1,
+        "link": _link(draw),
+    }
+    if slices is not None:
+        hbm["slices"] = slices
+    return {
+        "pes": pes,
+        "mesh": {
+            "rows": draw(st.integers(1, 2)),
+            "cols": draw(st.integers(2, 3)),
+            "link": _link(draw),
+            "router_cycles": draw(st.integers(0, 1)),
+        },
+        "hbm": hbm,
+        "sram": {"bytes": draw(st.sampled_from([512, 1500])), "bytes_per_cycle": draw(WIDTHS), "cycles": draw(SHORT)},
+        "ucie": {"ports_per_side": draw(st.integers(1, 2)), "link": _link(draw), "router": _link(draw)},
+        "m_cpu": {"cycles": draw(SHORT)},
+    }
+
+
+def _crowded(draw: Draw) -> dict[str, Any]:
+    """A scratchpad of few banks, ports and patience."""
+    banks = draw(st.sampled_from([1, 2, 3, 4, 8]))
+    width = draw(st.sampled_from([2, 4, 8, 16]))
+    return {
+        "num_banks": banks,
+        "bank_width_bytes": width,
+        "bank_size_bytes": -(-2048 // (banks * width)) * width,
+        "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
+        "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 2, 3])),
+        "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 40])),
+        "backpressure_cycles": draw(st.sampled_from([1, 2, 3, 8])),
+        "check_overlap": draw(st.sampled_from(["none"] * 8 + ["warn", "error"])),
+        **draw(st.sampled_from([{"ports": 1}, {"ports": 1}, {"ports": 2}, {"read_ports": 1, "write_ports": 1}])),
+    }

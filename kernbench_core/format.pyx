@@ -34,7 +34,7 @@ cdef struct Template:
     int32_t first             # of its parts
     int32_t n
     int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
-    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, or the number of the unit of value 0 ...
+    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - a column that has it, or the number of the unit of value 0 ...
     int32_t unit_value        # ... plus this value of the record; -1: plus nothing
 
 cdef struct Text:
@@ -210,6 +210,8 @@ cdef class Format:
             return True
         if t.unit == -2:
             unit = self.column[self.unit_column][e.entry]
+        elif t.unit < -2:
+            unit = self.column[-3 - t.unit][e.entry]
         else:
             unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
         return self.unit_kept[unit] != 0

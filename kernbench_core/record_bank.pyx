@@ -235,6 +235,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
         r.v[2] = asked
         r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
         r.v[4] = kinds
+        r.v[5] = p - s.spm
 
 
 cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:

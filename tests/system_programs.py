@@ -29,8 +29,8 @@ class Ground:
         config = load_config(system)
         assert isinstance(config, SystemConfig)
         self.roads = PlainRoads(config)
-        own = {name: system[name] for name in ("control", "kv_layouts") if name in system}
-        self.site = Site(draw, {**own, **{name: system["pe"][name] for name in ("dma", "spm", "te", "ve") if name in system["pe"]}})
+        npu: dict[str, Any] = {name: system[name] for name in system if name in ("control", "kv_layouts")}
+        self.site = Site(draw, npu | {name: part for name, part in system["pe"].items() if name != "link"})
         self.align = config.pe.dma.alignment_bytes
         cubes = [(sip, cube) for sip in range(config.system.sips) for cube in range(config.cubes)]
         self.cpus = [f"sip{sip}.cube{cube}.m_cpu" for sip, cube in cubes]
@@ -152,7 +152,8 @@ def _kv(ground: Ground) -> list[Entry]:
     qbits = draw(st.sampled_from([bits for bits in (4, 8, 16) if head_dim * bits % 8 == 0]))
     t_start = draw(st.integers(0, layout["t_max"] - 1))
     t_len = draw(st.integers(1, min(4, layout["t_max"] - t_start)))
-    tile: Entry = {"head_id": draw(st.integers(0, 1)), "kv_kind": draw(st.sampled_from("kv")), "qbits_kv": qbits, "dram_base_addr": 0}
+    tile: Entry = {"head_id": draw(st.integers(0, 1)), "kv_kind": draw(st.sampled_from("kv"))}
+    tile |= {"qbits_kv": qbits, "dram_base_addr": 0}
     tokens = {"t_start": t_start, "t_len": t_len}
     if draw(st.booleans()):
         tokens["d_len"] = draw(st.integers(1, head_dim))

@@ -9,10 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from kernbench.cmdq.check import check_program
+from kernbench.cmdq.footprint import Transfer, aligned_bytes
 from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, lower_machine, lower_program, resource_capacities, resource_names
 from kernbench.cmdq.program import Program
+from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common import naming
 from kernbench.config import NpuConfig
+from kernbench.config.schema import Dram
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,43 @@ class Plan:
     channels: int  #: the first so many resources are DRAM channels
     scratchpads: tuple[str, ...]  #: those that count; further ones stand for what has no banks
 
+    _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head latency that are an endpoint's
+
+    def transfer(self, entry: int) -> dict[str, int]:
+        """The columns of an entry's transfer."""
+        return self._rows("dma")[self._jobs[entry]]
+
+    def service(self, entry: int) -> dict[str, int]:
+        """The columns of the job of any other engine, without its regions."""
+        return self._rows("compute")[self._jobs[entry]]
+
+    def bytes_of(self, entry: int) -> int:
+        """[byte] that a transfer moves, aligned."""
+        row = self.transfer(entry)
+        place = row["dram_addr"], row["rows"], row["row_bytes"], row["stride"]
+        return aligned_bytes(*place, self.machine["memories"][row["memory"]]["align"])
+
+    def channel_bytes(self, entry: int) -> tuple[int, ...]:
+        """[byte] that a transfer moves on each channel of its memory."""
+        row = self.transfer(entry)
+        memory = self.machine["memories"][row["memory"]]
+        place = row["dram_addr"], row["rows"], row["row_bytes"], row["stride"]
+        moved = Transfer(
+            bool(row["write"]), row["channel"], False, *place, memory["align"], 0, aligned_bytes(*place, memory["align"])
+        )
+        return channel_bytes(moved, Dram(channels=memory["channels"], interleave_bytes=memory["interleave"]))
+
+    @cached_property
+    def _jobs(self) -> list[int]:
+        jobs: list[int] = self.program["job"].tolist()
+        return jobs
+
+    def _rows(self, kind: str) -> list[dict[str, int]]:
+        if kind not in self._cached:
+            columns = {name: table.tolist() for name, table in self.program[kind].items() if table.ndim == 1}
+            self._cached[kind] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return self._cached[kind]
 
     @cached_property
     def units(self) -> tuple[str, ...]:

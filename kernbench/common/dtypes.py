@@ -112,6 +112,8 @@ def unpack_i4(data: NDArray[np.uint8], shape: tuple[int, ...]) -> Array:
 
 def widen(values: Array) -> Array:
     """An array to compute with: f32 from floats, i64 from integers; these two and booleans are handed back as they are."""
+    if values.dtype == np.float32:
+        return values
     kind = dtype_of(values.dtype).kind
     wide: Any = {"float": np.float32, "int": np.int64, "bool": np.bool_}[kind]
     if values.dtype == INT4:

@@ -193,3 +193,9 @@ def counted(name: str) -> str:
         return "noc"
     last = name.rpartition(".")[2].partition("[")[0]
     return _ENGINES.get(last, last.rstrip("0123456789"))
+
+
+def parent(name: str) -> str:
+    """The place that the node of a track's name is in: `sip0.cube0.pe0` of `sip0.cube0.pe0.pe_dma`; empty for one NPU and for links."""
+    node, dot, _ = name.rpartition(".")
+    return node if dot and name.startswith("sip") and "-" not in name else ""

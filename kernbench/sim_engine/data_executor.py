@@ -115,7 +115,7 @@ class DataExecutor:
         for task, arrays in zip(work, results, strict=True):
             for op, inputs, array in zip(task.ops, task.inputs, arrays, strict=True):
                 tasks.write(op, array)
-                known = op.params.get("value")
+                known = op.params.get("value") if op.record.op_kind == "math" else None
                 if known is not None:
                     self._known.append(Boundary(op.record, inputs, array, known))
                 if self._debug:

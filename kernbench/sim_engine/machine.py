@@ -85,7 +85,7 @@ class Machine:
         return tracing
 
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, self.plan.machine, sink, options)
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, sink, options)
         return self._tracing
 
     def trace_state(self) -> dict[str, Any]:

@@ -54,6 +54,15 @@ class Params(Mapping[str, Any]):
         found = self.values_of_op[where]
         return found if isinstance(where, int) else list(found)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.template.varying or key in self.template.constants
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, `default` where there is no such key."""
+        if key in self.template.varying:
+            return self[key]
+        return self.template.constants.get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         yield from self.template.constants
         yield from self.template.varying

@@ -49,7 +49,10 @@ class GemmForm:
         if self._swap_b:
             b = np.swapaxes(b, -1, -2)
         wanted: Any = np.float32 if self.exact is None else self.exact
-        a, b = (one if one.dtype == wanted else one.astype(wanted) for one in (a, b))
+        if a.dtype != wanted:
+            a = a.astype(wanted)
+        if b.dtype != wanted:
+            b = b.astype(wanted)
         if a.strides[-2:] == b.strides[:-3:-1] and a.__array_interface__["data"] == b.__array_interface__["data"]:
             b = b.copy()  # numpy multiplies a matrix by its own transpose in another order
         total = acc

@@ -8,7 +8,7 @@ from itertools import islice
 
 from kernbench.sim_engine.op_ranges import Bytes, ReplayOp
 
-Cell = list[int]  #: of some bytes: the level of their last writer, and the highest of their readers since; -1: none
+Cell = list[int]  #: of some bytes: the level of their last writer, and the highest of their readers; -1: none
 
 
 class _Bytes:
@@ -74,7 +74,7 @@ def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
             if cell[1] < level:
                 cell[1] = level
         for cell in writes:
-            cell[0], cell[1] = level, -1
+            cell[0] = level
         level_of[op.op_id] = level
         if level == len(found):
             found.append([])

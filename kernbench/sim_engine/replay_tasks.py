@@ -104,7 +104,8 @@ class Gemm:
         if params.get("acc_addr") is not None:
             self._acc = Place(_index(params, "acc_addr"), params["acc_space"], tuple(params["acc_shape"]), params["acc_dtype"])
         self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
-        self.stacks = self.form.small and "epilogue" not in params
+        self._epilogues = "epilogue" in params
+        self.stacks = self.form.small and not self._epilogues
 
     def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
         """a, b and, where there is one, what is added."""
@@ -114,15 +115,16 @@ class Gemm:
     def task(self, store: MemoryStore, wide: WideCache, ops: Sequence[ReplayOp]) -> Task:
         """One task of several ops, stacked, or of a single one."""
         read = [self.operands(store, op) for op in ops]
+        epilogue = self._epilogue(store, ops[0]) if self._epilogues else []
 
         def compute() -> Sequence[Array]:
-            a, b = ([wide.get(one[i]) for one in read] for i in (0, 1))
-            acc = None if self._acc is None else [widen(one[2]) for one in read]
             if len(ops) > 1:
-                return list(run_stack(self.form, a, b, acc))
-            return [run_gemm(self.form, a[0], b[0], acc[0] if acc else None, epilogue)]
+                a, b = ([wide.get(one[i]) for one in read] for i in (0, 1))
+                return list(run_stack(self.form, a, b, None if self._acc is None else [widen(one[2]) for one in read]))
+            (one,) = read
+            acc = None if self._acc is None else widen(one[2])
+            return [run_gemm(self.form, wide.get(one[0]), wide.get(one[1]), acc, epilogue)]
 
-        epilogue = self._epilogue(store, ops[0]) if "epilogue" in ops[0].params else []
         return Task(ops, read, compute)
 
     @staticmethod

@@ -30,7 +30,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape)) * np.dtype(TYPES[self.dtype]).itemsize
+        return int(np.prod(self.shape)) * int(np.dtype(TYPES[self.dtype]).itemsize)
 
 
 @dataclass
@@ -102,7 +102,7 @@ def compute(step: Step, inputs: list[Any]) -> Any:
 
 def multiply(step: Step, wide: list[Any]) -> Any:
     a, b = (one.T if flipped else one for one, flipped in zip(wide, step.transpose, strict=False))
-    total = wide[2] if len(wide) > 2 else None
+    total: Any = wide[2] if len(wide) > 2 else None
     chunk = step.tile_k or a.shape[1]
     for k in range(0, a.shape[1], chunk):
         part = a[:, k : k + chunk] @ b[k : k + chunk]

@@ -35,8 +35,9 @@ class SystemFlow(Flow):
         self.carry += self.rate.numerator
         run: list[Part] = []
         for part in self.parts[self.next :]:
-            asked = {bank for one in run for bank in (*one.reads, *one.writes)}
-            if sum(one.nbytes for one in run) + part.nbytes > self.carry // self.den or asked.intersection(part.reads + part.writes):
+            asked = {bank for one in run for bank in one.reads + one.writes}
+            reaches = sum(one.nbytes for one in run) + part.nbytes <= self.carry // self.den
+            if not reaches or asked.intersection(part.reads + part.writes):
                 break
             run.append(part)
         if run:

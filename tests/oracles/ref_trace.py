@@ -86,7 +86,7 @@ class TracedSimulation(Simulation):
         self.windows = Windows(self, lines, window)
         enqueue(lines, self.control, machine)
 
-    def services(self) -> list[tuple[str, ServiceEngine]]:
+    def named_services(self) -> list[tuple[str, ServiceEngine]]:
         """TEs and VEs by name."""
         te = [(f"te{i}", engine) for i, engine in enumerate(self.te)]
         return te + [(f"ve{i}", engine) for i, engine in enumerate(self.ve)]
@@ -228,7 +228,7 @@ class TracedSimulation(Simulation):
             way.update(dict.fromkeys(flow.route, flow.asked))
             self.accesses.flow_served(job, flow, flow.request, cycle)
             self._resumed(job, flow.request, cycle)
-        for _, service in self.services():
+        for _, service in self.named_services():
             if service.job is not None and service.request is not None and not service.request.missing:
                 job = self.jobs[service.job.seq]
                 self.accesses.work_served(job, service, service.request, cycle)

@@ -89,7 +89,7 @@ class Windows:
             out[f"dma{i}", "busy"] = engine.count["busy"]
             out[f"dma{i}", "backpressure"] = engine.stalled["backpressure"]
             out[f"dma{i}", "bank_conflict"] = engine.stalled["bank_conflict"]
-        for name, service in self.run.services():
+        for name, service in self.run.named_services():
             out[name, "busy"] = service.count["busy"]
             out[name, "bank_conflict"] = service.bank_conflict
         for name, count in self.run.resource.items():
@@ -107,7 +107,7 @@ class Windows:
             queued = [sum(1 for job in engine.pending if job.channel == name) for name in channels]
             active = [sum(1 for job in engine.active if job.channel == name) for name in channels]
             out[f"dma{i}"] = (queued, active)
-        for name, service in self.run.services():
+        for name, service in self.run.named_services():
             out[name] = ([len(service.queue)], [0 if service.job is None else 1])
         return out
 
@@ -150,7 +150,7 @@ class Windows:
     def _warn(self, last: int, delta: dict[tuple[str, ...], int]) -> None:
         """The rules of `WARN_CODES` that look at whole windows."""
         length = self.length
-        for unit, service in self.run.services():
+        for unit, service in self.run.named_services():
             busy = delta[unit, "busy"]
             if 0 < 2 * busy < length:
                 text = f"{unit} worked in {busy} of {length} cycles, less than half"

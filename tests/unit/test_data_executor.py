@@ -14,7 +14,6 @@ from kernbench.common.dtypes import Array, narrow
 from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, Epilogue, GemmCmd, MathCmd, MemoryWriteMsg
-from kernbench.sim_engine import replay_gemm
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
@@ -109,7 +108,12 @@ def test_adr0020_d6_equal_gemms_are_one_product(monkeypatch: pytest.MonkeyPatch)
     """Eight PEs multiply 2x3 by 3x2 at one time: one matmul of a stack; of other shapes, or alone, others."""
     calls: list[tuple[int, ...]] = []
     matmul = np.matmul
-    monkeypatch.setattr(replay_gemm.np, "matmul", lambda a, b: calls.append(a.shape) or matmul(a, b))
+
+    def counted(a: Array, b: Array) -> Array:
+        calls.append(a.shape)
+        return matmul(a, b)
+
+    monkeypatch.setattr(np, "matmul", counted)
     for batching, wanted in ((True, [(1, 3), (8, 2, 3)]), (False, [(1, 3)] + [(2, 3)] * 8)):
         calls.clear()
         store = MemoryStore()
@@ -257,11 +261,11 @@ def test_gemm_takes_transposes_and_layouts(layout: str) -> None:
     def lie(matrix: Array) -> Array:
         return np.ascontiguousarray(matrix.T if layout == "col_major" else matrix)
 
-    layouts = {"layout_a": layout, "layout_b": layout, "layout_out": layout}
+    layouts: dict[str, Any] = {"layout_a": layout, "layout_b": layout, "layout_out": layout}
     wanted = lie((A @ B).astype(np.float32)).tolist()
-    shapes = {"shape_a": (2, 3), "shape_b": (3, 2)}
+    shapes: dict[str, Any] = {"shape_a": (2, 3), "shape_b": (3, 2)}
     assert product(lie(A), lie(B), **shapes, **layouts).tolist() == wanted
-    flipped = {"shape_a": (3, 2), "shape_b": (2, 3), "transpose_a": True, "transpose_b": True}
+    flipped: dict[str, Any] = {"shape_a": (3, 2), "shape_b": (2, 3), "transpose_a": True, "transpose_b": True}
     assert product(lie(A.T), lie(B.T), **flipped, **layouts).tolist() == wanted
 
 

@@ -173,7 +173,8 @@ def test_operands_are_broadcast_and_of_types_of_their_own() -> None:
     assert computed("copy", row, shape=(2, 3)).tolist() == [[1, 2, 3]] * 2
     assert computed("full", 1.5, shape=(2, 2)).tolist() == [[1.5, 1.5]] * 2
     assert computed("transpose", A, shape=(3, 2)).tolist() == A.T.tolist()
-    with pytest.raises(InputError, match=r"^op 0 \(add at pe\): it cannot be computed: its result has the shape \(2, 3\), and not \(3,\)$"):
+    text = r"^op 0 \(add at pe\): it cannot be computed: its result has the shape \(2, 3\), and not \(3,\)$"
+    with pytest.raises(InputError, match=text):
         computed("add", row, column, shape=(3,))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def test_params_are_a_mapping_that_cannot_be_changed() -> None:
 def test_a_pending_handle_does_not_show_its_elements() -> None:
     handle = TensorHandle("y", 64, (2,), "f16", op="gemm_f16", line="k.py:7")
     assert handle.pending and handle.nbytes == 4
-    looks = {
+    looks: dict[str, Callable[[], Any]] = {
         "its data": lambda: handle.data,
         "a numpy array of it": lambda: np.asarray(handle),
         "an element of it": lambda: handle[0],

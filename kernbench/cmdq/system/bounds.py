@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 from kernbench.cmdq.alone import Alone
 from kernbench.cmdq.bounds import Bounds, Run
 from kernbench.cmdq.entries import Entry
-from kernbench.cmdq.footprint import Transfer, aligned_bytes
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
-from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import Dram
 
 
 def plan_bounds(program: Program, plan: Plan) -> Bounds:
@@ -28,9 +24,7 @@ class _Jobs:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.op, self.job = plan.program["op"].tolist(), plan.program["job"].tolist()
-        self.dma = {name: table.tolist() for name, table in plan.program["dma"].items()}
-        self.compute = {name: table.tolist() for name, table in plan.program["compute"].items()}
+        self.op = plan.program["op"].tolist()
         self.start, self.path = plan.machine["route_start"].tolist(), plan.machine["route_path"].tolist()
         self.latency = plan.machine["route_latency"].tolist()
         spm = plan.machine["spm"]
@@ -40,23 +34,25 @@ class _Jobs:
         """The job of one entry."""
         if self.op[index] > 1:
             return Alone(0)
-        return self._transfer(self.job[index]) if self.op[index] == 0 else self._work(self.job[index])
+        return self._transfer(index) if self.op[index] == 0 else self._work(index)
 
-    def _work(self, k: int) -> Alone:
-        work = sum(self.compute[name][k] for name in ("init", "body", "finalize"))
-        period = self.plan.machine["compute"][self.compute["engine"][k]]["period"]
+    def _work(self, index: int) -> Alone:
+        row = self.plan.service(index)
+        work = row["init"] + row["body"] + row["finalize"]
+        period = self.plan.machine["compute"][row["engine"]]["period"]
         return Alone((work - 1) * period + 1, period, work * period)
 
-    def _transfer(self, k: int) -> Alone:
-        engine = self.plan.machine["dma"][self.dma["engine"][k]]
-        memory = self.plan.machine["memories"][self.dma["memory"][k]]
+    def _transfer(self, index: int) -> Alone:
+        move = self.plan.transfer(index)
+        engine = self.plan.machine["dma"][move["engine"]]
+        memory = self.plan.machine["memories"][move["memory"]]
         row = Fraction(self.row[engine["spm"]])
         on: dict[int, int] = {}
         latency, moving = 0, 1
-        for channel, nbytes in enumerate(self._channel_bytes(k, memory)):
+        for channel, nbytes in enumerate(self.plan.channel_bytes(index)):
             if nbytes == 0:
                 continue
-            route = self.dma["route"][k] + channel
+            route = move["route"] + channel
             resources = self.path[self.start[route] : self.start[route + 1]]
             for resource in resources:
                 on[resource] = on.get(resource, 0) + nbytes
@@ -65,15 +61,6 @@ class _Jobs:
         moving = max([moving, *(ceil_div(n, self.plan.capacities[r]) for r, n in on.items())])
         cycles = memory["setup"] + latency + moving
         return Alone(cycles, engine["period"], cycles, resources=tuple(on.items()))
-
-    def _channel_bytes(self, k: int, memory: dict[str, Any]) -> tuple[int, ...]:
-        d = self.dma
-        place = d["dram_addr"][k], d["rows"][k], d["row_bytes"][k], d["stride"][k]
-        moved = Transfer(
-            write=bool(d["write"][k]), channel=d["channel"][k], kv_bonus=False, dram_addr=place[0], rows=place[1], row_bytes=place[2],
-            stride=place[3], alignment=memory["align"], spm_addr=0, bytes_aligned=aligned_bytes(*place, memory["align"]),
-        )  # fmt: skip
-        return channel_bytes(moved, Dram(channels=memory["channels"], interleave_bytes=memory["interleave"]))
 
 
 class _PlanRun(Run):
@@ -96,7 +83,9 @@ class _PlanRun(Run):
         return self._resources(runs, range(self.plan.channels, len(self.plan.resources)))
 
     def engines(self, runs: Iterable[int]) -> dict[str, int]:
-        plan, dma, work = self.plan, {}, {}
+        plan = self.plan
+        dma: dict[int, int] = {}
+        work: dict[int, int] = {}
         for i in runs:
             op, job = int(plan.program["op"][i]), int(plan.program["job"][i])
             if op > 1:

@@ -6,26 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
-from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
-from kernbench.cmdq.traffic import channel_bytes
-from kernbench.config import NpuConfig
-from kernbench.sim_engine.tracing.head import unit_of
+from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.tracing.lines import common_of, text
 from kernbench.sim_engine.tracing.templates import COLUMNS, FIXED, TABLES
 
 MISSING = -(2**63)  # the core's
+KINDS = (0, 1, 2, 6)  # the core's EngineType, in the order of the table `kinds`
 
 
 class Columns:
-    """Columns of a program on a machine. `route_latency` is that of `lower_machine`: [dma][load, store][channel]."""
+    """Columns of a program by its plan; `names` are those of the tracks."""
 
-    def __init__(self, config: NpuConfig, program: Program, names: Iterable[str], route_latency: npt.NDArray[np.int64]) -> None:
-        self.config = config
-        self.route_latency = route_latency.reshape(config.dma.engines, 2, config.dram.channels)
+    def __init__(self, program: Program, plan: Plan, names: Iterable[str]) -> None:
+        self.plan = plan
         self.columns = {name: np.full(len(program.entries), MISSING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
@@ -53,7 +49,7 @@ class Columns:
         common = b"".join(b',"%s":%d' % (name.encode(), value) for name, value in common_of(entry).items())
         values: dict[str, int | None] = {
             "cmd_id": entry.id,
-            "unit": self.unit_number[unit_of(entry)],
+            "unit": self.unit_number[self.plan.units[entry.index]],
             "phase": self._text("phases", meta.get("phase")),
             "common": self._number("commons", common),
             "token": meta.get("token"),
@@ -80,31 +76,40 @@ class Columns:
         return group
 
     def _transfer(self, entry: Entry) -> dict[str, int | None]:
-        config, move = self.config, transfer_of(entry, self.config)
-        dram, spm = move.aligned_row(0)[0], move.spm_addr
-        latency = self.route_latency[entry.engine_id, int(move.write)]
-        touched = [k for k, nbytes in enumerate(channel_bytes(move, config.dram)) if nbytes]
+        plan, row = self.plan, self.plan.transfer(entry.index)
+        memory, write = plan.machine["memories"][row["memory"]], row["write"]
+        dram, spm = row["dram_addr"] // memory["align"] * memory["align"], row["spm_addr"]
+        touched = [k for k, nbytes in enumerate(plan.channel_bytes(entry.index)) if nbytes]
+        engine = plan.machine["dma"][row["engine"]]
         return {
             "by": 0,
-            "job_type": self._text("job_types", "DMA_WRITE" if move.write else "DMA_READ"),
-            "channel": move.channel,
-            "direction": int(move.write),
-            "src_addr": spm if move.write else dram,
-            "dst_addr": dram if move.write else spm,
-            "size_bytes": move.bytes_aligned,
-            "head_cycles": config.dram.t_setup_cycles + max(int(latency[k]) for k in touched),
-            "weight": tuple(config.dma.channels)[move.channel].weight,
+            "spm": self._scratchpad(engine["spm"]),
+            "job_type": self._text("job_types", "DMA_WRITE" if write else "DMA_READ"),
+            "channel": row["channel"],
+            "direction": write,
+            "src_addr": spm if write else dram,
+            "dst_addr": dram if write else spm,
+            "size_bytes": plan.bytes_of(entry.index),
+            "head_cycles": memory["setup"] + max(int(plan.machine["route_latency"][row["route"] + k]) for k in touched),
+            "weight": engine["channels"][row["channel"]][2],
         }
 
+    def _scratchpad(self, number: int) -> int | None:
+        """The track of a scratchpad; None for what has no banks."""
+        pads = self.plan.scratchpads
+        return self.unit_number[pads[number]] if number < len(pads) else None
+
     def _service(self, entry: Entry) -> dict[str, int | None]:
-        time = service_cycles(entry, self.config)
+        plan, row = self.plan, self.plan.service(entry.index)
+        engine = plan.machine["compute"][row["engine"]]
         job_type = entry.opcode.removesuffix("_TILE")
         values: dict[str, int | None] = {
-            "by": 1 if entry.engine == "te" else 2,
+            "by": KINDS.index(engine["kind"]),
+            "spm": self._scratchpad(engine["spm"]),
             "job_type": self._text("job_types", job_type),
-            "body_cycles": time.body,
-            "total_cycles": time.total,
-            "work": work_of(entry),
+            "body_cycles": row["body"],
+            "total_cycles": row["init"] + row["body"] + row["finalize"],
+            "work": row["work"],
         }
         if isinstance(entry, TeEntry):
             values |= {"m": entry.m, "n": entry.n, "k": entry.k}

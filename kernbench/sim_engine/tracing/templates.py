@@ -9,13 +9,13 @@ from kernbench.trace.schema import BY_NAME, STALL_REASONS
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts (kernbench_core/format.pyx)
 ALWAYS, TOKEN_ENDS = -1, -2
-NO_UNIT, UNIT_OF_ENTRY = -1, -2
+NO_UNIT, UNIT_OF_ENTRY = -1, -2  # or -3 - a column that has it
 
 #: int64 columns over the entries, by position.
 COLUMNS = (
     "cmd_id", "unit", "job_type", "tile_id", "vec_chunk_id", "phase", "common", "token", "irq_line", "marker", "group",
     "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight", "m", "n", "k",
-    "body_cycles",
+    "body_cycles", "spm",
     "total_cycles", "work", "op_type", "len", "batch", "by",
 )  # fmt: skip
 #: Tables of texts, by position.
@@ -23,7 +23,7 @@ TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", 
           "accesses", "clients")  # fmt: skip
 
 FIXED: dict[str, tuple[Any, ...]] = {
-    "kinds": ("DMA", "TE", "VE"),
+    "kinds": ("DMA", "TE", "VE", "CPU"),
     "reasons": (*STALL_REASONS,),  # the core's StallReason, from 1 on, then `bank_conflict`
     "suspensions": ("backpressure", "fifo"),
     "flags": (False, True),
@@ -123,13 +123,14 @@ def _unit(source: Source) -> tuple[int, int]:
     if isinstance(source, Fixed):
         assert source.unit is not None
         return source.unit, -1
-    return UNIT_OF_ENTRY, -1
+    column = source.column if isinstance(source, TextBy) else "unit"
+    return (UNIT_OF_ENTRY if column == "unit" else -3 - COLUMNS.index(column)), -1
 
 
-def kinds(first_channel: int, first_link: int, spm: Fixed) -> list[list[Template]]:
+def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Template]]:
     """The templates of every kind of record, in the order of kernbench_core/events.pxd.
 
-    `first_channel`, `first_link`: their numbers among the tracks.
+    `first_channel`, `first_link`, `first_spm`: their numbers among the tracks.
     """
     channel, link = TextOf("units", 1, first_channel), TextOf("units", 2, first_link)
     flow: dict[str, Source] = {**NAMES, "tx_id": JOB, "channel": Value(1), "unit": channel}
@@ -152,15 +153,15 @@ def kinds(first_channel: int, first_link: int, spm: Fixed) -> list[list[Template
         [templates("NOC_TX_END", on_link)],
         [templates("DRAM_TX_SUSPEND", {**flow, "reason": TextOf("suspensions", 2)})],
         [templates("DRAM_TX_RESUME", flow)],
-        *([template] for template in _accesses(spm)),
+        *([template] for template in _accesses(first_spm)),
         [],  # WARN OVERLAP: a sentence, made in Python
     ]
 
 
-def _accesses(spm: Fixed) -> list[Template]:
+def _accesses(first_spm: int) -> list[Template]:
     """What happens at the banks: served bytes, moved bytes, denials."""
     access: dict[str, Source] = {
-        **NAMES, "unit": spm, "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
+        **NAMES, "unit": TextBy("units", "spm"), "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
         "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
     }  # fmt: skip
     moved: dict[str, Source] = {
@@ -168,7 +169,7 @@ def _accesses(spm: Fixed) -> list[Template]:
         "spm_addr": Value(3), "size_bytes": Value(4), "direction": TextBy("directions", "direction"), "cycles": Value(5),
     }  # fmt: skip
     conflict: dict[str, Source] = {
-        "unit": spm, "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
+        "unit": TextOf("units", 5, first_spm), "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
         "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
     }  # fmt: skip
     return [templates("SRAM_ACCESS", access), templates("MEM_ACCESS_EVENT", moved), templates("SRAM_CONFLICT", conflict)]

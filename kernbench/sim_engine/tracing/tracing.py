@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.tracing.columns import Columns
-from kernbench.sim_engine.tracing.head import enqueue_lines, meta_line, unit_of, units
-from kernbench.sim_engine.tracing.lines import line, text
-from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, Fixed, kinds
+from kernbench.sim_engine.tracing.head import enqueue_lines, meta_line, units
+from kernbench.sim_engine.tracing.lines import line
+from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, kinds
 from kernbench.sim_engine.tracing.windows import Windows
 from kernbench.trace.schema import LEVELS
 
@@ -69,9 +68,9 @@ class Tracing:
     """The trace of one run, from cycle 0."""
 
     def __init__(
-        self, machine: Machine, core: Any, format: Any, tables: dict[str, Any], sink: Sink, options: TraceOptions
+        self, machine: Machine, core: Any, format: Any, sink: Sink, options: TraceOptions
     ) -> None:
-        """`core`: where the run stands. `format`: the core's class. `tables`: what `lower_machine` made."""
+        """`core`: where the run stands. `format`: the core's class."""
         self.machine = machine
         self.new_format = format
         self.core = core
@@ -79,28 +78,27 @@ class Tracing:
         self.options = options
         self.records = core.tracer(LEVELS.index(options.level))
         self.first, self.last = options.cycles or (0, FOREVER)
-        config, program = machine.config, machine.program
-        names = [unit["unit"] for unit in units(config)]
+        plan, program = machine.plan, machine.program
+        names = [unit["unit"] for unit in units(plan)]
         self.kept = {name for name in names if not options.only or any(fnmatchcase(name, p) for p in options.only)}
         if not self.kept:
             rule = f"no unit fits; the machine has {', '.join(names)}"
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
-        self.columns = Columns(config, program, names, tables["route_latency"])
+        self.columns = Columns(program, plan, names)
         self.format = self._format(names, [(left, -1) for left in self.columns.token_left])
-        self.windows = Windows(config, program, options.window, core.totals(), banks=options.level != "summary")
+        self.windows = Windows(program, plan, options.window, core.totals(), banks=options.level != "summary")
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to that cycle are in the energy
         self.closed = False
 
     def _format(self, names: list[str], tokens: list[tuple[int, int]]) -> Any:
         """The core's formatter; `tokens`: entries left and first start of each token group."""
-        config, columns = self.machine.config, self.columns
-        engines = config.dma.engines + config.te.engines + config.ve.engines
-        spm = Fixed(text(naming.SPM), names.index(naming.SPM))
+        plan, columns = self.machine.plan, self.columns
+        engines = len(plan.dma) + len(plan.compute)
         return self.new_format(
             [columns.columns[name] for name in COLUMNS],
             [columns.tables[name] for name in TABLES],
-            kinds(engines, engines + config.dram.channels, spm),
+            kinds(engines, engines + plan.channels, engines + len(plan.resources)),
             bytes(name in self.kept for name in names),
             COLUMNS.index("unit"),
             COLUMNS.index("group"),
@@ -112,9 +110,9 @@ class Tracing:
 
     def begin(self, program_hash: str) -> None:
         """What stands before the first cycle."""
-        config, program, options = self.machine.config, self.machine.program, self.options
-        self.sink.write(meta_line(config, program, program_hash, options.level, options.window, options.left_out()))
-        commands = list(enqueue_lines(config, program))
+        config, program, plan, options = self.machine.config, self.machine.program, self.machine.plan, self.options
+        self.sink.write(meta_line(config, program, plan, program_hash, options.level, options.window, options.left_out()))
+        commands = list(enqueue_lines(program, plan))
         self.sink.write(b"".join(commands))
         self.format.count(len(commands))
 
@@ -137,7 +135,7 @@ class Tracing:
     def go_on(self, state: dict[str, Any]) -> None:
         """Continue a trace whose run was saved and loaded again."""
         self.records.load(base64.b64decode(state["records"]), state["written"])
-        self.format = self._format([unit["unit"] for unit in units(self.machine.config)], state["tokens"])
+        self.format = self._format([unit["unit"] for unit in units(self.machine.plan)], state["tokens"])
         self.format.count(state["lines"])
         self.edge, self.counted = state["edge"], state["counted"]
         self.windows.go_on(state["windows"])
@@ -171,7 +169,7 @@ class Tracing:
         for entry in self.machine.program.entries:
             if entry.engine == "control" or cycle not in (issued[entry.index], started[entry.index]):
                 continue
-            queued, active = units_of[unit_of(entry)]
+            queued, active = units_of[self.machine.plan.units[entry.index]]
             place = int(self.columns.columns["channel"][entry.index]) if entry.engine == "dma" else 0
             if started[entry.index] == cycle:
                 active[place] -= 1
@@ -187,7 +185,7 @@ class Tracing:
     def _overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
         """WARN OVERLAP; None where its unit is left out."""
         entries = self.machine.program.entries
-        unit = unit_of(entries[late])
+        unit = self.machine.plan.units[late]
         if unit not in self.kept:
             return None
         message = (
@@ -236,7 +234,7 @@ class Tracing:
         """CMD_END for every command that is not complete, also outside of the cycles asked for: a file's starts have ends."""
         out = []
         for entry, end in zip(self.machine.program.entries, ends, strict=True):
-            if end is None and unit_of(entry) in self.kept:
+            if end is None and self.machine.plan.units[entry.index] in self.kept:
                 how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
-                out.append(line("CMD_END", cycles, {"cmd_id": entry.id, "unit": unit_of(entry), "status": how}, entry))
+                out.append(line("CMD_END", cycles, {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}, entry))
         return out

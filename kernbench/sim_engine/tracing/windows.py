@@ -12,14 +12,14 @@ import numpy.typing as npt
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import Entry, TeEntry
 from kernbench.cmdq.footprint import regions_of, work_of
-from kernbench.cmdq.lower import resource_names
-from kernbench.common import naming
+from kernbench.cmdq.plan import Plan
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig
 from kernbench.sim_engine.tracing.lines import line
 from kernbench.trace.schema import BY_NAME
 
 SATURATED_WINDOWS = 8
+COMPONENTS = {1: "TE", 2: "VE", 6: "CPU"}  # by the core's EngineType
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
@@ -43,9 +43,9 @@ class Energy:
     Integers over one denominator, which is that of all the machine's energies.
     """
 
-    def __init__(self, config: NpuConfig, program: Program) -> None:
-        model = config.energy
-        static = model.static_mw / config.freq_ghz  # pJ a cycle
+    def __init__(self, pe: NpuConfig, program: Program) -> None:
+        model = pe.energy
+        static = model.static_mw / pe.freq_ghz  # pJ a cycle
         rates = {"dram": model.dram_pj_per_byte, "noc": model.noc_pj_per_byte_hop, "spm": model.spm_pj_per_byte}
         rates["static"] = static
         named = [*rates.values(), *model.mac_pj.values(), model.ve_op_pj]
@@ -53,7 +53,7 @@ class Energy:
         self.rate = {name: int(rate * self.unit) for name, rate in rates.items()}
         self.mac = {bits: int(pj * self.unit) for bits, pj in model.mac_pj.items()}
         self.op = int(model.ve_op_pj * self.unit)
-        self.config = config
+        self.pe = pe
         self.program = program
         self.macs = self.ops = 0
         self.region_bytes = 0  # of the operand regions of jobs that ended
@@ -71,8 +71,8 @@ class Energy:
             self.region_bytes += self._regions(entry)
 
     def _regions(self, entry: Entry) -> int:
-        engine = self.config.te if entry.engine == "te" else self.config.ve
-        return sum(region.nbytes for region in regions_of(entry, self.config)) if engine.spm_traffic else 0
+        engine = self.pe.te if entry.engine == "te" else self.pe.ve
+        return sum(region.nbytes for region in regions_of(entry, self.pe)) if engine.spm_traffic else 0
 
     def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int) -> list[int]:
         """By part, in `1 / unit` pJ; what travels between DRAM and scratchpad also costs at the scratchpad."""
@@ -84,19 +84,18 @@ class Energy:
 class Windows:
     """Closes windows; what one holds is the difference of the core's totals."""
 
-    def __init__(self, config: NpuConfig, program: Program, length: int, totals: Totals, *, banks: bool) -> None:
+    def __init__(self, program: Program, plan: Plan, length: int, totals: Totals, *, banks: bool) -> None:
         """`totals`: before the first cycle. `banks`: also samples of banks and power states, as from level `full` on."""
         self.length = length
         self.banks = banks
-        self.energy = Energy(config, program)
+        self.energy = Energy(plan.pe, program)
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0)
-        self.channels = config.dram.channels
-        self.much = ceil_div(95 * config.dram.capacity * length, 100)  # [B] of a channel in a window
-        self.engines = [naming.engine("dma", k) for k in range(config.dma.engines)]
-        self.compute = [naming.engine("te", k) for k in range(config.te.engines)]
-        self.compute += [naming.engine("ve", k) for k in range(config.ve.engines)]
-        self.resources = resource_names(config)
+        self.channels = plan.channels
+        self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]  # [B] of a channel in a window
+        self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
+        self.components = [COMPONENTS[engine["kind"]] for engine in plan.machine["compute"]]
+        self.scratchpads = plan.scratchpads
         self.saturated = [0] * self.channels  # windows in a row
         self.asleep: set[str] = set()
 
@@ -105,7 +104,8 @@ class Windows:
         dma, compute, resources, banks, _ = self.before
         energy = [str(n) for n in (self.energy.macs, self.energy.ops, self.energy.region_bytes)]  # past 64 bits on long runs
         return {
-            "totals": [column.tolist() for column in (dma, compute, resources, *banks[0])],
+            "totals": [column.tolist() for column in (dma, compute, resources)],
+            "banks": [[column.tolist() for column in pair] for pair in banks],
             "energy": energy,
             "spent": [str(pj) for pj in self.spent],
             "saturated": self.saturated,
@@ -114,9 +114,12 @@ class Windows:
 
     def go_on(self, state: dict[str, Any]) -> None:
         """Stand there again."""
-        columns = [np.array(column, dtype=np.int64).reshape(old.shape) for column, old in zip(
-            state["totals"], (*self.before[:3], *self.before[3][0]), strict=True)]  # fmt: skip
-        self.before = (columns[0], columns[1], columns[2], [(columns[3], columns[4])], [])
+        dma, compute, resources = (
+            np.array(column, dtype=np.int64).reshape(old.shape)
+            for column, old in zip(state["totals"], self.before[:3], strict=True)
+        )
+        banks = [tuple(np.array(column, dtype=np.int64) for column in pair) for pair in state["banks"]]
+        self.before = (dma, compute, resources, banks, [])
         self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state["energy"])
         self.spent = [int(pj) for pj in state["spent"]]
         self.saturated, self.asleep = state["saturated"], set(state["asleep"])
@@ -124,11 +127,12 @@ class Windows:
     def close(self, cycles: int, length: int, totals: Totals) -> list[tuple[str | None, bytes]]:
         """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, each with the track that it is about."""
         dma, compute, resources = (now - then for now, then in zip(totals[:3], self.before[:3], strict=True))
-        grants, denials = (now - then for now, then in zip(totals[3][0], self.before[3][0], strict=True))
+        pairs = zip(totals[3], self.before[3], strict=True)
+        banks = [(now[0] - then[0], now[1] - then[1]) for now, then in pairs][: len(self.scratchpads)]
         self.before = totals
         lines = _Lines(cycles - 1, length)
         if length == self.length:
-            self._warn(lines, compute, resources, int(grants.sum()), int(denials.sum()))
+            self._warn(lines, compute, resources, [(int(grants.sum()), int(denials.sum())) for grants, denials in banks])
         for unit, sample in zip(self.resources, resources.tolist(), strict=True):
             if any(sample):
                 lines.put(unit, BANDWIDTH, (unit, length, *sample))
@@ -136,10 +140,10 @@ class Windows:
             if any(queued) or any(active):
                 lines.put(unit, QUEUES[len(queued)], (unit, *queued, *active))
         states = self._engines(lines, dma, compute)
-        if self.banks and (grants.any() or denials.any()):
-            bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
-            fields = {"unit": naming.SPM, "window_cycles": length, **bank}
-            lines.done.append((naming.SPM, line("BANK_SAMPLE", cycles - 1, fields)))
+        for unit, (grants, denials) in zip(self.scratchpads, banks, strict=True) if self.banks else ():
+            if grants.any() or denials.any():
+                bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
+                lines.done.append((unit, line("BANK_SAMPLE", cycles - 1, {"unit": unit, "window_cycles": length, **bank})))
         self._energy(lines, cycles, totals[2])
         for unit, state in states if self.banks else ():
             lines.put(unit, POWER, (unit, state))
@@ -166,15 +170,15 @@ class Windows:
         self.spent = now
         lines.put(None, ENERGY, (lines.length, *map(repr, sample)))
 
-    def _warn(self, lines: _Lines, compute: Any, resources: Any, granted: int, denied: int) -> None:
+    def _warn(self, lines: _Lines, compute: Any, resources: Any, banks: list[tuple[int, int]]) -> None:
         length = self.length
-        for unit, busy in zip(self.compute, compute[:, 0].tolist(), strict=True):
+        for unit, component, busy in zip(self.compute, self.components, compute[:, 0].tolist(), strict=True):
             if 0 < 2 * busy < length:
                 text = f"{unit} worked in {busy} of {length} cycles, less than half"
-                lines.warn(unit, unit[:2].upper(), "LOW_UTIL", text)
+                lines.warn(unit, component, "LOW_UTIL", text)
         for k, moved in enumerate((resources[: self.channels, 0] + resources[: self.channels, 1]).tolist()):
             unit = self.resources[k]
-            self.saturated[k] = self.saturated[k] + 1 if moved >= self.much else 0
+            self.saturated[k] = self.saturated[k] + 1 if moved >= self.much[k] else 0
             if self.saturated[k] != SATURATED_WINDOWS:
                 continue
             text = (
@@ -182,10 +186,11 @@ class Windows:
                 f"{moved} bytes in the last"
             )
             lines.warn(unit, "DRAM", "CHANNEL_SATURATED", text)
-        requests = granted + denied
-        if requests >= length and 4 * denied > requests:
-            text = f"{naming.SPM} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
-            lines.warn(naming.SPM, "SRAM", "HIGH_CONFLICT", text)
+        for unit, (granted, denied) in zip(self.scratchpads, banks, strict=True):
+            requests = granted + denied
+            if requests >= length and 4 * denied > requests:
+                text = f"{unit} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
+                lines.warn(unit, "SRAM", "HIGH_CONFLICT", text)
 
 
 class _Lines:

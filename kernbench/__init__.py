@@ -10,7 +10,7 @@ from kernbench.version import VERSION as __version__
 if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.sim_engine.machine import Machine, simulate
     from kernbench.sim_engine.result import Result
 
@@ -22,6 +22,7 @@ _HOMES = {
     "NpuConfig": "kernbench.config",
     "Program": "kernbench.cmdq",
     "Result": "kernbench.sim_engine.result",
+    "SystemConfig": "kernbench.config",
     "check_program": "kernbench.cmdq",
     "load_config": "kernbench.config",
     "load_program": "kernbench.cmdq",
@@ -36,6 +37,7 @@ __all__ = [
     "NpuConfig",
     "Program",
     "Result",
+    "SystemConfig",
     "__version__",
     "check_program",
     "load_config",

@@ -16,8 +16,8 @@ from tests.system_roads import PlainRoads
 
 Entry = dict[str, Any]
 Bytes = tuple[int, int]  # half-open addresses
-MOST_BYTES = 200  # of a transfer, before alignment
-MOST_PATTERNS = 9
+MOST_BYTES = 320  # of a transfer, before alignment
+COUNTS = (1, 2, 3, 4, 6, 6, 8, 8)  # of patterns in a program: small numbers are not preferred
 ROLES = st.sampled_from(["activation", "weight", "kv", "embedding"])
 
 
@@ -36,7 +36,7 @@ class Ground:
         self.cpus = [f"sip{sip}.cube{cube}.m_cpu" for sip, cube in cubes]
         self.pes = [f"sip{sip}.cube{cube}.pe{pe}" for sip, cube in cubes for pe in range(config.cube.pes)]
         self.memories = self._memories(config, cubes)
-        self.crowd = draw(st.lists(st.sampled_from(self.pes), min_size=2, max_size=4, unique=True))
+        self.crowd = draw(st.lists(st.sampled_from(self.pes), min_size=2, max_size=3, unique=True))
         self.busy = draw(st.lists(st.sampled_from(self.memories), min_size=1, max_size=2))
         self.kv_bases: list[int] = []
 
@@ -84,7 +84,7 @@ def system_programs(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
     """A program dict that is valid on `system`, with dependencies in both directions of the file."""
     ground = Ground(draw, system)
     entries: list[Entry] = []
-    for _ in range(draw(st.integers(1, MOST_PATTERNS))):
+    for _ in range(draw(st.sampled_from(COUNTS))):
         entries += draw(st.sampled_from(PATTERNS))(ground)
     if draw(st.sampled_from([False, False, True])):
         entries.append({"opcode": "END"})
@@ -205,8 +205,19 @@ def _launch(ground: Ground) -> list[Entry]:
 
 
 def _compute(ground: Ground) -> list[Entry]:
+    return [_work(ground, ground.pe())]
+
+
+def _work(ground: Ground, node: str) -> Entry:
     entry = ground.draw(st.sampled_from([te_tile, ve_tile]))(ground.site)
-    return [entry if entry["opcode"] == "NOP" else {**entry, **ground.at(ground.pe())}]
+    return entry if entry["opcode"] == "NOP" else {**entry, **ground.at(node)}
+
+
+def _siege(ground: Ground) -> list[Entry]:
+    """Engines at work in both scratchpads of a send, and one more into each."""
+    a, b = ground.crowd[:2]
+    work = [_work(ground, a), _work(ground, b), _work(ground, b)]
+    return [*work, _between(ground, a, b), _between(ground, ground.crowd[-1], a)]
 
 
 def _control(ground: Ground) -> list[Entry]:
@@ -214,5 +225,5 @@ def _control(ground: Ground) -> list[Entry]:
 
 
 PATTERNS: tuple[Callable[[Ground], list[Entry]], ...] = (
-    *[_pair] * 3, _both_ways, _ring, _gather, *[_move] * 4, *[_kv] * 2, *[_copy] * 2, _launch, *[_compute] * 4, _control,
+    *[_pair] * 3, *[_siege] * 3, _both_ways, _ring, _gather, *[_move] * 4, *[_kv] * 2, *[_copy] * 2, _launch, *[_compute] * 4, _control,
 )  # fmt: skip

@@ -43,12 +43,11 @@ def _version(asked: bool) -> None:
     if not asked:
         return
     from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
-    from kernbench.config.schema import NpuConfig
+    from kernbench.config.load import KINDS
     from kernbench.sim_engine.result import MODEL_VERSION
     from kernbench.version import VERSION
 
-    machine = NpuConfig.model_fields["schema_name"].default
-    output.write(f"kernbench {VERSION}\ntiming model {MODEL_VERSION}\nschemas {machine}, program {PROGRAM_VERSION}\n")
+    output.write(f"kernbench {VERSION}\ntiming model {MODEL_VERSION}\nschemas {', '.join(KINDS)}, program {PROGRAM_VERSION}\n")
     raise typer.Exit(output.OK)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.text import rational, status_text
+from kernbench.cli.text import common_place, rational, status_text, without_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ACTIVITY_STYLES = {"idle": "dim", "busy": "green", "bank_conflict": "red", "backpressure": "red"}
 MOST_JOBS = 16  # transfers of one engine that are listed
 MOST_QUEUED = 6
+MANY_ENGINES = 16  # of more, idle ones are counted
 MOST_MEMBERS = 8
 
 
@@ -27,9 +28,17 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
     yield text.append(f", {note}" if note else "")
     yield Text(f"{program or 'a program'} on {machine}")
     yield ""
-    for engine in state.engines:
-        yield from _engine(engine)
-    shared = [f"{name} {count}" for name, count in state.members.items() if count]
+    place = common_place([engine.name for engine in state.engines])
+    if place:
+        yield Text(f"names are of {place[:-1]}", "dim")
+    shown = state.engines
+    if len(shown) > MANY_ENGINES:
+        shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)
+    for engine in shown:
+        yield from _engine(engine, without_place(engine.name, place))
+    if len(shown) < len(state.engines):
+        yield Text(f"{len(state.engines) - len(shown):,} more engines are idle", "dim")
+    shared = [f"{without_place(name, place)} {count}" for name, count in state.members.items() if count]
     if shared:
         more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
         grid = Table.grid()
@@ -37,8 +46,8 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
         yield grid
 
 
-def _engine(engine: EngineState) -> Iterator[RenderableType]:
-    head = Text.assemble((f"{engine.name:<6}", "bold"), (engine.activity, ACTIVITY_STYLES[engine.activity]))
+def _engine(engine: EngineState, name: str) -> Iterator[RenderableType]:
+    head = Text.assemble((f"{name:<5} ", "bold"), (engine.activity, ACTIVITY_STYLES[engine.activity]))
     if engine.next_event is not None:
         head.append(f", next event {engine.next_event:,}", "dim")
     yield head

@@ -71,13 +71,13 @@ def step(
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
     from kernbench.cli.target import load_target
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
 
     _check(cycles, until, save, as_json=as_json, watch=watch)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
-    npu = load_config(config, overrides or [], kind=NpuConfig)
-    machine = Machine(npu, load_target(target, npu))
+    spec = load_config(config, overrides or [])
+    machine = Machine(spec, load_target(target, spec))
     if start is not None:
         machine.load(start)
     with traced(machine, trace, options, save):

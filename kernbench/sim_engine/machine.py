@@ -319,7 +319,7 @@ def _bounds(bounds: Bounds) -> dict[str, Any]:
 
 
 def simulate(
-    program: Program, config: NpuConfig, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
+    program: Program, config: NpuConfig | SystemConfig, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
 ) -> Result:
     """Run a program to its end on a machine.
 

@@ -63,10 +63,11 @@ def _math_form(inputs: int, composite: bool) -> Form:
 
 def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
     """(op_kind, op_name, params) of a message. `snapshots`: of its inputs, as many as `snapshot_sources` names."""
-    for kind in type(msg).__mro__:
-        row = _ROWS.get(kind)
-        if row is not None:
-            return row(msg, snapshots)
+    row = _ROWS.get(type(msg))
+    if row is None:
+        row = next((_ROWS[kind] for kind in type(msg).__mro__ if kind in _ROWS), None)
+    if row is not None:
+        return row(msg, snapshots)
     return "unknown", type(msg).__name__, shared({})
 
 

@@ -95,7 +95,8 @@ class OpLogger:
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
-        self._check(component_id, msg)
+        if os.getpid() != self._process:
+            self._refuse_process(component_id, msg)
         if id(msg) in self._pending:
             self._refuse(component_id, msg, "it is being served already")
         if self._initial is None:
@@ -117,7 +118,8 @@ class OpLogger:
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
         """The component is done with it: the record is complete, with copies of what ADR-0052 D4 names."""
-        self._check(component_id, msg)
+        if os.getpid() != self._process:
+            self._refuse_process(component_id, msg)
         entry = self._pending.pop(id(msg), None)
         if entry is None or entry["component_id"] != component_id:
             self._refuse(component_id, msg, "it was not begun there")
@@ -128,7 +130,7 @@ class OpLogger:
             params = shared({**snap["stage_params"], **params, "stage_type": snap["stage_type"]})
             if name == "TileToken":
                 name = f"TileToken/{snap['stage_type']}"
-        held = sum(one.nbytes for one in snapshots if one is not None)
+        held = sum(one.nbytes for one in snapshots if one is not None) if snapshots else 0
         deps = list(getattr(msg, "dependency_ids", ()))
         self._add(OpRecord(entry["t_start"], t, component_id, kind, name, params, deps, entry["op_id"]), held)
 
@@ -188,7 +190,8 @@ class OpLogger:
         raise InternalError("an op log belongs to the process that made it; hand its records on instead")
 
     def _push(self, times: tuple[float, float], component_id: str, info: Info, deps: Sequence[int], op_id: int | None) -> int:
-        self._check(component_id, None)
+        if os.getpid() != self._process:
+            self._refuse_process(component_id, None)
         kind, name, params = info
         own = next(self._ids) if op_id is None else op_id
         data = params["snapshot"]
@@ -220,9 +223,8 @@ class OpLogger:
             return self._memory_store.read(space, addr, shape, dtype).copy()
         return None
 
-    def _check(self, component_id: str, msg: Any) -> None:
-        if os.getpid() != self._process:
-            self._refuse(component_id, msg, "it comes from another process; each process needs an op log of its own")
+    def _refuse_process(self, component_id: str, msg: Any) -> NoReturn:
+        self._refuse(component_id, msg, "it comes from another process; each process needs an op log of its own")
 
     def _refuse(self, component_id: str, msg: Any, reason: str) -> NoReturn:
         what = "a record" if msg is None else type(msg).__name__

@@ -54,7 +54,7 @@ class GemmForm:
         if b.dtype != wanted:
             b = b.astype(wanted)
         if a.strides[-2:] == b.strides[:-3:-1] and a.__array_interface__["data"] == b.__array_interface__["data"]:
-            b = b.copy()  # numpy multiplies a matrix by its own transpose in another order
+            b = b.copy(order="K")  # numpy multiplies a matrix by its own transpose in another order
         total = acc
         for k in range(0, self.k, self.tile_k):
             if self.tile_k < self.k:

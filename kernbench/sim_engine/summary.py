@@ -96,9 +96,9 @@ class BankConflicts:
     requests: int
     denials: int
     worst: int | None  #: the bank with most denials (the first of equals); None without any
-    where: str  #: the scratchpad that it is in; empty where there is one
     worst_requests: int
     worst_denials: int
+    where: str = ""  #: the scratchpad that the worst bank is in; empty where there is one
 
     @property
     def rate(self) -> float:
@@ -194,5 +194,5 @@ def bank_conflicts(result: Result) -> BankConflicts:
     banks = ((name, bank, denied) for name, pad in pads.items() for bank, denied in enumerate(pad["denials"]))
     name, bank, denied = max(banks, key=lambda item: item[2], default=("", 0, 0))
     if not denied:
-        return BankConflicts(requests, 0, None, "", 0, 0)
-    return BankConflicts(requests, denials, bank, name if len(pads) > 1 else "", pads[name]["requests"][bank], denied)
+        return BankConflicts(requests, 0, None, 0, 0)
+    return BankConflicts(requests, denials, bank, pads[name]["requests"][bank], denied, name if len(pads) > 1 else "")

@@ -3,8 +3,9 @@
     pe0 - r0c0 - r0c1 - r0c2 - pe1, pe2       slice 0 and the SRAM at r0c0, slices 1 and 2 at r0c2, the endpoint west of r0c0
 
 Latencies of edges, with the router's 1 where the edge enters one: PE to router 1 + 1, router to PE 1, router to router 2 + 1,
-slice to router 3 + 1, router to slice 3, SRAM to router 4 + 1 + 1 (its way is not 0 mm), UCIe port to router 1 + 1, router to port 1,
-port to IO network 4, network to endpoint or to IO CPU 2, endpoint to host 20, IO CPU to M_CPU 1 (its way is not 0 mm).
+slice to router 3 + 1, router to slice 3, SRAM to router 4 + 1 + 1 (its way is not 0 mm), router to SRAM 4 + 1, UCIe port to
+router 1 + 1, router to port 1, port to IO network 4, network to endpoint or to IO CPU 2, endpoint to host 20, IO CPU to M_CPU 1
+(its way is not 0 mm).
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def test_launches_of_one_cube_follow_each_other() -> None:
 def test_two_sends_share_the_link_of_the_receiver() -> None:
     """pe2 is at the receiver's router and sends from cycle 3 on: 6 lines until pe0's first bytes come in cycle 9.
 
-    From then on each has 8 bytes per cycle: the 4 lines that both have left take 8 cycles. A line is whole every second cycle, of
-    pe2's the lines 6, 7, 8, 9, of pe0's the lines 0, 1, 2, 3: banks 2, 3, 0, 1 against 0, 1, 2, 3.
+    From then on each has 8 bytes per cycle: the 4 lines that both have left take 8 cycles. A line is whole every second cycle,
+    of pe2's the lines 6, 7, 8, 9, of pe0's the lines 0, 1, 2, 3: banks 2, 3, 0, 1 against 0, 1, 2, 3.
     """
     run = check_ends([pair("DMA_SEND_TILE", PE0, PE1, 64), pair("DMA_SEND_TILE", PE2, PE1, 160)], [9 + 8, 9 + 8])
     counters = run.result().counters
@@ -164,7 +165,8 @@ def test_a_send_and_the_tensor_engine_of_its_receiver_want_one_bank() -> None:
 def test_what_the_receiver_granted_stays_granted() -> None:
     """Two sends of one line each from bank 0 of pe2, to banks 0 and 1 of pe1; each has half of the link from cycle 3 on.
 
-    In cycle 4 both lines are whole. The second is denied bank 0 of pe2 and granted bank 1 of pe1; in cycle 5 it asks for the first alone.
+    In cycle 4 both lines are whole. The second is denied bank 0 of pe2 and granted bank 1 of pe1; in cycle 5 it asks for the
+    one that it lacks.
     """
     second = {**pair("DMA_SEND_TILE", PE2, PE1, 16), "peer_bank": 1}
     run = check_ends([pair("DMA_SEND_TILE", PE2, PE1, 16), second], [5, 6], map="blocked")
@@ -181,7 +183,6 @@ OVERLAPPING = [
 ]
 
 
-@pytest.mark.xfail(reason="the core's check knows no range in the peer's scratchpad")
 @pytest.mark.parametrize(("first", "second"), OVERLAPPING)
 def test_overlaps_in_the_scratchpad_of_the_peer_are_seen(first: Entry, second: Entry) -> None:
     run = machine([first, second], check_overlap="error")

@@ -13,7 +13,7 @@ from .ref_banks import Banks
 from .ref_control import Control, Record
 from .ref_dma import DmaEngine
 from .ref_engines import ServiceEngine, Work, te_work, ve_work
-from .ref_geometry import Scratchpad
+from .ref_geometry import Range, Scratchpad, overlap
 from .ref_machine import exact
 from .ref_system_jobs import Site, SystemJob, moves
 from .ref_system_parts import Roads, kind_of, numbered
@@ -24,8 +24,12 @@ CPU = {"period": 1, "spm_traffic": False}
 
 
 def simulate_system(system: dict[str, Any], program: dict[str, Any], roads: Roads) -> dict[str, Any]:
-    """Run `program` on `system`; status, cycles, entries and counters as in the result of FORMATS.md."""
-    return SystemSimulation(system, program, roads).run()
+    """Run `program` on `system`: status, cycles, entries and counters as in the result of FORMATS.md, and `overlaps`.
+
+    An overlap is (cycle, id of the entry that starts, id of the first one in the file that it overlaps).
+    """
+    run = SystemSimulation(system, program, roads)
+    return {**run.run(), "overlaps": sorted(run.overlaps)}
 
 
 class SystemSimulation(Simulation):
@@ -46,6 +50,7 @@ class SystemSimulation(Simulation):
         self.members = []
         self.submitted = 0
         self.running = []
+        self.overlaps: list[tuple[int, int, int]] = []
 
     def _add_engines(self) -> None:
         machine, pads = self.machine, list(self.site.pads.values())
@@ -83,6 +88,13 @@ class SystemSimulation(Simulation):
             job = SystemJob(entry, seq, site)
             self.dma[job.engine].pending.append(job)
 
+    def _record_start(self, cycle: int, record: Record, reads: list[Range], writes: list[Range]) -> None:
+        both = [(other, _clash(reads, writes, its_reads, its_writes)) for other, its_reads, its_writes in self.running]
+        early = [self.control.records.index(other) for other, clash in both if clash]
+        if early and self.machine["spm"]["check_overlap"] != "none":
+            self.overlaps.append((cycle, record.id, self.control.records[min(early)].id))
+        super()._record_start(cycle, record, reads, writes)
+
     def _counters(self) -> dict[str, Any]:
         site, machine = self.site, self.machine
         counters: dict[str, Any] = {}
@@ -106,3 +118,10 @@ class SystemSimulation(Simulation):
 def _stack(memory: str) -> tuple[int, int]:
     sip, cube = memory.split(".")[:2]
     return int(sip.removeprefix("sip")), int(cube.removeprefix("cube"))
+
+
+def _clash(reads: list[Range], writes: list[Range], its_reads: list[Range], its_writes: list[Range]) -> bool:
+    """Whether two jobs' ranges overlap where one writes; addresses of different scratchpads differ."""
+    return any(overlap(a, b) for a in writes for b in its_reads + its_writes) or any(
+        overlap(a, b) for a in reads for b in its_writes
+    )

@@ -225,5 +225,6 @@ def _control(ground: Ground) -> list[Entry]:
 
 
 PATTERNS: tuple[Callable[[Ground], list[Entry]], ...] = (
-    *[_pair] * 3, *[_siege] * 3, _both_ways, _ring, _gather, *[_move] * 4, *[_kv] * 2, *[_copy] * 2, _launch, *[_compute] * 4, _control,
+    *[_pair] * 3, *[_siege] * 3, _both_ways, _ring, _gather,
+    *[_move] * 4, *[_kv] * 2, *[_copy] * 2, _launch, *[_compute] * 4, _control,
 )  # fmt: skip

@@ -28,13 +28,14 @@ def system_machines(draw: Draw) -> dict[str, Any]:
     widths = draw(st.sampled_from([NARROW, WIDE, WIDE]))
     pe["link"] = _link(draw, widths)
     sides = draw(st.sampled_from(["w", "w", "ew", "n"]))
+    numbers = draw(st.permutations(range(len(sides))))
     return {
         "schema": "kernbench/system/1",
         **system,
         "system": {"sips": draw(st.sampled_from([1, 1, 1, 2])), "link": _link(draw, widths)},
         "sip": {
             "cols": draw(st.integers(1, 2)),
-            "io": [{"name": f"io{i}", "side": side} for i, side in enumerate(sides)],
+            "io": [{"name": f"io{i}", "side": side} for i, side in zip(numbers, sides, strict=True)],
         },
         "cube": _cube(draw, widths),
         "io": {

@@ -71,8 +71,8 @@ def copy(direction: str, address: int, nbytes: int) -> Entry:
     return {"opcode": "HOST_COPY_TILE", "direction": direction, "qbits": 8, "dram_addr": address, "num_elements": nbytes}
 
 
-def machine(entries: list[Entry], **spm: Any) -> Machine:
-    system = {**SYSTEM, "pe": {**SYSTEM["pe"], "spm": {**SYSTEM["pe"]["spm"], **spm}}}
+def machine(entries: list[Entry], allocation: str = "shared_bw_v1", **spm: Any) -> Machine:
+    system = {**SYSTEM, "allocation": allocation, "pe": {**SYSTEM["pe"], "spm": {**SYSTEM["pe"]["spm"], **spm}}}
     return Machine(load_config(system), load_program({"metadata": {"version": "1.0"}, "cmdq": entries}))
 
 
@@ -173,6 +173,28 @@ def test_what_the_receiver_granted_stays_granted() -> None:
     counters = run.result().counters
     assert counters[f"{PE1}.pe_tcm"] == {"requests": [1, 1, 0, 0], "grants": [1, 1, 0, 0], "denials": [0, 0, 0, 0]}
     assert counters[f"{PE2}.pe_tcm"] == {"requests": [3, 0, 0, 0], "grants": [2, 0, 0, 0], "denials": [1, 0, 0, 0]}
+
+
+def test_fifo_orders_flows_of_a_channel_and_no_others() -> None:
+    """Two transfers of 64 bytes each; the second is one bank further on, so that they never want one bank."""
+    load, sram = move("DMA_LOAD_TILE", PE0, 0, 64), move("DMA_LOAD_TILE", PE0, SRAM, 64)
+    send = pair("DMA_SEND_TILE", PE1, PE2, 64)
+    # A channel: past the head of 10 the first has 16 bytes per cycle for 4 cycles, then the second.
+    check_ends([load, {**load, "spm_bank": 1}], [14, 18], allocation="fifo_v1")
+    # The SRAM: past 7 each has 6 bytes per cycle, and needs ceil(64 / 6).
+    check_ends([sram, {**sram, "spm_bank": 1}], [7 + 11, 7 + 11], allocation="fifo_v1")
+    # Sends: past 3 each has 8.
+    check_ends([send, {**send, "spm_bank": 1, "peer_bank": 1}], [3 + 8, 3 + 8], allocation="fifo_v1")
+
+
+def test_a_copy_moves_64_bytes_at_once() -> None:
+    """Past the head of 66 cycles, 8 bytes per cycle: half of 128 bytes move in the cycle in which they are there."""
+    run = machine([copy("to_device", 0, 128)])
+    moved = []
+    for cycles in (66 + 7, 1, 7, 1):
+        run.step(cycles)
+        moved.append(run.result().counters["sip0.io0.pcie_ep"]["bytes"])
+    assert moved == [0, 64, 64, 128]
 
 
 OVERLAPPING = [

@@ -3,6 +3,7 @@
 `machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
 here: no table grows during a run.
 """
+from kernbench_core.abi cimport KB_HOPS
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
@@ -35,7 +36,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.share.res[k].first = NONE
     for k in range(s.dram.channels):
         s.share.line[k] = NONE
-    a.own(<void**>&s.share.path, path.shape[0], sizeof(slot_t), False)
+    a.own(<void**>&s.share.path, path.shape[0] + <size_t>s.n_open * min(<int32_t>KB_HOPS, s.share.n_res), sizeof(slot_t), s.n_open > 0)
     for k in range(<int32_t>path.shape[0]):
         s.share.path[k] = <slot_t>path[k]
     a.own(<void**>&s.route, latency.shape[0], sizeof(Route), False)
@@ -45,6 +46,8 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.route[k].length = <int32_t>(start[k + 1] - start[k])
         s.route_latency[k] = latency[k]
         hops = max(hops, s.route[k].length)
+    if s.n_open:
+        hops = max(hops, min(<int32_t>KB_HOPS, s.share.n_res))
     s.share.hops = hops
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows * hops, sizeof(slot_t))
@@ -105,7 +108,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_dma_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
-    a.own(<void**>&s.dma_job, s.n_dma_jobs, sizeof(DmaJob))
+    a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
     a.own(<void**>&s.channel_bytes, s.dram.channels, sizeof(int64_t), False)
     for k in range(s.n_dma):
         e = &s.dma[k]
@@ -150,7 +153,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_compute_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
-    a.own(<void**>&s.compute_job, s.n_compute_jobs, sizeof(ComputeJob))
+    a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
         spec = m["compute"][k]
@@ -187,7 +190,7 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
     q.n = <int32_t>op.shape[0]
     q.width = m["issue_width"]
     q.end = -1
-    a.own(<void**>&q.entry, q.n + 1, sizeof(Entry))
+    a.own(<void**>&q.entry, q.n + 1 + s.n_ghosts, sizeof(Entry))
     a.own(<void**>&q.dependents, dependents.shape[0], sizeof(int32_t), False)
     a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
     a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
@@ -215,7 +218,7 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, how many flows it can have at one time."""
     cdef int32_t k
-    jobs = [0] * s.n_dma
+    jobs = [s.n_ghosts] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
     return [
@@ -243,7 +246,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_compute(s, a, machine, program["compute"])
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
-    s.n_flows = sum(flows)
+    s.n_flows = sum(flows) + s.n_open
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
@@ -251,24 +254,24 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
-        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
+        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
         s.touched[k] = k
     s.n_touched = s.n_spm
-    a.own(<void**>&s.lane, s.n_flows + s.n_compute, sizeof(Lane))
+    a.own(<void**>&s.lane, s.n_flows + s.n_compute + s.n_asks, sizeof(Lane))
     a.alias(<void**>&s.share.lane, s.lane)
-    a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute) * 2 * s.mask_words, sizeof(uint64_t))
-    for k in range(s.n_flows + s.n_compute):
+    a.own(<void**>&s.mask, <size_t>(s.n_flows + s.n_compute + s.n_asks) * 2 * s.mask_words, sizeof(uint64_t))
+    for k in range(s.n_flows + s.n_compute + s.n_asks):
         s.lane[k].compute = k >= s.n_flows
         s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
-    for k in range(s.n_flows):
-        s.free_flow[k] = s.n_flows - 1 - k
-    s.n_free = s.n_flows
+    s.n_free = s.n_flows - s.n_open
+    for k in range(s.n_free):
+        s.free_flow[k] = s.n_free - 1 - k
     engines = s.n_dma + s.n_compute
-    s.wanted_words = (engines + 63) // 64
+    s.wanted_words = (engines + s.n_plugs + 63) // 64
     a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
@@ -278,7 +281,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
     a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
-    a.own(<void**>&s.running, engines if s.overlap == 0 else s.n_flows + engines, sizeof(int32_t))
+    # A component may work on any number of jobs at a time.
+    a.own(<void**>&s.running, engines if s.overlap == 0 else s.control.n if s.n_plugs else s.n_flows + engines, sizeof(int32_t))
     a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
     if s.overlap:
         for k in range(s.control.n):

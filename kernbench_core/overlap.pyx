@@ -39,7 +39,7 @@ cdef bint overlap_allows(Sim* s, int32_t entry) noexcept nogil:
     cdef Region[MAX_REGIONS] mine
     cdef Region[MAX_REGIONS] theirs
     cdef int32_t n, k, spm, other_spm, m, other, found = NONE
-    if s.overlap == OVERLAP_NONE:
+    if s.overlap == OVERLAP_NONE or entry > s.control.n:        # jobs of components are not checked
         return True
     n = regions_of(s, entry, mine, &spm)
     for k in range(s.n_running):

@@ -7,13 +7,14 @@ from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
 from kernbench_core.share cimport Flow
-from kernbench_core.types cimport DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef enum:
     BANK_CONFLICT = 4         # a reason of its own: a DmaJob's StallReason has three
+    CLIENTS = 7               # DMA, TE, VE: who stands in a record of a conflict
 
 
 cdef struct Who:              # whose request it is
@@ -35,6 +36,12 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
         w.channel = f.channel
+    elif lane >= s.n_flows + s.n_compute:
+        w.kind = COMPONENT
+        w.engine = s.plugs.ask[lane - s.plugs.first_lane].by
+        w.entry = s.control.n               # no entry: `emit` leaves its records out
+        w.job = MISSING
+        w.channel = -1
     else:
         e = &s.compute[lane - s.n_flows]
         w.kind = e.kind
@@ -182,6 +189,8 @@ cdef bint reads_bank(Sim* s, Spm* p, slot_t lane, int32_t bank) noexcept nogil:
     cdef int64_t line, last
     if lane < s.n_flows:
         return s.dma_job[s.share.flow[lane].job].write
+    if lane >= s.n_flows + s.n_compute:
+        return True
     e = &s.compute[lane - s.n_flows]
     j = &s.compute_job[e.job]
     t = streams_of(s, lane)
@@ -233,7 +242,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
         r.v[1] = writes
         r.v[2] = asked
         r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
-        r.v[4] = kinds
+        r.v[4] = kinds & CLIENTS
 
 
 cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:

@@ -6,6 +6,7 @@ from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.heap cimport TimerHeap
+from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Route, Share
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -75,6 +76,11 @@ cdef struct Sim:
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
+    int32_t n_plugs           # components, and what they take of the tables:
+    int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
+    int32_t n_asks            # lanes for requests of components, the last of all
+    int32_t n_open            # flow slots for components, the last of all
+    Plugs* plugs              # NULL: there are no components
 
 cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].reads if s.mask_words == 1 else s.mask + 2 * lane * s.mask_words

@@ -28,10 +28,21 @@ cdef void call(Plugs* p, int32_t c, cycle_t now, bint late) noexcept nogil:
     p.late = late
 
 
-cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
-    """After a call that said when to run next. Whoever ran may take jobs that it refused."""
+cdef void offer_again(Sim* s, int32_t c) noexcept nogil:
+    """A component that has refused a job may take it now."""
     cdef Plugs* p = s.plugs
     cdef int32_t k
+    if not p.state[c].busy:
+        return
+    p.state[c].busy = False
+    for k in range(p.plug[c].n_engines):
+        want(s, p.plug[c].engine[k])
+    want(s, s.n_dma + s.n_compute + c)
+
+
+cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
+    """After a call that said when to run next."""
+    cdef Plugs* p = s.plugs
     p.calling = NONE
     if to < 0:
         plug_mistake(p, c, SAID_FAILED, to)
@@ -39,11 +50,7 @@ cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
         plug_mistake(p, c, WAKES_PAST, to)
     elif to < p.wakes.at[c]:
         clock_set(&p.wakes, c, to)
-    if p.state[c].busy:
-        p.state[c].busy = False
-        for k in range(p.plug[c].n_engines):
-            want(s, p.plug[c].engine[k])
-        want(s, s.n_dma + s.n_compute + c)
+    offer_again(s, c)
 
 
 cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
@@ -205,9 +212,10 @@ cdef void end_compute(Compute* e, ComputeJob* jobs, slot_t job, cycle_t end) noe
 cdef void end_job(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     """P7 of a job that a component completed in this cycle."""
     cdef Entry* e = &s.control.entry[entry]
-    cdef int32_t engine
-    s.plugs.state[-2 - s.plugs.owner[entry]].jobs += 1
+    cdef int32_t engine, c = -2 - s.plugs.owner[entry]
+    s.plugs.state[c].jobs += 1
     s.plugs.owner[entry] = NONE
+    offer_again(s, c)
     if e.op == OP_DMA:
         engine = s.dma_job[e.job].engine
         scratchpad_touch(s, s.dma_spm[engine], now + 1)

@@ -20,8 +20,8 @@ from kernbench_core.types cimport (
 
 cdef enum:
     COUNTS = 100              # BAD_JOB: its number of parameters or regions
-    TERM = 1 << 31            # terms of capacities and rates stay below it (MODEL, introduction)
 
+cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (MODEL, introduction)
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,10 @@ import msgspec
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, check_program, lower_bounds
 from kernbench.cmdq.lower import lower_machine, lower_program
+from kernbench.cmdq.parameters import lower_parameters
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
+from kernbench.components.placement import impl_of, replaced_engines
 from kernbench.config import NpuConfig
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.counters import named_counters
@@ -27,6 +30,9 @@ from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing import TraceOptions, Tracing
 from kernbench.sim_engine.tracing.tracing import Sink
 from kernbench.version import VERSION
+from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase
+
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase", "Machine", "simulate"]
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
@@ -37,18 +43,32 @@ CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control en
 class Machine:
     """One run: it steps, runs on, shows its engines, and can be saved and taken up again.
 
-    Raises InputError where the program is not valid on this machine (MODEL section 9).
+    `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
+    Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
-    def __init__(self, config: NpuConfig, program: Program) -> None:
+    def __init__(self, config: NpuConfig, program: Program, components: Mapping[str, Any] | None = None) -> None:
         check_program(program, config)
         self.config = config
         self.program = program
+        self.components = dict(components or {})
+        self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self._tables = lower_machine(config)
-        self._core = kernbench_core.Core(self._tables, lower_program(program, config))
+        self._core = self._new_core()
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
+
+    def _new_core(self) -> Any:
+        tables = lower_program(self.program, self.config)
+        if not self.components:
+            return kernbench_core.Core(self._tables, tables)
+        self._tables["replaced"] = replaced_engines(self.config, list(self.components))
+        tables |= lower_parameters(self.program, self.config)
+        try:
+            return kernbench_core.Core(self._tables, tables, list(self.components.values()))
+        except ValueError as error:
+            raise InputError(Problem("components", str(error))) from error
 
     @property
     def cycle(self) -> int:
@@ -221,6 +241,7 @@ class Machine:
             warnings=self._overlaps() if self.config.spm.check_overlap == "warn" else [],
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
             failure=self.failure(),
+            components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
             machine=self.config.source,
         )
@@ -250,7 +271,10 @@ class Machine:
         return sorted(found, key=lambda w: (w["cycle"], w["entry"]))
 
     def failure(self) -> dict[str, Any] | None:
-        """Of a run that failed: which check, when, who; else None."""
+        """Of a run that failed: which check or component, when, who; else None."""
+        broken = self._core.failure()
+        if broken is not None:
+            return self._broken(*broken)
         late = self._core.failed_entry
         if late < 0:
             return None
@@ -266,6 +290,21 @@ class Machine:
             "add a dependency or move one of the tiles",
         }
 
+    def _broken(self, component: int, cycle: int, sentence: str, error: BaseException | None) -> dict[str, Any]:
+        """A component ended the run; of one in Python with the traceback."""
+        name = list(self.components)[component]
+        asked = error is None or isinstance(error, kernbench_core.Refused)
+        said = sentence if asked else f"{type(error).__name__}: {error}"
+        failure = {
+            "code": "COMPONENT",
+            "cycle": cycle,
+            "component": name,
+            "message": f"cycle {cycle}: component {name} ({self.impls[name]}) failed: {said}",
+        }
+        if error is not None:
+            failure["traceback"] = "".join(traceback.format_exception(error))
+        return failure
+
     def _header(self) -> dict[str, Any]:
         return {
             "version": VERSION,
@@ -273,6 +312,7 @@ class Machine:
             "core": kernbench_core.STATE,
             "machine": self.config.digest(),
             "program": hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest(),
+            "components": self.impls,
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
@@ -280,7 +320,7 @@ class Machine:
         trace = b""
         if self._tracing is not None:
             trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
-        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self._core.snapshot(), trace)
+        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self.snapshot(), trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this machine and program; InputError for any other."""
@@ -296,8 +336,11 @@ class Machine:
         self._core.shuffle_lists(seed)
 
     def snapshot(self) -> bytes:
-        """All state; `restore` puts it back."""
-        return bytes(self._core.snapshot())
+        """All state; `restore` puts it back. InputError where a component cannot be saved."""
+        try:
+            return bytes(self._core.snapshot())
+        except ValueError as error:
+            raise InputError(Problem("checkpoint", str(error))) from error
 
     def restore(self, state: bytes) -> None:
         """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
@@ -316,12 +359,17 @@ def _bounds(bounds: Bounds) -> dict[str, Any]:
 
 
 def simulate(
-    program: Program, config: NpuConfig, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
+    program: Program,
+    config: NpuConfig,
+    *,
+    skip: bool = True,
+    progress: Callable[[Machine], None] | None = None,
+    components: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run a program to its end on a machine.
 
     Raises InputError before cycle 0 where the program is not valid on this machine.
     """
-    machine = Machine(config, program)
+    machine = Machine(config, program, components)
     machine.run(skip=skip, progress=progress)
     return machine.result()

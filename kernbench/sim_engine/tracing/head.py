@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -68,9 +68,15 @@ def run_id(program_hash: str, config: NpuConfig) -> str:
 
 
 def meta_line(
-    config: NpuConfig, program: Program, program_hash: str, level: str, window: int, left_out: dict[str, Any] | None
+    config: NpuConfig,
+    program: Program,
+    program_hash: str,
+    level: str,
+    window: int,
+    left_out: dict[str, Any] | None,
+    impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options keep out of the file."""
+    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: what stands in the place of engines, by their names."""
     sim_id = run_id(program_hash, config)
     fields = {
         "version": SCHEMA_VERSION,
@@ -84,7 +90,7 @@ def meta_line(
         "program_hash": program_hash,
         "config_hash": config.digest(),
         "sim_config": config.to_dict(),
-        "units": units(config),
+        "units": [{**unit, "impl": impls[unit["unit"]]} if unit["unit"] in impls else unit for unit in units(config)],
         "defaults": {"sim_id": sim_id, "core_id": 0, "npu_id": 0, "tenant_id": 0, "thread_id": 0},
         "filter": left_out,
         "commands": len(program.entries),

@@ -11,6 +11,7 @@ from kernbench_core.events import Trace
 from kernbench_core.format import Format
 from kernbench_core.loop import Core, state_layout
 from kernbench_core.memory import CoreMemory
+from kernbench_core.process import Environment, Process
 from kernbench_core.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
@@ -37,6 +38,7 @@ __all__ = [
     "DmaEngine",
     "DmaJob",
     "EngineType",
+    "Environment",
     "Format",
     "IllegalTransition",
     "Job",
@@ -46,6 +48,7 @@ __all__ = [
     "NoRoom",
     "Opkind",
     "Overlap",
+    "Process",
     "Refused",
     "Status",
     "Trace",

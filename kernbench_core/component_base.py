@@ -24,6 +24,7 @@ class Component(Plugged):
     Spec: ClassVar[type[Any]] = NoParameters
     jobs: ClassVar[int] = 16  #: place is kept for so many submitted and not ended,
     flows: ClassVar[int] = 16  #: flows open,
+    no_snapshot: ClassVar[str] = ""  #: why it can never be saved
     asks: ClassVar[int] = 4  #: and bank requests not served, at a time
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:

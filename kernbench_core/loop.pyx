@@ -19,7 +19,7 @@ from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
-from kernbench_core.pycomponent import exception_of, operations_of, reraise
+from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
@@ -320,6 +320,7 @@ cdef class Core:
 
     def snapshot(self):
         """All state as bytes; equal states give equal bytes on one build. ValueError where a component cannot be saved."""
+        refuse_snapshot(self.components)
         plug_check_snapshot(&self.sim)
         image = self.arena.dump()
         return image + plug_snapshot(&self.sim) if self.components else image

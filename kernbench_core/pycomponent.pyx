@@ -237,3 +237,11 @@ def reraise(components):
         error = exception_of(component)
         if error is not None and not isinstance(error, Exception):
             raise error
+
+
+def refuse_snapshot(components):
+    """ValueError where one says why it cannot be saved."""
+    for component in components:
+        why = getattr(component, "no_snapshot", "")
+        if why:
+            raise ValueError(f"component {type(component).__name__}: {why}")

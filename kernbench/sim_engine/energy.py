@@ -2,7 +2,7 @@
 
     dram    bytes of all DRAM channels * dram_pj_per_byte
     noc     bytes of all links * noc_pj_per_byte_hop
-    spm     bytes that transfers moved, and bytes of the operand regions of completed TE and VE jobs with spm_traffic,
+    spm     bytes of all DRAM channels, which come from or go to a scratchpad, and bytes of the operand regions of completed TE and VE jobs with spm_traffic,
             * spm_pj_per_byte
     mac     MACs of completed TE jobs * mac_pj[bits of the weights]; bit widths missing from the table cost what 8 bits cost
     ve      ops of completed VE jobs * ve_op_pj
@@ -28,9 +28,9 @@ def energy_pj(
 ) -> dict[str, float]:
     """Picojoules by part, and their `total`."""
     model = config.energy
-    moved = sum(c["bytes"] for name, c in counters.items() if name.startswith("dma"))
+    moved = sum(c["bytes"] for name, c in counters.items() if name.startswith("dram."))
     parts = {
-        "dram": sum(c["bytes"] for name, c in counters.items() if name.startswith("dram.")) * model.dram_pj_per_byte,
+        "dram": moved * model.dram_pj_per_byte,
         "noc": sum(c["bytes"] for name, c in counters.items() if name.startswith("noc.")) * model.noc_pj_per_byte_hop,
         "mac": Fraction(0),
         "ve": Fraction(0),

@@ -118,6 +118,7 @@ class Counters(Law):
         for key, since in self._joined.items():
             for unit in self._links[key]:
                 self._members[unit] += end.cycles - since
+        plugged = any("impl" in track for track in self.context.tracks.values())  # flows of components are no events
         for unit, kind in self.context.units.items():
             counters = end.counters.get(unit, UNUSED if kind == "NOC" else None)
             if kind not in (*KINDS, "DRAM", "NOC"):
@@ -126,7 +127,7 @@ class Counters(Law):
                 self.context.say("counters", f"TRACE_END has no counters of {unit}")
             elif kind in KINDS:
                 self._engine(unit, kind, counters, end)
-            elif self.context.full:
+            elif self.context.full and not plugged:
                 self._same(unit, "busy", counters, self._activity(unit).until(end.cycles))
                 self._same(unit, "member_cycles", counters, self._members[unit])
 

@@ -32,7 +32,7 @@ class Fixed(Component, kind="fixed"):
         return self.end(now) if self.due == now else self.due
 
     def step(self, now: int) -> int:
-        return self.end(now) if self.job >= 0 and now == self.due else NEVER
+        return self.end(now) if self.job >= 0 and now == self.due else self.due
 
     def end(self, now: int) -> int:
         self.complete(self.job)

@@ -76,8 +76,13 @@ def meta_line(
     left_out: dict[str, Any] | None,
     impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: what stands in the place of engines, by their names."""
+    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components by name: of an engine, or of their own."""
     sim_id = run_id(program_hash, config)
+    tracks = units(config)
+    engines = {track["unit"] for track in tracks}
+    tracks = [{**track, "impl": impls[track["unit"]]} if track["unit"] in impls else track for track in tracks]
+    parts = [name for name in impls if name not in engines]
+    tracks += [_unit(name, "COMPONENT", k, impl=impls[name]) for k, name in enumerate(parts)]
     fields = {
         "version": SCHEMA_VERSION,
         "sim_version": VERSION,
@@ -90,7 +95,7 @@ def meta_line(
         "program_hash": program_hash,
         "config_hash": config.digest(),
         "sim_config": config.to_dict(),
-        "units": [{**unit, "impl": impls[unit["unit"]]} if unit["unit"] in impls else unit for unit in units(config)],
+        "units": tracks,
         "defaults": {"sim_id": sim_id, "core_id": 0, "npu_id": 0, "tenant_id": 0, "thread_id": 0},
         "filter": left_out,
         "commands": len(program.entries),

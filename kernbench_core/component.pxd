@@ -1,4 +1,5 @@
 """Plugged-in components in the phases of a cycle."""
+from kernbench_core.clock cimport clock_next
 from kernbench_core.plug cimport Plugs
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
@@ -18,6 +19,18 @@ cdef inline int32_t component_in_place_of(Sim* s, int32_t engine) noexcept nogil
 
 cdef inline bint component_takes(Sim* s, int32_t engine) noexcept nogil:
     return component_in_place_of(s, engine) != NONE
+
+cdef inline bint component_due(Sim* s, cycle_t now) noexcept nogil:
+    """P1 has something to do."""
+    return s.plugs != NULL and clock_next(&s.plugs.wakes) <= now
+
+cdef inline bint component_ends(Plugs* p, cycle_t now) noexcept nogil:
+    """P7 has something to do."""
+    return p.n_touched or p.n_done or p.n_notices or p.n_served or clock_next(&p.ends) <= now
+
+cdef inline bint component_idle(Sim* s) noexcept nogil:
+    """No engine and no component has a cycle in which it goes on: only scratchpads may keep the run going."""
+    return not (s.any_wanted or s.ends.n or s.joins.n or s.plugs.wakes.n or s.plugs.ends.n)
 
 cdef inline void component_flow_changed(Sim* s, slot_t slot) noexcept nogil:
     """Its end is to be found again."""

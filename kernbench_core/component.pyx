@@ -323,11 +323,10 @@ cdef void component_complete(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef bint component_stuck(Sim* s) noexcept nogil:
-    """After P2: nothing can ever happen again, though something has not ended."""
+    """After P2 of a cycle that is `component_idle`: nothing can ever happen again, though something has not ended."""
     cdef Plugs* p = s.plugs
     cdef int32_t k
-    if (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.joins.n or s.ends.n or p.wakes.n or p.ends.n
-            or p.n_done or p.n_notices):
+    if s.control.limited or s.n_rejoin or s.share.n_dirty or p.n_touched or p.n_done or p.n_notices:
         return False
     for k in range(s.n_spm):
         if s.spm[k].n_order:

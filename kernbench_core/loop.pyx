@@ -8,7 +8,8 @@ denied in closed form (skip.pyx).
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.clock cimport clock_next
-from kernbench_core.component cimport component_complete, component_flow_changed, component_stuck, component_wake
+from kernbench_core.component cimport (
+    component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
@@ -87,7 +88,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
         to = min(to, s.ends.item[0].at)
     if s.plugs != NULL:
         to = min(to, clock_next(&s.plugs.wakes), clock_next(&s.plugs.ends))
-        if component_stuck(s):                  # to be found out at once
+        if component_idle(s) and component_stuck(s):    # to be found out at once
             return s.cycle
     return max(to, s.cycle)
 
@@ -128,7 +129,7 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
         s.status = DEADLOCK
         return False
-    if s.plugs != NULL and component_stuck(s):
+    if s.plugs != NULL and component_idle(s) and component_stuck(s):
         s.status = DEADLOCK
         return False
     return True
@@ -161,7 +162,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED
             break
-        if s.plugs != NULL and not wake_phase(s, now):
+        if component_due(s, now) and not wake_phase(s, now):
             break
         if s.shuffle:
             shuffle(s, s.control.finished, s.control.n_finished)
@@ -181,7 +182,8 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
             complete_phase(s, now)
         s.cycle = now + 1
         if s.plugs != NULL:
-            component_complete(s, now)
+            if component_ends(s.plugs, now):
+                component_complete(s, now)
             if s.plugs.mistake:
                 s.status = FAILED
                 break

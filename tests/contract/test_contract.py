@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace import open_trace
+from kernbench.trace.validate import validate
 from tests.contract import engines as in_python
 from tests.contract.compiled import engines
 from tests.contract.runs import gemm, load, machine, new, outcome, packed, program, scripts, unpacked
@@ -113,3 +119,22 @@ def test_only_timing_changes() -> None:
         "jobs": 2, "busy": 100, "idle": b["cycles"] - 100, "stalled": {"bank_conflict": 0}, "macs": 1024
     }  # fmt: skip
     assert b["components"] == {"te0": {"jobs": 2, "bytes": 0, "held": 0}}
+
+
+@settings(RELAXED, max_examples=40)
+@given(scripts(), st.sampled_from(["summary", "full", "access"]), st.sampled_from([1, 2]))
+def test_traces_with_components_are_valid_and_the_same_bytes(actions: list[Any], level: str, ports: int) -> None:
+    texts = []
+    for skip in (True, False):
+        run, _ = script_machine(actions, "shared_bw_v1", ports, c=False)
+        out = io.BytesIO()
+        tracing = run.trace(out, TraceOptions(level=level, window=16))
+        run.run(skip=skip)
+        tracing.close()
+        texts.append(out.getvalue())
+    assert texts[0] == texts[1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.jsonl")
+        path.write_bytes(texts[0])
+        report = validate(open_trace(path))
+    assert report.valid, [violation.message for violation in report.violations]

@@ -1,6 +1,6 @@
 """A request is a lane from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
 requests of components is walked cycle by cycle (`wide_cycle`): each may bring an event."""
-from kernbench_core.bank cimport Lane, Spm, order_insert
+from kernbench_core.bank cimport Lane, order_insert
 from kernbench_core.plug cimport Plugs
 from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.sim cimport Sim, reads_of, writes_of

@@ -11,7 +11,7 @@ from kernbench_core.clock cimport clock_next, clock_set
 from kernbench_core.component_flow cimport flow_due, flow_free
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Entry
-from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob, dma_complete, dma_start
+from kernbench_core.dma cimport CHANNELS, DmaJob, dma_complete, dma_start
 from kernbench_core.entry cimport entry_ended, entry_started
 from kernbench_core.overlap cimport overlap_allows
 from kernbench_core.plug cimport (

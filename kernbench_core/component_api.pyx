@@ -16,7 +16,7 @@ from kernbench_core.record cimport record_emit
 from kernbench_core.share cimport Resource
 from kernbench_core.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
+    COMPONENT, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
 
 cdef enum:
     COUNTS = 100              # BAD_JOB: its number of parameters or regions

@@ -16,7 +16,7 @@ class NoParameters:
 class Component(Plugged):
     """A part of a machine: subclass it, and give it a `step`. `docs/reference/components.md` is the contract.
 
-    `class Mine(Component, kind="mine")`. Its parameters are the fields of `Spec`, a frozen dataclass, and are given by keywords.
+    `class Mine(Component, kind="mine")`. Its parameters are the fields of `Spec`, a frozen dataclass, given by keywords.
     """
 
     kinds: ClassVar[dict[str, type[Component]]] = {}  #: by the `kind` that classes were given

@@ -147,6 +147,18 @@ cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 
+cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P7. A component's mistake since P1 ends the run after this cycle."""
+    if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
+        complete_phase(s, now)
+    if s.plugs == NULL:
+        return
+    if component_ends(s.plugs, now):
+        component_complete(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
+
+
 cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
@@ -178,15 +190,10 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
                 s.status = OVERFLOW
                 break
         scratchpad_phase(s, now)
-        if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
-            complete_phase(s, now)
+        end_phase(s, now)
         s.cycle = now + 1
-        if s.plugs != NULL:
-            if component_ends(s.plugs, now):
-                component_complete(s, now)
-            if s.plugs.mistake:
-                s.status = FAILED
-                break
+        if s.status != RUNNING:
+            break
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
         if skip:

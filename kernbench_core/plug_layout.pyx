@@ -3,7 +3,7 @@
 `operations` is a list of addresses of `kb_engine_ops`, as ints.
 """
 from libc.stdint cimport uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 from kernbench_core.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
@@ -11,7 +11,7 @@ from kernbench_core.component_api cimport open_api
 from kernbench_core.dma cimport CHANNELS
 from kernbench_core.plug cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
 from kernbench_core.clock cimport Clock, clock_set
-from kernbench_core.types cimport COMPONENT, NEVER, NONE, int32_t, int64_t, slot_t
+from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t
 
 MOST = 1 << 20                # jobs, flows or asks of a component
 

@@ -84,13 +84,12 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """A lane whose time has come: ask, and move or be held."""
     cdef Lane* a = &s.lane[lane]
-    cdef bint component = lane >= s.n_flows + s.n_compute
-    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute and not component else NULL
+    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute else NULL       # nobody's, for a component
     cdef Flow* f = NULL if a.compute else &s.share.flow[lane]
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
     cdef bint asks, traced = s.trace != NULL and s.trace.level >= TRACE_FULL
-    if a.first_denied == NEVER and not component:
+    if a.first_denied == NEVER and lane < s.n_flows + s.n_compute:
         if a.compute:
             if traced:
                 record_work_asks(s, lane, True)
@@ -111,7 +110,7 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
         return
-    if component:
+    if lane >= s.n_flows + s.n_compute:
         serve_ask(s, p, a, lane, now)
         return
     if traced:
@@ -142,7 +141,8 @@ cdef void wide_cycle(Sim* s, Spm* p, slot_t* order) noexcept nogil:
 cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """At most `n` cycles from `p.done` on, in one order of arbitration."""
     cdef slot_t* order = p.order
-    cdef bint narrow = p.narrow and p.n_asks == 0 and (s.trace == NULL or s.trace.level < TRACE_FULL)     # a trace of requests looks at each by itself
+    # A trace of requests looks at each by itself, and so do those of components.
+    cdef bint narrow = p.narrow and p.n_asks == 0 and (s.trace == NULL or s.trace.level < TRACE_FULL)
     if n > BLOCK:
         n = BLOCK
     if n > p.max_wait:                          # what is first denied in this block must not come of age in it

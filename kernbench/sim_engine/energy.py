@@ -2,8 +2,8 @@
 
     dram    bytes of all DRAM channels * dram_pj_per_byte
     noc     bytes of all links * noc_pj_per_byte_hop
-    spm     bytes of all DRAM channels, which come from or go to a scratchpad, and bytes of the operand regions of completed TE and VE jobs with spm_traffic,
-            * spm_pj_per_byte
+    spm     bytes of all DRAM channels, which come from or go to a scratchpad, and bytes of the operand regions of completed
+            TE and VE jobs with spm_traffic, * spm_pj_per_byte
     mac     MACs of completed TE jobs * mac_pj[bits of the weights]; bit widths missing from the table cost what 8 bits cost
     ve      ops of completed VE jobs * ve_op_pj
     static  static_mw * time [ns]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
+from kernbench.sim_engine.failure import component_failure, overlap_failure
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
@@ -274,36 +274,9 @@ class Machine:
         """Of a run that failed: which check or component, when, who; else None."""
         broken = self._core.failure()
         if broken is not None:
-            return self._broken(*broken)
+            return component_failure(self.impls, *broken, refused=kernbench_core.Refused)
         late = self._core.failed_entry
-        if late < 0:
-            return None
-        entries = self.program.entries
-        early = dict(self._core.overlaps())[late]
-        return {
-            "code": "OVERLAP",
-            "cycle": self.cycle,
-            "entry": entries[late].id,
-            "with": entries[early].id,
-            "message": f"cycle {self.cycle}: {entries[late].where} may not start while {entries[early].where} still runs: "
-            "their scratchpad ranges overlap where at least one writes (spm.check_overlap: error); "
-            "add a dependency or move one of the tiles",
-        }
-
-    def _broken(self, component: int, cycle: int, sentence: str, error: BaseException | None) -> dict[str, Any]:
-        """A component ended the run; of one in Python with the traceback."""
-        name = list(self.components)[component]
-        asked = error is None or isinstance(error, kernbench_core.Refused)
-        said = sentence if asked else f"{type(error).__name__}: {error}"
-        failure = {
-            "code": "COMPONENT",
-            "cycle": cycle,
-            "component": name,
-            "message": f"cycle {cycle}: component {name} ({self.impls[name]}) failed: {said}",
-        }
-        if error is not None:
-            failure["traceback"] = "".join(traceback.format_exception(error))
-        return failure
+        return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
 
     def _header(self) -> dict[str, Any]:
         return {

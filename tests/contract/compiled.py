@@ -32,7 +32,8 @@ def engines() -> ModuleType | None:
     folder = Path(tempfile.mkdtemp(prefix="kernbench-abi-"))
     target = folder / f"engines{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = (f"-I{sysconfig.get_path('include')}", f"-I{kernbench_core.get_include()}")
-    flags = ("-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-Werror")
+    flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+    flags += ["-Wno-unused-parameter", "-Wno-missing-field-initializers"]
     built = subprocess.run(
         [cc, *flags, *include, "-o", str(target), str(SOURCE)], capture_output=True, text=True, check=False
     )

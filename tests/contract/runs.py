@@ -12,6 +12,7 @@ from kernbench import Machine, load_config, load_program
 from tests.contract import engines as in_python
 from tests.contract.engines import Action
 
+WHAT = (in_python.OPEN, in_python.OPEN, in_python.ASK, in_python.SUBMIT, in_python.EMIT, in_python.CLOSE)
 Make = Callable[[], dict[str, Any]]
 
 
@@ -67,7 +68,7 @@ def scripts(draw: Any, channels: int = 2) -> list[Action]:
     at, actions = 0, []
     for k in range(draw(st.integers(1, 12))):
         at += draw(st.sampled_from([0, 0, 1, 2, 5, 17, 60]))
-        what = draw(st.sampled_from([in_python.OPEN, in_python.OPEN, in_python.ASK, in_python.SUBMIT, in_python.EMIT, in_python.CLOSE]))
+        what = draw(st.sampled_from(WHAT))
         if what == in_python.OPEN:
             path = draw(st.sampled_from([0, 1, 1000] if channels > 1 else [0]))
             actions.append((at, what, draw(st.sampled_from([1, 7, 8, 100, 1000])), path, draw(st.integers(1, 3))))

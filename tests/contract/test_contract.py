@@ -32,7 +32,7 @@ ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")
 def script_machine(actions: list[Any], allocation: str, ports: int, *, c: bool) -> tuple[Machine, Any]:
     """A machine whose te0 follows a script."""
     if allocation == "fifo_v1":  # a flow stands in one line
-        actions = [(at, what, a, b % 1000, c) if what == in_python.OPEN else (at, what, a, b, c) for at, what, a, b, c in actions]
+        actions = [(at, what, a, b % 1000 if what == in_python.OPEN else b, c) for at, what, a, b, c in actions]
     part: Any = in_python.Script(actions, 9)
     if c:
         assert in_c is not None
@@ -51,7 +51,9 @@ def notes(part: Any) -> list[tuple[int, ...]]:
 
 @settings(RELAXED, max_examples=120)
 @given(scripts(), st.sampled_from(ALLOCATIONS), st.sampled_from([1, 2, 9]), st.data())
-def test_a_script_is_the_same_run_in_c_and_in_python(actions: list[Any], allocation: str, ports: int, data: st.DataObject) -> None:
+def test_a_script_is_the_same_run_in_c_and_in_python(
+    actions: list[Any], allocation: str, ports: int, data: st.DataObject
+) -> None:
     """Stepped, skipped, cut into pieces with snapshots, with lists shuffled; and what the component was told."""
     first, part = script_machine(actions, allocation, ports, c=False)
     first.run(skip=False)

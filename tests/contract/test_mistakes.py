@@ -44,7 +44,10 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a job twice": (lambda c: [c.complete(c.job) for _ in range(2)], "job 0 is none that it has accepted and not completed"),
     "the past": (lambda c: 3, "it wants to run in cycle 3, which is not after cycle 3"),
     "no cycle": (lambda c: -7, "a callback returned -7: it must be the next cycle to run in, or KB_NEVER"),
-    "no bank": (lambda c: c.ask_banks(reads=[1, 16]), "it asks for bank 16, which the scratchpad does not have (-1: for none at all)"),
+    "no bank": (
+        lambda c: c.ask_banks(reads=[1, 16]),
+        "it asks for bank 16, which the scratchpad does not have (-1: for none at all)",
+    ),
     "no banks": (lambda c: c.ask_banks(), "it asks for bank -1, which the scratchpad does not have (-1: for none at all)"),
     "no scratchpad": (lambda c: c.ask_banks(1, reads=[0]), "it asks scratchpad 1 for banks, which the machine does not have"),
     "no engine": (lambda c: c.submit(TE, 2), "it submits a job to engine 1:2, which the machine does not have"),
@@ -237,7 +240,7 @@ def test_a_class_that_is_none_is_refused(impl: str, message: str) -> None:
 def test_a_component_is_made_by_name() -> None:
     made = make_component("tests.contract.engines:Fixed", {"latency": 9})
     assert made.spec.latency == 9 and Component.kinds["fixed"] is type(made) and type(made).kind == "fixed"
-    with pytest.raises(InputError, match="tests.contract.engines:Fixed does not take these parameters: .*'speed'"):
+    with pytest.raises(InputError, match=r"tests.contract.engines:Fixed does not take these parameters: .*'speed'"):
         make_component("tests.contract.engines:Fixed", {"speed": 9})
 
 

@@ -126,7 +126,8 @@ def test_a_job_says_what_it_is() -> None:
             seen.append(job)
             return answer
 
-    run = new(machine(), program(load(), gemm(m=4, n=6, k=10, qbits_weight=4)), lambda: {"te0": Sees(), "dma0": Sees(latency=3)})
+    queue = program(load(), gemm(m=4, n=6, k=10, qbits_weight=4))
+    run = new(machine(), queue, lambda: {"te0": Sees(), "dma0": Sees(latency=3)})
     run.run()
     transfer, product = sorted(seen, key=lambda job: job.entry)
     assert named("dma", transfer) == {"channel": 0, "write": 0, "dram_addr": 0, "row_bytes": 512, "stride": 512, "rows": 1}

@@ -76,7 +76,8 @@ def meta_line(
     left_out: dict[str, Any] | None,
     impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components by name: of an engine, or of their own."""
+    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components, by the names of engines or
+    their own."""
     sim_id = run_id(program_hash, config)
     tracks = units(config)
     engines = {track["unit"] for track in tracks}

@@ -192,11 +192,9 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
         scratchpad_phase(s, now)
         end_phase(s, now)
         s.cycle = now + 1
-        if s.status != RUNNING:
-            break
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
-        if skip:
+        if skip and s.status == RUNNING:
             s.cycle = next_cycle(s, end)
     catch_up(s)
     if s.status == RUNNING and finished(s):

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
     from kernbench.config import NpuConfig, SystemConfig, load_config
-    from kernbench.sim_engine.machine import Machine, simulate
+    from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase, Machine, simulate
     from kernbench.sim_engine.result import Result
 
 _HOMES = {
+    **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase"), "kernbench.sim_engine.machine"),
     "InputError": "kernbench.common.errors",
     "InternalError": "kernbench.common.errors",
     "KernbenchError": "kernbench.common.errors",
@@ -30,6 +31,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "BANKS",
+    "BUSY",
+    "FLOW",
+    "JOB",
+    "NEVER",
+    "Component",
+    "ComponentBase",
     "InputError",
     "InternalError",
     "KernbenchError",

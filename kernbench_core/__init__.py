@@ -2,32 +2,56 @@
 
 `DmaEngine` also stands alone: with `CoreMemory`, or with any other `MemoryModel`.
 """
+from pathlib import Path
+
+from kernbench_core.component_base import Component, ComponentBase
 from kernbench_core.dma_engine import DmaEngine
 from kernbench_core.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
 from kernbench_core.events import Trace
 from kernbench_core.format import Format
 from kernbench_core.loop import Core, state_layout
 from kernbench_core.memory import CoreMemory
+from kernbench_core.process import Environment, Process
+from kernbench_core.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
 STATE = f"1-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
 
+def get_include() -> str:
+    """The folder with `abi.h`, for the compiler of a component in C."""
+    return str(Path(__file__).parent)
+
+
 __all__ = [
+    "BANKS",
+    "BUSY",
+    "FLOW",
+    "JOB",
+    "NEVER",
     "STATE",
     "Allocation",
     "CompletionEvent",
+    "Component",
+    "ComponentBase",
     "Core",
     "CoreMemory",
     "DmaEngine",
     "DmaJob",
     "EngineType",
+    "Environment",
     "Format",
     "IllegalTransition",
+    "Job",
+    "JobRegion",
     "KvRange",
     "MemoryModel",
+    "NoRoom",
     "Opkind",
     "Overlap",
+    "Process",
+    "Refused",
     "Status",
     "Trace",
     "TraceEngine",
+    "get_include",
 ]

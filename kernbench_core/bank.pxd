@@ -53,6 +53,7 @@ cdef struct Spm:
     bint touched              # what it does next has changed: its horizon is to be found again
     bint uncontended          # no bank can have more askers than ports until `order` changes
     bint judge                # `uncontended` is to be decided again
+    int32_t n_asks            # requests of components among the lanes
 
 cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil

@@ -19,6 +19,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_MOVED = 17
     REC_CONFLICT = 18
     REC_OVERLAP = 19
+    REC_EMIT = 20
     VALUES = 8
 
 cdef enum TraceLevel:
@@ -55,6 +56,7 @@ cdef struct Tracer:
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
+    int32_t commands          # entries of the queue; what is of no entry is left out
 
 cdef struct FlowTrace:        # of a flow slot
     bint used                 # it belongs to a running transfer
@@ -83,8 +85,10 @@ cdef bint more_room(Tracer* t) noexcept nogil
 
 cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, int32_t engine_kind, int32_t engine, int64_t job,
                         int32_t channel, int32_t number, int32_t entry) noexcept nogil:
-    """A new record; NULL where there is no memory for it."""
+    """A new record; NULL where there is no memory for it, or it is of a component's own job."""
     cdef Event* e
+    if entry >= t.commands:
+        return NULL
     if t.n == t.room and not more_room(t):
         return NULL
     e = &t.event[t.n]

@@ -36,7 +36,13 @@ class Format:
     def lines(self) -> int:
         """Written so far."""
 
-    def text(self, trace: Trace, before: int, overlap: Callable[[int, int, int, int], bytes | None]) -> bytes:
+    def text(
+        self,
+        trace: Trace,
+        before: int,
+        overlap: Callable[[int, int, int, int], bytes | None],
+        emitted: Callable[[int, int, int, int], bytes | None],
+    ) -> bytes:
         """The lines of all records of cycles before that, which are then forgotten."""
 
     def tokens(self) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
-from kernbench_core.events cimport MISSING, REC_CONTROL, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace
+from kernbench_core.events cimport MISSING, REC_CONTROL, REC_EMIT, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
@@ -258,7 +258,7 @@ cdef class Format:
         cdef int32_t i, j, token
         cdef Template* t
         for k in range(n):
-            if e[k].kind == REC_OVERLAP:
+            if e[k].kind == REC_OVERLAP or e[k].kind == REC_EMIT:
                 return k
             token = self.follow_token(&e[k])
             for i in range(self.kind[e[k].kind], self.kind[e[k].kind + 1]):
@@ -274,9 +274,9 @@ cdef class Format:
                 self.lines += 1
         return n
 
-    def text(self, Trace trace not None, cycle_t before, overlap):
+    def text(self, Trace trace not None, cycle_t before, overlap, emitted):
         """The lines of all records of cycles before that, which are then forgotten. `overlap(cycle, entry, with, job)` makes a WARN's
-        line, or None."""
+        line, or None; `emitted(cycle, entry, value, name)` that of a component's event."""
         cdef int64_t n, at = 0, done
         cdef Event* e = trace.tracer.event
         self.out.n = 0
@@ -285,7 +285,7 @@ cdef class Format:
             done = self.put_events(e, n)
         at = done
         while 0 <= done and at < n:
-            line = overlap(e[at].cycle, e[at].entry, e[at].v[1], e[at].v[0])
+            line = (emitted if e[at].kind == REC_EMIT else overlap)(e[at].cycle, e[at].entry, e[at].v[1], e[at].v[0])
             if line is not None and self.first <= e[at].cycle < self.last:
                 if not reserve(&self.out, len(line) + 1):
                     done = -1

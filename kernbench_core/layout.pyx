@@ -3,6 +3,7 @@
 `machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
 here: no table grows during a run.
 """
+from kernbench_core.abi cimport KB_HOPS
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
@@ -35,7 +36,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.share.res[k].first = NONE
     for k in range(s.share.channels):
         s.share.line[k] = NONE
-    a.own(<void**>&s.share.path, path.shape[0], sizeof(slot_t), False)
+    a.own(<void**>&s.share.path, path.shape[0] + <size_t>s.n_open * min(<int32_t>KB_HOPS, s.share.n_res), sizeof(slot_t), s.n_open > 0)
     for k in range(<int32_t>path.shape[0]):
         s.share.path[k] = <slot_t>path[k]
     a.own(<void**>&s.route, latency.shape[0], sizeof(Route), False)
@@ -45,6 +46,8 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.route[k].length = <int32_t>(start[k + 1] - start[k])
         s.route_latency[k] = latency[k]
         hops = max(hops, s.route[k].length)
+    if s.n_open:
+        hops = max(hops, min(<int32_t>KB_HOPS, s.share.n_res))
     s.share.hops = hops
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows * hops, sizeof(slot_t))
@@ -127,7 +130,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_dma_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
-    a.own(<void**>&s.dma_job, s.n_dma_jobs, sizeof(DmaJob))
+    a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
     for k in range(s.n_dma):
         e = &s.dma[k]
         spec = m["dma"][k]
@@ -174,7 +177,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_compute_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
-    a.own(<void**>&s.compute_job, s.n_compute_jobs, sizeof(ComputeJob))
+    a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
         spec = m["compute"][k]
@@ -211,7 +214,7 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
     q.n = <int32_t>op.shape[0]
     q.width = m["issue_width"]
     q.end = -1
-    a.own(<void**>&q.entry, q.n + 1, sizeof(Entry))
+    a.own(<void**>&q.entry, q.n + 1 + s.n_ghosts, sizeof(Entry))
     a.own(<void**>&q.dependents, dependents.shape[0], sizeof(int32_t), False)
     a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
     a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
@@ -239,7 +242,7 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, how many flows it can have at one time."""
     cdef int32_t k
-    jobs, channels = [0] * s.n_dma, [0] * s.n_dma
+    jobs, channels = [s.n_ghosts] * s.n_dma, [1 if s.n_ghosts else 0] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
         channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
@@ -267,13 +270,14 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.max_cycles = machine["max_cycles"]
     s.overlap = machine["overlap"]
     lay_out_memories(s, a, machine)
+    s.own_routes = machine.get("own_routes", False)
     s.stops.start_of = s.stops.end_of = NONE
     s.failed_entry = NONE
     lay_out_dma(s, a, machine, program["dma"])
     lay_out_compute(s, a, machine, program["compute"])
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
-    s.n_flows = sum(flows)
+    s.n_flows = sum(flows) + s.n_open
     far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
@@ -282,14 +286,13 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
-        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k)
-        lanes += far[k]
+        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
         s.touched[k] = k
     s.n_touched = s.n_spm
-    lanes = s.n_flows + s.n_compute + (s.n_flows if any(far) else 0)
+    lanes = s.n_flows + s.n_compute + s.n_asks + (s.n_flows if any(far) else 0)
     a.own(<void**>&s.lane, lanes, sizeof(Lane))
     a.own(<void**>&s.paired, s.n_spm if any(far) else 0, sizeof(int32_t))
     a.own(<void**>&s.pair, s.n_flows if any(far) else 0, sizeof(slot_t))
@@ -299,11 +302,11 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
-    for k in range(s.n_flows):
-        s.free_flow[k] = s.n_flows - 1 - k
-    s.n_free = s.n_flows
+    s.n_free = s.n_flows - s.n_open
+    for k in range(s.n_free):
+        s.free_flow[k] = s.n_free - 1 - k
     engines = s.n_dma + s.n_compute
-    s.wanted_words = (engines + 63) // 64
+    s.wanted_words = (engines + s.n_plugs + 63) // 64
     a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
@@ -313,7 +316,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
     a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
-    a.own(<void**>&s.running, engines if s.overlap == 0 else s.n_flows + engines, sizeof(int32_t))
+    # A component may work on any number of jobs at a time.
+    a.own(<void**>&s.running, engines if s.overlap == 0 else s.control.n if s.n_plugs else s.n_flows + engines, sizeof(int32_t))
     a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
     if s.overlap:
         for k in range(s.control.n):

@@ -9,3 +9,4 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
 cdef class Core:
     cdef Sim sim
     cdef Arena arena
+    cdef list components

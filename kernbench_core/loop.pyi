@@ -1,5 +1,6 @@
 """The tick loop and its Python face."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,18 @@ class Core:
     without the GIL, so cores in different threads run at the same time.
     """
 
-    def __init__(self, machine: dict[str, Any], program: dict[str, Any]) -> None: ...
+    def __init__(self, machine: dict[str, Any], program: dict[str, Any], components: Iterable[Any] = ()) -> None:
+        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand."""
+
+    def failure(self) -> tuple[int, int, str, BaseException | None] | None:
+        """`(component, cycle, sentence, exception)` where a component ended the run; the exception is None of a C engine."""
+
+    def component_counters(self) -> list[dict[str, int]]:
+        """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""
+
+    def name_of(self, number: int) -> str:
+        """The name of an event that a component emitted."""
+
     @property
     def cycle(self) -> int:
         """The next cycle to run: so many have run."""

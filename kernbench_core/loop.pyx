@@ -7,6 +7,9 @@ denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.clock cimport clock_next
+from kernbench_core.component cimport (
+    component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
@@ -14,14 +17,18 @@ from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.pair cimport paired_cycle
+from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
+from kernbench_core.plug_layout cimport (
+    lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
+from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
-    ABORTED, DEADLOCK, DONE, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
+    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
 
 
 cdef enum:
@@ -31,13 +38,16 @@ cdef enum:
 cdef bint pending(Sim* s) noexcept nogil:
     """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
     return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
-            or s.control.in_flight == 0 or s.stops.hit)
+            or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
 
 
 cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     """The shares are about to change a flow (`Share.touch`)."""
     cdef Sim* s = <Sim*>sim
-    scratchpad_touch(s, s.lane[flow].spm, now)
+    if s.plugs != NULL and flow >= s.plugs.first_flow:
+        component_flow_changed(s, flow)
+    else:
+        scratchpad_touch(s, s.lane[flow].spm, now)
 
 
 cdef void find_horizons(Sim* s) noexcept nogil:
@@ -79,6 +89,10 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
         to = min(to, s.joins.item[0].at)
     if s.ends.n:
         to = min(to, s.ends.item[0].at)
+    if s.plugs != NULL:
+        to = min(to, clock_next(&s.plugs.wakes), clock_next(&s.plugs.ends))
+        if component_idle(s) and component_stuck(s):    # to be found out at once
+            return s.cycle
     return max(to, s.cycle)
 
 
@@ -101,7 +115,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
 
 
 cdef bint finished(Sim* s) noexcept nogil:
-    return s.control.completed + s.control.n_finished == s.control.n
+    return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
 
 
 cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -115,10 +129,37 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     if finished(s):
         s.status = DONE
         return False
-    if s.control.in_flight == 0 and issued == 0:
+    if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
+        s.status = DEADLOCK
+        return False
+    if s.plugs != NULL and component_idle(s) and component_stuck(s):
         s.status = DEADLOCK
         return False
     return True
+
+
+cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P1; false where the run is over."""
+    if finished(s):
+        s.status = DONE
+        return False
+    component_wake(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
+        return False
+    return True
+
+
+cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P7. A component's mistake since P1 ends the run after this cycle."""
+    if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
+        complete_phase(s, now)
+    if s.plugs == NULL:
+        return
+    if component_ends(s.plugs, now):
+        component_complete(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
 
 
 cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
@@ -136,6 +177,8 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED
             break
+        if component_due(s, now) and not wake_phase(s, now):
+            break
         if s.shuffle:
             shuffle(s, s.control.finished, s.control.n_finished)
         if not control_phase(s, now):
@@ -150,12 +193,11 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
                 s.status = OVERFLOW
                 break
         scratchpad_phase(s, now)
-        if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
-            complete_phase(s, now)
+        end_phase(s, now)
         s.cycle = now + 1
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
-        if skip:
+        if skip and s.status == RUNNING:
             s.cycle = next_cycle(s, end)
     catch_up(s)
     if s.status == RUNNING and finished(s):
@@ -166,7 +208,7 @@ def state_layout():
     """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
     return "-".join(str(n) for n in (
         sizeof(Sim), sizeof(Spm), sizeof(Lane), sizeof(Flow), sizeof(Resource), sizeof(DmaEngine), sizeof(DmaJob),
-        sizeof(Compute), sizeof(ComputeJob), sizeof(Entry)))
+        sizeof(Compute), sizeof(ComputeJob), sizeof(Entry), sizeof(Plugs), sizeof(PlugState)))
 
 
 cdef class Core:
@@ -176,9 +218,16 @@ cdef class Core:
     runs without the GIL, so cores in different threads run at the same time.
     """
 
-    def __init__(self, dict machine not None, dict program not None):
+    def __init__(self, dict machine not None, dict program not None, components=()):
+        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand."""
+        if self.arena is not None:
+            raise RuntimeError("a Core is made once")
         self.arena = Arena()
+        self.components = list(components)
+        operations = [operations_of(component) for component in self.components]
+        plug_sizes(&self.sim, operations)
         lay_out(&self.sim, self.arena, machine, program)
+        lay_out_plugs(&self.sim, self.arena, operations, machine, program)
 
     @property
     def cycle(self):
@@ -211,6 +260,7 @@ cdef class Core:
         cdef Tracer* tracer = &trace.tracer if trace is not None else NULL
         with nogil:
             run_until(&self.sim, limit, skip, tracer)
+        reraise(self.components)
         if tracer != NULL and tracer.lost:
             raise MemoryError("no memory for the records of the trace")
         hit = bool(self.sim.stops.hit)
@@ -223,6 +273,19 @@ cdef class Core:
         cdef int64_t before = self.sim.cycle
         self.run(before + n, skip=skip)
         return self.sim.cycle - before
+
+    def failure(self):
+        """`(component, cycle, sentence, exception)` where a component ended the run, else None; the exception is None of a C engine."""
+        found = plug_failure(&self.sim)
+        return None if found is None else (*found, exception_of(self.components[found[0]]))
+
+    def component_counters(self):
+        """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""
+        return plug_counters(&self.sim)
+
+    def name_of(self, int64_t number):
+        """The name of an event that a component emitted."""
+        return (self.sim.plugs.names + number * NAME_ROOM).decode()
 
     def entries(self):
         """`(issue, start, end)`: int64 arrays over the entries, -1 where that has not come."""
@@ -257,16 +320,27 @@ cdef class Core:
         cdef int32_t words = 1, k
         for k in range(self.sim.n_spm):
             words = max(words, self.sim.spm[k].words)
-        return Trace(level, self.sim.n_flows + self.sim.n_compute, words)
+        trace = Trace(level, self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)
+        trace.tracer.commands = self.sim.control.n
+        return trace
 
     def shuffle_lists(self, uint64_t seed):
         """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
         self.sim.shuffle = seed
 
     def snapshot(self):
-        """All state as bytes; equal states give equal bytes on one build."""
-        return self.arena.dump()
+        """All state as bytes; equal states give equal bytes on one build. ValueError where a component cannot be saved."""
+        refuse_snapshot(self.components)
+        plug_check_snapshot(&self.sim)
+        image = self.arena.dump()
+        return image + plug_snapshot(&self.sim) if self.components else image
 
     def restore(self, bytes image not None):
         """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
-        self.arena.load(image)
+        cdef size_t own = self.arena.state_bytes()
+        if not self.components:
+            self.arena.load(image)
+            return
+        plug_check_snapshot(&self.sim)
+        self.arena.load(image[:own])
+        plug_restore(&self.sim, image, own)

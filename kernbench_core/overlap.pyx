@@ -58,7 +58,7 @@ cdef bint overlap_allows(Sim* s, int32_t entry) noexcept nogil:
     cdef Range[MAX_REGIONS] mine
     cdef Range[MAX_REGIONS] theirs
     cdef int32_t n, k, m, other, found = NONE
-    if s.overlap == OVERLAP_NONE:
+    if s.overlap == OVERLAP_NONE or entry > s.control.n:        # jobs of components are not checked
         return True
     n = ranges_of(s, entry, mine)
     for k in range(s.n_running):

@@ -3,6 +3,7 @@ from libc.string cimport memset
 
 from kernbench_core.bank cimport Lane, order_insert, order_remove
 from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
+from kernbench_core.component cimport component_offer, component_takes
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
@@ -10,11 +11,11 @@ from kernbench_core.dma cimport (
 from kernbench_core.dram cimport Dram, channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
-from kernbench_core.overlap cimport overlap_allows, overlap_started, overlap_ended
+from kernbench_core.entry cimport entry_ended, entry_started
+from kernbench_core.overlap cimport overlap_allows
 from kernbench_core.pair cimport far_lane, pair_close, pair_open
 from kernbench_core.record cimport (
-    record_end, record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume,
-    record_queue_stall, record_start)
+    record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.share cimport Flow, share_enter, share_quit, share_rates
 from kernbench_core.sim cimport Sim, shuffle, want, watch
@@ -41,27 +42,6 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
         engine = s.compute_job[e.job].engine
         compute_enqueue(&s.compute[engine], s.compute_job, e.job)
         want(s, s.n_dma + engine)
-
-
-cdef void entry_started(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
-    s.control.entry[entry].start = now
-    if s.trace != NULL:
-        record_start(s, entry, now)
-    overlap_started(s, entry)
-    if entry == s.stops.start_of:
-        s.stops.hit = True
-
-
-cdef void entry_ended(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
-    s.control.entry[entry].end = end
-    if s.trace != NULL:
-        record_end(s, entry, end)
-    overlap_ended(s, entry)
-    s.control.finished[s.control.n_finished] = entry
-    s.control.n_finished += 1
-    s.control.in_flight -= 1
-    if entry == s.stops.end_of:
-        s.stops.hit = True
 
 
 cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
@@ -204,7 +184,11 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
             bit = trailing_zeros(todo)
             todo &= todo - 1
             engine = 64 * w + bit
-            if engine < s.n_dma:
+            if s.plugs != NULL and component_takes(s, engine):
+                if component_offer(s, engine, now):
+                    more = True
+                    continue
+            elif engine < s.n_dma:
                 if now % s.dma[engine].period:
                     more = True
                     continue

@@ -14,3 +14,4 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil
 cdef void record_press(Sim* s, slot_t job, int32_t channel, cycle_t now) noexcept nogil
 cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil
+cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil

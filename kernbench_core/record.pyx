@@ -3,7 +3,7 @@ from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
+    MISSING, REC_CONTROL, REC_EMIT, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
     REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)
 from kernbench_core.share cimport Flow
 from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t
@@ -217,3 +217,16 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
                 r.v[0] = f.job_seq
                 r.v[1] = f.line
                 r.v[2] = res - s.share.channels
+
+
+cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil:
+    """A component says something of a job that it works on."""
+    cdef Place p
+    cdef Event* r
+    if entry >= s.control.n:
+        return
+    p = place_of(s, entry)
+    r = emit(s.trace, REC_EMIT, now, 0, p.kind, p.engine, p.job, -1, 92, entry)
+    if r:
+        r.v[0] = name
+        r.v[1] = value

@@ -6,15 +6,17 @@ from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
+from kernbench_core.pair cimport far_lane
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of
-from kernbench_core.types cimport DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef enum:
     BANK_CONFLICT = 4         # a reason of its own: a DmaJob's StallReason has three
+    CLIENTS = 7               # DMA, TE, VE: who stands in a record of a conflict
 
 
 cdef struct Who:              # whose request it is
@@ -29,6 +31,8 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
     cdef Who w
     cdef Compute* e
     cdef Flow* f
+    if lane >= s.n_flows + s.n_compute + s.n_asks:
+        lane -= far_lane(s, 0)
     if lane < s.n_flows:
         f = &s.share.flow[lane]
         w.kind = DMA
@@ -36,6 +40,12 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
         w.channel = f.line
+    elif lane >= s.n_flows + s.n_compute:
+        w.kind = COMPONENT
+        w.engine = s.plugs.ask[lane - s.plugs.first_lane].by
+        w.entry = s.control.n               # no entry: `emit` leaves its records out
+        w.job = MISSING
+        w.channel = -1
     else:
         e = &s.compute[lane - s.n_flows]
         w.kind = e.kind
@@ -183,6 +193,10 @@ cdef bint reads_bank(Sim* s, Spm* p, slot_t lane, int32_t bank) noexcept nogil:
     cdef int64_t line, last
     if lane < s.n_flows:
         return s.dma_job[s.share.flow[lane].job].write
+    if lane >= s.n_flows + s.n_compute + s.n_asks:
+        return not s.dma_job[s.share.flow[lane - far_lane(s, 0)].job].write
+    if lane >= s.n_flows + s.n_compute:
+        return True
     e = &s.compute[lane - s.n_flows]
     j = &s.compute_job[e.job]
     t = streams_of(s, lane)
@@ -234,7 +248,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
         r.v[1] = writes
         r.v[2] = asked
         r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
-        r.v[4] = kinds
+        r.v[4] = kinds & CLIENTS
         r.v[5] = p - s.spm
 
 

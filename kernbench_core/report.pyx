@@ -152,14 +152,16 @@ cdef list queue_depths(Sim* s):
 
 
 cdef tuple totals_of(Sim* s):
-    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict), TEs and VEs (busy, bank conflict), resources,
+    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict), resources,
     and banks (grants, denials) of each scratchpad; and the depths of queues."""
     cdef int32_t k
     cdef DmaEngine* e
+    cdef Flow* f
+    cdef slot_t slot
     cdef cycle_t held, cycles, conflict
     cdef int64_t[:, ::1] d
     cdef int64_t[:, ::1] c
-    dma, compute = np.empty((s.n_dma, 3), dtype=np.int64), np.empty((s.n_compute, 2), dtype=np.int64)
+    dma, compute = np.empty((s.n_dma, 4), dtype=np.int64), np.empty((s.n_compute, 2), dtype=np.int64)
     d = dma
     c = compute
     for k in range(s.n_dma):
@@ -167,8 +169,12 @@ cdef tuple totals_of(Sim* s):
         d[k, 0] = e.spent[<int32_t>BUSY]
         d[k, 1] = e.spent[<int32_t>STALLED_BACKPRESSURE]
         d[k, 2] = e.spent[<int32_t>STALLED_BANK]
+        d[k, 3] = e.nbytes
         if e.activity != IDLE:
             d[k, 0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2] += s.cycle - e.since
+    for slot in live_flows(s):
+        f = &s.share.flow[slot]
+        d[f.engine, 3] += f.total - f.left
     for k in range(s.n_compute):
         cycles = s.compute[k].job_cycles
         conflict = s.compute[k].conflict

@@ -29,6 +29,21 @@ cdef inline void body_cycle(Sim* s, Spm* p, Lane* a, slot_t lane, Compute* e, cy
         body_over(s, p, lane, now)
 
 
+cdef inline void serve_ask(Sim* s, Spm* p, Lane* a, slot_t lane, cycle_t now) noexcept nogil:
+    """P6 of a component's request: it has all its banks."""
+    cdef int32_t k = lane - s.plugs.first_lane
+    if a.first_denied != NEVER:
+        s.plugs.state[s.plugs.ask[k].by].held += now - a.first_denied
+        a.first_denied = NEVER
+        p.n_held -= 1
+        if p.n_held == 0:
+            p.oldest = NEVER
+            p.judge = True
+    a.next_at = NEVER
+    s.plugs.served[s.plugs.n_served] = k
+    s.plugs.n_served += 1
+
+
 cdef inline void move_bytes(Sim* s, Lane* a, slot_t lane, Flow* f) noexcept nogil:
     """P6 of a flow: what it asked for moves."""
     f.left -= f.asked
@@ -69,12 +84,12 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """A lane whose time has come: ask, and move or be held."""
     cdef Lane* a = &s.lane[lane]
-    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute else NULL
+    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute else NULL       # nobody's, for a component
     cdef Flow* f = NULL if a.compute else &s.share.flow[lane]
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
     cdef bint asks, traced = s.trace != NULL and s.trace.level >= TRACE_FULL
-    if a.first_denied == NEVER:
+    if a.first_denied == NEVER and lane < s.n_flows + s.n_compute:
         if a.compute:
             if traced:
                 record_work_asks(s, lane, True)
@@ -94,6 +109,9 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         record_asking(s, p, lane, reads, writes, a.first_denied != NEVER)
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
+        return
+    if lane >= s.n_flows + s.n_compute:
+        serve_ask(s, p, a, lane, now)
         return
     if traced:
         record_served(s, p, lane, now)
@@ -139,7 +157,8 @@ cdef slot_t* turn_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """At most `n` cycles from `p.done` on, in one order of arbitration."""
     cdef slot_t* order = p.order
-    cdef bint narrow = p.narrow and (s.trace == NULL or s.trace.level < TRACE_FULL)     # a trace of requests looks at each by itself
+    # A trace of requests looks at each by itself, and so do those of components.
+    cdef bint narrow = p.narrow and p.n_asks == 0 and (s.trace == NULL or s.trace.level < TRACE_FULL)
     if n > BLOCK:
         n = BLOCK
     if n > p.max_wait:                          # what is first denied in this block must not come of age in it

@@ -6,6 +6,7 @@ from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.heap cimport TimerHeap
+from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Route, Share
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -29,6 +30,7 @@ cdef struct Sim:
     int32_t* dma_spm          # [n_dma] the scratchpad of each
     DmaJob* dma_job
     int32_t n_dma_jobs
+    bint own_routes           # one memory, and each engine has its routes to it: engine, direction, channel
     Route* route              # a job's flows have consecutive ones, by channel
     cycle_t* route_latency    # of each, the sum of its links' latencies
     int32_t n_compute         # tensor engines, then vector engines
@@ -79,6 +81,11 @@ cdef struct Sim:
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2
     int64_t denied            # requests denied, all scratchpads: for `--until conflict`
+    int32_t n_plugs           # components, and what they take of the tables:
+    int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
+    int32_t n_asks            # lanes for requests of components, the last of all
+    int32_t n_open            # flow slots for components, the last of all
+    Plugs* plugs              # NULL: there are no components
 
 cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
     return &s.memory[s.dma_job[job].memory]

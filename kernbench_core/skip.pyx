@@ -56,7 +56,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         return p.uncontended
     p.judge = False
     p.uncontended = False
-    if p.n_held:
+    if p.n_held or p.n_asks:
         return False
     open_ports(p)
     for k in range(p.n_order):
@@ -112,7 +112,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Lane* a
     if p.n_order == 0:
         return NEVER
-    if s.stops.on_conflict or p.n_pairs:
+    if s.stops.on_conflict or p.n_asks or p.n_pairs:
         return p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once

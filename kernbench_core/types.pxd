@@ -28,6 +28,7 @@ cpdef enum Opkind:            # what an entry of a command queue is for the core
     OP_NOP = 2
     OP_BARRIER = 3
     OP_END = 4
+    OP_COMPONENT = 5          # no entry of a queue: a job that one component gave another
 
 cpdef enum Status:
     RUNNING = 0

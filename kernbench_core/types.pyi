@@ -21,6 +21,7 @@ class Opkind(IntEnum):
     OP_NOP = 2
     OP_BARRIER = 3
     OP_END = 4
+    OP_COMPONENT = 5
 
 class Status(IntEnum):
     """How a run stands; OVERFLOW: a max-min share needs terms that 128 bits do not hold."""

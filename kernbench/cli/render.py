@@ -81,6 +81,8 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
             f"have not ended, {summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
         )
     if result.failure is not None:
+        if "traceback" in result.failure:
+            yield Text(str(result.failure["traceback"]), "dim")
         yield Text(str(result.failure["message"]), "red")
     if result.status == "deadlock":
         yield f"nothing can ever happen again: {summary.unfinished:,} of {summary.entries:,} entries have not ended"

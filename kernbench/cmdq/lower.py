@@ -60,6 +60,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
+        "own_routes": True,
         **resource_tables(resource_capacities(config)),
         **_routes(config),
         "spm": [scratchpad_table(config.spm)],

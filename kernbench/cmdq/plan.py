@@ -35,6 +35,11 @@ class Plan:
     _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head latency that are an endpoint's
 
+    @property
+    def with_scratchpad(self) -> int:
+        """The first so many DMA engines have a scratchpad; the others are those of PCIe endpoints."""
+        return sum(engine["spm"] < len(self.scratchpads) for engine in self.machine["dma"])
+
     def transfer(self, entry: int) -> dict[str, int]:
         """The columns of an entry's transfer."""
         return self._rows("dma")[self._jobs[entry]]

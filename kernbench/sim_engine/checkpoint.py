@@ -27,6 +27,7 @@ MISMATCH = {
     "core": ("the checkpoint is of another build of the core", REMEDY),
     "machine": ("the checkpoint is of another machine", "give the --config and --set it was saved with"),
     "program": ("the checkpoint is of another program", "give the program it was saved with"),
+    "components": ("the checkpoint is of a machine with other components", "give the components it was saved with"),
 }  #: key of the header: the rule and the remedy where it differs
 
 

@@ -2,8 +2,8 @@
 
     dram    bytes of all DRAM channels * dram_pj_per_byte
     noc     bytes of all links * noc_pj_per_byte_hop
-    spm     bytes that transfers moved, and bytes of the operand regions of completed TE and VE jobs with spm_traffic,
-            * spm_pj_per_byte
+    spm     bytes that DMA engines of the NPU or its PEs moved, once each, and bytes of the operand regions of completed
+            TE and VE jobs with spm_traffic, * spm_pj_per_byte
     mac     MACs of completed TE jobs * mac_pj[bits of the weights]; bit widths missing from the table cost what 8 bits cost
     ve      ops of completed VE jobs * ve_op_pj
     static  static_mw * time [ns]
@@ -32,7 +32,7 @@ def energy_pj(
     def bytes_of(names: Iterable[str]) -> int:
         return sum(counters[name]["bytes"] for name in names if name in counters)
 
-    moved = bytes_of(plan.dma)
+    moved = bytes_of(plan.dma[: plan.with_scratchpad])
     parts = {
         "dram": bytes_of(plan.resources[: plan.channels]) * model.dram_pj_per_byte,
         "noc": bytes_of(plan.resources[plan.channels :]) * model.noc_pj_per_byte_hop,

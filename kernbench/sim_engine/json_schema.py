@@ -123,6 +123,8 @@ def result_json_schema() -> dict[str, Any]:
     `engines` stands in what `kbsim step` prints, `deadlock` and `failure` after such an end.
     """
     opcode = {"enum": list(OPCODES)}
+    broken = {"code": {"const": "COMPONENT"}, "cycle": COUNT, "component": TEXT, "message": TEXT, "traceback": TEXT}
+    plugged = {"jobs": COUNT, "bytes": COUNT, "held": COUNT}
     overlap = {"code": {"const": "OVERLAP"}, "cycle": COUNT, "entry": ID, "with": ID, "message": TEXT}
     wait = {"id": ID, "opcode": opcode, "waits_for": _list(ID), "since": COUNT, "reason": TEXT}
     properties = {
@@ -137,13 +139,14 @@ def result_json_schema() -> dict[str, Any]:
         "metrics": _metrics(),
         "warnings": _list(_object(overlap)),
         "deadlock": _list(_object(wait)),
-        "failure": _object(overlap),
+        "components": {"type": "object", "additionalProperties": _object(plugged)},
+        "failure": {"oneOf": [_object(overlap), _object(broken, ("traceback",))]},
         "engines": _list(_engine()),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kernbench result",
-        **_object(properties, ("deadlock", "failure", "engines")),
+        **_object(properties, ("deadlock", "components", "failure", "engines")),
         "allOf": [
             {
                 "if": {"properties": {"status": {"const": status}}},

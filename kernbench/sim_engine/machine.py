@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,22 +13,28 @@ import msgspec
 
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, lower_bounds
-from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.parameters import lower_parameters
+from kernbench.cmdq.plan import plan_npu
 from kernbench.cmdq.system import lower_system
 from kernbench.cmdq.system.bounds import plan_bounds
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import MachineConfig, NpuConfig, SystemConfig
+from kernbench.components.placement import impl_of, replaced_engines
+from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
+from kernbench.sim_engine.failure import component_failure, overlap_failure
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing import TraceOptions, Tracing
 from kernbench.sim_engine.tracing.tracing import Sink
 from kernbench.version import VERSION
+from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase
+
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase", "Machine", "simulate"]
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
@@ -39,17 +45,33 @@ CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control en
 class Machine:
     """One run: it steps, runs on, shows its engines, and can be saved and taken up again.
 
-    Raises InputError where the program is not valid on this machine (MODEL section 9).
+    `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
+    Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
-    def __init__(self, config: NpuConfig | SystemConfig, program: Program) -> None:
+    def __init__(
+        self, config: NpuConfig | SystemConfig, program: Program, components: Mapping[str, Any] | None = None
+    ) -> None:
         self.config = config
         self.program = program
         self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
-        self._core = kernbench_core.Core(self.plan.machine, self.plan.program)
+        self.components = dict(components or {})
+        self.impls = {name: impl_of(component) for name, component in self.components.items()}
+        self._core = self._new_core()
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
+
+    def _new_core(self) -> Any:
+        plan = self.plan
+        if not self.components:
+            return kernbench_core.Core(plan.machine, plan.program)
+        replaced = replaced_engines([*plan.dma, *plan.compute], list(self.components))
+        tables = plan.program | lower_parameters(self.program, plan)
+        try:
+            return kernbench_core.Core(plan.machine | {"replaced": replaced}, tables, list(self.components.values()))
+        except ValueError as error:
+            raise InputError(Problem("components", str(error))) from error
 
     @property
     def cycle(self) -> int:
@@ -224,6 +246,7 @@ class Machine:
             warnings=self._overlaps() if self.plan.pe.spm.check_overlap == "warn" else [],
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
             failure=self.failure(),
+            components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
             machine=self.config.source,
         )
@@ -253,21 +276,12 @@ class Machine:
         return sorted(found, key=lambda w: (w["cycle"], w["entry"]))
 
     def failure(self) -> dict[str, Any] | None:
-        """Of a run that failed: which check, when, who; else None."""
+        """Of a run that failed: which check or component, when, who; else None."""
+        broken = self._core.failure()
+        if broken is not None:
+            return component_failure(self.impls, *broken, refused=kernbench_core.Refused)
         late = self._core.failed_entry
-        if late < 0:
-            return None
-        entries = self.program.entries
-        early = dict(self._core.overlaps())[late]
-        return {
-            "code": "OVERLAP",
-            "cycle": self.cycle,
-            "entry": entries[late].id,
-            "with": entries[early].id,
-            "message": f"cycle {self.cycle}: {entries[late].where} may not start while {entries[early].where} still runs: "
-            "their scratchpad ranges overlap where at least one writes (spm.check_overlap: error); "
-            "add a dependency or move one of the tiles",
-        }
+        return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -276,6 +290,7 @@ class Machine:
             "core": kernbench_core.STATE,
             "machine": self.config.digest(),
             "program": hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest(),
+            "components": self.impls,
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
@@ -283,7 +298,7 @@ class Machine:
         trace = b""
         if self._tracing is not None:
             trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
-        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self._core.snapshot(), trace)
+        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self.snapshot(), trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this machine and program; InputError for any other."""
@@ -299,8 +314,11 @@ class Machine:
         self._core.shuffle_lists(seed)
 
     def snapshot(self) -> bytes:
-        """All state; `restore` puts it back."""
-        return bytes(self._core.snapshot())
+        """All state; `restore` puts it back. InputError where a component cannot be saved."""
+        try:
+            return bytes(self._core.snapshot())
+        except ValueError as error:
+            raise InputError(Problem("checkpoint", str(error))) from error
 
     def restore(self, state: bytes) -> None:
         """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
@@ -319,12 +337,17 @@ def _bounds(bounds: Bounds) -> dict[str, Any]:
 
 
 def simulate(
-    program: Program, config: NpuConfig | SystemConfig, *, skip: bool = True, progress: Callable[[Machine], None] | None = None
+    program: Program,
+    config: NpuConfig | SystemConfig,
+    *,
+    skip: bool = True,
+    progress: Callable[[Machine], None] | None = None,
+    components: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run a program to its end on a machine.
 
     Raises InputError before cycle 0 where the program is not valid on this machine.
     """
-    machine = Machine(config, program)
+    machine = Machine(config, program, components)
     machine.run(skip=skip, progress=progress)
     return machine.result()

@@ -37,6 +37,7 @@ class Result:
     warnings: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[dict[str, Any]] = field(default_factory=list)  #: at a deadlock: who waits for what, since which cycle
     failure: dict[str, Any] | None = None  #: when failed: the entry, the cycle and why
+    components: dict[str, dict[str, int]] = field(default_factory=dict)  #: of each plugged-in one: `jobs`, `bytes`, `held`
     program: str = ""
     machine: str = ""
 
@@ -58,6 +59,8 @@ class Result:
         }
         if self.status == "deadlock":
             out["deadlock"] = self.waiting
+        if self.components:
+            out["components"] = self.components
         if self.failure is not None:
             out["failure"] = self.failure
         return out

@@ -110,7 +110,7 @@ class Jobs(Law):
             self._transfer_starts(record)
         else:
             other = self._running.get(record.unit)
-            if other is not None:
+            if other is not None and "impl" not in context.tracks.get(record.unit, {}):
                 context.say("overlap", f"job {record.job_id} starts on {record.unit}, but job {other} has not ended")
             self._running[record.unit] = record.job_id
         if job is None:
@@ -162,8 +162,12 @@ class Jobs(Law):
         self._over(job, "END", record.t_cycle)
 
     def _length(self, record: Record, job: Job) -> None:
-        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too."""
-        period = self.context.tracks.get(record.unit, {}).get("period", 1)
+        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. What a component
+        takes for it is its own affair."""
+        track = self.context.tracks.get(record.unit, {})
+        if "impl" in track:
+            return
+        period = track.get("period", 1)
         waits = record.latency_cycles - job.total
         if period == 1 and waits != record.stall_cycles:
             text = f"takes {record.latency_cycles} cycles, {job.total} of them work, but stall_cycles is {record.stall_cycles}"

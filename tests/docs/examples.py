@@ -85,7 +85,7 @@ def _shown(text: str, start: int, said: str, printed: str) -> Shown:
 def _python(code: str, names: dict[str, Any]) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "example", "exec"), names)
+        exec(compile(code, "example", "exec", dont_inherit=True), names)
     return out.getvalue()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import simpy
 
+from tests.speed.component_rows import component_rows, component_table
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
 from tests.speed.topology_rows import topology_rows, topology_table
@@ -56,9 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
     systems = topology_rows()
     print(f"\n{topology_table(systems)}", flush=True)
+    parts = component_rows(200_000 if chosen.quick else 2_000_000)
+    print(f"\ncomponents: CPU time more than without them\n{component_table(parts)}", flush=True)
     traces = _traces(chosen.quick)
     if chosen.json:
-        report = {**_report(rows, chosen.quick), "systems": [asdict(row) for row in systems], "traces": traces}
+        report = {**_report(rows, chosen.quick), "traces": traces}
+        report |= {"systems": [asdict(row) for row in systems], "components": [asdict(row) for row in parts]}
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 

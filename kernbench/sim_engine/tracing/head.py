@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -67,10 +67,23 @@ def run_id(program_hash: str, config: MachineConfig) -> str:
 
 
 def meta_line(
-    config: MachineConfig, program: Program, plan: Plan, program_hash: str, level: str, window: int, left_out: dict[str, Any] | None
+    config: MachineConfig,
+    program: Program,
+    plan: Plan,
+    program_hash: str,
+    level: str,
+    window: int,
+    left_out: dict[str, Any] | None,
+    impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options keep out of the file."""
+    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components, by the names of engines or
+    their own."""
     sim_id = run_id(program_hash, config)
+    tracks = units(plan)
+    engines = {track["unit"] for track in tracks}
+    tracks = [{**track, "impl": impls[track["unit"]]} if track["unit"] in impls else track for track in tracks]
+    parts = [name for name in impls if name not in engines]
+    tracks += [_unit(name, "COMPONENT", k, impl=impls[name]) for k, name in enumerate(parts)]
     fields = {
         "version": SCHEMA_VERSION,
         "sim_version": VERSION,
@@ -83,7 +96,7 @@ def meta_line(
         "program_hash": program_hash,
         "config_hash": config.digest(),
         "sim_config": config.to_dict(),
-        "units": units(plan),
+        "units": tracks,
         "defaults": {"sim_id": sim_id, "core_id": 0, "npu_id": 0, "tenant_id": 0, "thread_id": 0},
         "filter": left_out,
         "commands": len(program.entries),

@@ -155,6 +155,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [templates("DRAM_TX_RESUME", flow)],
         *([template] for template in _accesses(first_spm)),
         [],  # WARN OVERLAP: a sentence, made in Python
+        [],  # MARKER of a component: likewise
     ]
 
 

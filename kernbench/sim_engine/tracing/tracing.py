@@ -111,7 +111,8 @@ class Tracing:
     def begin(self, program_hash: str) -> None:
         """What stands before the first cycle."""
         config, program, plan, options = self.machine.config, self.machine.program, self.machine.plan, self.options
-        self.sink.write(meta_line(config, program, plan, program_hash, options.level, options.window, options.left_out()))
+        impls = self.machine.impls
+        self.sink.write(meta_line(config, program, plan, program_hash, options.level, options.window, options.left_out(), impls))
         commands = list(enqueue_lines(program, plan))
         self.sink.write(b"".join(commands))
         self.format.count(len(commands))
@@ -152,7 +153,7 @@ class Tracing:
         """Lines of all records of cycles before that."""
         self.windows.energy.ended(self.records.ends(self.counted, before + 1))
         self.counted = before
-        self.sink.write(self.format.text(self.records, before, self._overlap))
+        self.sink.write(self.format.text(self.records, before, self._overlap, self._emitted))
 
     def _close_window(self, cycles: int, length: int) -> None:
         totals = self.core.totals()
@@ -195,6 +196,14 @@ class Tracing:
         fields = {"cmd_id": entries[late].id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
         return line("WARN", cycle, {**fields, "component": entries[late].engine.upper()}, entries[late])[:-1]
 
+    def _emitted(self, cycle: int, entry: int, value: int, name: int) -> bytes | None:
+        """MARKER of what a component says of a command that it works on; None where its unit is left out."""
+        command = self.machine.program.entries[entry]
+        if self.machine.plan.units[entry] not in self.kept:
+            return None
+        fields = {"marker": f"{self.core.name_of(name)}={value}", "cmd_id": command.id}
+        return line("MARKER", cycle, fields, command)[:-1]
+
     def close(self) -> None:
         """The run is over, or is left where it stands: the last window, why it ended, ends of open commands, TRACE_END."""
         if self.closed:
@@ -205,7 +214,7 @@ class Tracing:
         self._write(cycles)
         if cycles % self.options.window:
             self._close_window(cycles, cycles % self.options.window)
-        self.sink.write(self.format.text(self.records, FOREVER, self._overlap))
+        self.sink.write(self.format.text(self.records, FOREVER, self._overlap, self._emitted))
         if self.first <= cycles < self.last:
             self._add(self._why(status, cycles))
         self._add(self._open_ends(status, cycles, [time.end for time in result.entries]))
@@ -217,6 +226,9 @@ class Tracing:
         """ERROR, where the run did not end by itself."""
         entries = self.machine.program.entries
         failure = self.machine.failure()
+        if failure is not None and failure["code"] == "COMPONENT":
+            fields = {"component": failure["component"], "code": "COMPONENT", "msg": failure["message"]}
+            return [line("ERROR", cycles, fields)]
         if failure is not None:
             failed = entries[self.core.failed_entry]
             fields = {"cmd_id": failed.id, "job_id": self.core.number_of(failed.index), "component": failed.engine.upper()}

@@ -74,10 +74,10 @@ class Energy:
         engine = self.pe.te if entry.engine == "te" else self.pe.ve
         return sum(region.nbytes for region in regions_of(entry, self.pe)) if engine.spm_traffic else 0
 
-    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int) -> list[int]:
-        """By part, in `1 / unit` pJ; what travels between DRAM and scratchpad also costs at the scratchpad."""
+    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int) -> list[int]:
+        """By part, in `1 / unit` pJ; what the PEs' DMA engines move also costs at the scratchpad."""
         rate = self.rate
-        travelled, accessed = dram_bytes * rate["dram"], (dram_bytes + self.region_bytes) * rate["spm"]
+        travelled, accessed = dram_bytes * rate["dram"], (dma_bytes + self.region_bytes) * rate["spm"]
         return [travelled, noc_bytes * rate["noc"], accessed, self.macs, self.ops, cycles * rate["static"]]
 
 
@@ -90,12 +90,13 @@ class Windows:
         self.banks = banks
         self.energy = Energy(plan.pe, program)
         self.before = totals
-        self.spent = self.energy.so_far(0, 0, 0)
+        self.spent = self.energy.so_far(0, 0, 0, 0)
         self.channels = plan.channels
         self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]  # [B] of a channel in a window
         self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
         self.components = [COMPONENTS[engine["kind"]] for engine in plan.machine["compute"]]
         self.scratchpads = plan.scratchpads
+        self.with_scratchpad = plan.with_scratchpad
         self.saturated = [0] * self.channels  # windows in a row
         self.asleep: set[str] = set()
 
@@ -144,14 +145,14 @@ class Windows:
             if grants.any() or denials.any():
                 bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
                 lines.done.append((unit, line("BANK_SAMPLE", cycles - 1, {"unit": unit, "window_cycles": length, **bank})))
-        self._energy(lines, cycles, totals[2])
+        self._energy(lines, cycles, totals)
         for unit, state in states if self.banks else ():
             lines.put(unit, POWER, (unit, state))
         return lines.done
 
     def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
         """Samples of engines; which fell asleep or woke up."""
-        spent = [*dma.tolist(), *((busy, 0, held) for busy, held in compute.tolist())]
+        spent = [*dma[:, :3].tolist(), *((busy, 0, held) for busy, held in compute.tolist())]
         states = []
         for unit, sample in zip([*self.engines, *self.compute], spent, strict=True):
             works = any(sample)
@@ -162,9 +163,11 @@ class Windows:
                 states.append((unit, "ACTIVE" if works else "IDLE"))
         return states
 
-    def _energy(self, lines: _Lines, cycles: int, resources: Any) -> None:
+    def _energy(self, lines: _Lines, cycles: int, totals: Totals) -> None:
+        dma, _, resources = totals[:3]
         moved = (resources[:, 0] + resources[:, 1]).tolist()
-        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]))
+        by_pes = int(dma[: self.with_scratchpad, 3].sum())
+        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]), by_pes)
         # The quotient of two integers is the float nearest to it.
         sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
         self.spent = now

@@ -1,0 +1,47 @@
+"""What a run that failed says of it: `Result.failure`."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from kernbench.cmdq import Program
+
+
+def overlap_failure(program: Program, cycle: int, late: int, early: int) -> dict[str, Any]:
+    """`spm.check_overlap: error`: the entry at position `late` may not start while the one at `early` runs."""
+    entries = program.entries
+    return {
+        "code": "OVERLAP",
+        "cycle": cycle,
+        "entry": entries[late].id,
+        "with": entries[early].id,
+        "message": f"cycle {cycle}: {entries[late].where} may not start while {entries[early].where} still runs: "
+        "their scratchpad ranges overlap where at least one writes (spm.check_overlap: error); "
+        "add a dependency or move one of the tiles",
+    }
+
+
+def component_failure(
+    impls: Mapping[str, str],
+    component: int,
+    cycle: int,
+    sentence: str,
+    error: BaseException | None,
+    *,
+    refused: type[Exception],
+) -> dict[str, Any]:
+    """A component ended the run. `impls`: names and classes of all, `component`: the position of this one. What it raised is
+    told with its traceback; of `refused` the core's own `sentence` says more."""
+    name = list(impls)[component]
+    said = sentence if error is None or isinstance(error, refused) else f"{type(error).__name__}: {error}"
+    failure = {
+        "code": "COMPONENT",
+        "cycle": cycle,
+        "component": name,
+        "message": f"cycle {cycle}: component {name} ({impls[name]}) failed: {said}",
+    }
+    if error is not None:
+        failure["traceback"] = "".join(traceback.format_exception(error))
+    return failure

@@ -1,0 +1,247 @@
+"""Components written in Python: the only place that takes the GIL.
+
+A `Plugged` is a kb_engine_ops whose functions call methods. What a method raises is kept, and ends the run as failed.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy
+
+from collections import namedtuple
+
+from kernbench_core.abi cimport (
+    KB_ABI_VERSION, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_BANKS, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
+    kb_core_api, kb_engine_ops, kb_job)
+from kernbench_core.plug_layout import check_operations
+from kernbench_core.types cimport NEVER as LAST_CYCLE
+from kernbench_core.types cimport int32_t, int64_t, uint64_t
+
+NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
+BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
+FLOW, BANKS, JOB = KB_FLOW, KB_BANKS, KB_JOB  #: what `notify` is told of
+
+Job = namedtuple("Job", "id entry opcode params regions")
+Job.__doc__ = """A job as a component gets it; `entry` is its position in the command queue, -1 where a component submitted it."""
+JobRegion = namedtuple("JobRegion", "addr nbytes write")
+JobRegion.__doc__ = """An operand: flat scratchpad address, bytes, whether it is written."""
+
+
+class NoRoom(RuntimeError):
+    """As many jobs, flows or asks are open as the component said it needs at a time."""
+
+
+class Refused(RuntimeError):
+    """The component asked the core for what cannot be; the run ends as failed, whoever catches this."""
+
+
+cdef object job_of(const kb_job* j):
+    cdef int32_t k
+    return Job(
+        j.id, j.entry, j.opcode, tuple([j.params[k] for k in range(j.n_params)]),
+        tuple([JobRegion(j.region[k].addr, j.region[k].nbytes, bool(j.region[k].write)) for k in range(j.n_regions)]))
+
+
+cdef int64_t cycle_from(Plugged c, str method, object value) except? -1:
+    if not isinstance(value, int):
+        raise TypeError(f"{type(c).__name__}.{method} returned {value!r}: it must be the next cycle to run in, or NEVER")
+    return value
+
+
+cdef int64_t advance(void* itself, int64_t now, const kb_core_api* api) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    c.api = api
+    try:
+        return cycle_from(c, "step", c.step_method(now))
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        return cycle_from(c, "accept", c.accept(job_of(job), now))
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int64_t notify(void* itself, int32_t notice, int64_t number, int64_t now) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        return cycle_from(c, "notify", c.notify(notice, number, now))
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    cdef bytes image
+    try:
+        image = c.snapshot()
+    except BaseException as error:
+        c.failure = error
+        return KB_FAILED
+    if <int64_t>len(image) <= room:
+        memcpy(buf, PyBytes_AS_STRING(image), len(image))
+    return len(image)
+
+
+cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        c.restore((<const char*>buf)[:n])
+    except BaseException as error:
+        c.failure = error
+        return KB_FAILED
+    return 0
+
+
+cdef class Plugged:
+    """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for."""
+    cdef kb_engine_ops ops
+    cdef const kb_core_api* api
+    cdef object step_method
+    cdef bytes name
+    cdef bint plugged
+    cdef readonly object failure  # what a method raised, or None
+
+    def submit(self, int32_t kind, int32_t engine, *, int32_t opcode=0, params=(), regions=()):
+        """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
+        cdef kb_job job
+        cdef int32_t k
+        if len(params) > KB_PARAMS or len(regions) > KB_REGIONS:
+            raise ValueError(f"{len(params)} parameters and {len(regions)} regions: at most {KB_PARAMS} and {KB_REGIONS}")
+        job.opcode = opcode
+        job.n_params = len(params)
+        job.n_regions = len(regions)
+        for k in range(job.n_params):
+            job.params[k] = params[k]
+        for k in range(job.n_regions):
+            job.region[k].addr, job.region[k].nbytes, job.region[k].write = regions[k]
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, kind, engine, &job))
+
+    def complete(self, int64_t job):
+        """A job that was accepted ends with this cycle."""
+        self.check_called()
+        self.said(self.api.complete(self.api.core, job))
+
+    def open_flow(self, int64_t nbytes, path, *, int32_t weight=1):
+        """Move bytes over resources, given by their numbers, as a member of them from this cycle on; its id."""
+        cdef int32_t n = len(path), k
+        cdef int32_t* numbers = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        if numbers == NULL:
+            raise MemoryError(f"no memory for a path of {n} resources")
+        try:
+            for k in range(n):
+                numbers[k] = path[k]
+            self.check_called()
+            return self.said(self.api.open_flow(self.api.core, nbytes, numbers, n, weight))
+        finally:
+            PyMem_Free(numbers)
+
+    def close_flow(self, int64_t flow):
+        """Take it away early; the bytes that it has moved."""
+        self.check_called()
+        return self.said(self.api.close_flow(self.api.core, flow))
+
+    def ask_banks(self, int32_t scratchpad=0, *, reads=(), writes=()):
+        """Ask for banks of a scratchpad to read and to write, from this cycle on; its id, told with BANKS."""
+        cdef int32_t words = 1, k
+        cdef uint64_t[2][16] masks
+        masks[0][:] = [0] * 16
+        masks[1][:] = [0] * 16
+        for k, banks in enumerate((reads, writes)):
+            for bank in banks:
+                if not 0 <= bank < 16 * 64:
+                    raise ValueError(f"bank {bank}: it must be 0 to {16 * 64 - 1}")
+                masks[k][bank // 64] |= <uint64_t>1 << <int32_t>(bank % 64)
+                words = max(words, bank // 64 + 1)
+        self.check_called()
+        return self.said(self.api.ask_banks(self.api.core, scratchpad, masks[0], masks[1], words))
+
+    def emit(self, int64_t job, str name not None, int64_t value):
+        """Write a MARKER `name=value` of the command of an accepted job into the trace."""
+        cdef bytes text = name.encode()
+        self.check_called()
+        self.said(self.api.emit(self.api.core, job, text, value))
+
+    cdef int check_called(self) except -1:
+        if self.api == NULL:
+            raise Refused(f"{type(self).__name__} is in no machine yet: its first step is the first that can ask the core")
+        return 0
+
+    cdef int64_t said(self, int64_t status) except? -1:
+        if status == KB_FULL:
+            raise NoRoom(f"{type(self).__name__} has as many open as it said: raise its jobs, flows or asks")
+        if status < 0:
+            raise Refused(f"{type(self).__name__} asked the core for what cannot be; the run says what")
+        return status
+
+    cdef uintptr_t plug(self) except 0:
+        """Fill in the operations, once: a component belongs to one run."""
+        if self.plugged:
+            raise ValueError(f"this {type(self).__name__} is in a machine already: make one for each")
+        self.plugged = True
+        self.name = type(self).__name__.encode()
+        self.step_method = self.step
+        self.ops.abi_version = KB_ABI_VERSION
+        self.ops.struct_size = sizeof(kb_engine_ops)
+        self.ops.self = <void*>self
+        self.ops.name = self.name
+        self.ops.jobs = self.jobs
+        self.ops.flows = self.flows
+        self.ops.asks = self.asks
+        self.ops.advance = advance
+        if self.has("accept"):
+            self.ops.accept = accept
+        if self.has("notify"):
+            self.ops.notify = notify
+        if self.has("snapshot"):
+            self.ops.snapshot = snapshot
+            self.ops.restore = restore
+        return <uintptr_t>&self.ops
+
+    cdef bint has(self, str method):
+        """Its class gives the method: those of `Component` only say what it is."""
+        return getattr(type(self), method).__module__ != "kernbench_core.component_base"
+
+
+def operations_of(component):
+    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError where this core cannot call it."""
+    cdef uintptr_t address
+    if isinstance(component, Plugged):
+        address = (<Plugged>component).plug()
+        check_operations(address, type(component).__name__)
+    elif PyCapsule_IsValid(component, KB_CAPSULE):
+        address = <uintptr_t>PyCapsule_GetPointer(component, KB_CAPSULE)
+        check_operations(address, "a component given as a capsule")
+    else:
+        raise ValueError(
+            f"{component!r} is no component: it must be an object of a class derived from Component, "
+            f"or a PyCapsule named {KB_CAPSULE.decode()}")
+    return address
+
+
+def exception_of(component):
+    """What ended the run in a Python component, else None."""
+    return (<Plugged>component).failure if isinstance(component, Plugged) else None
+
+
+def reraise(components):
+    """Ctrl-C and SystemExit are no failures of a component: they go on."""
+    for component in components:
+        error = exception_of(component)
+        if error is not None and not isinstance(error, Exception):
+            raise error
+
+
+def refuse_snapshot(components):
+    """ValueError where one says why it cannot be saved."""
+    for component in components:
+        why = getattr(component, "no_snapshot", "")
+        if why:
+            raise ValueError(f"component {type(component).__name__}: {why}")

@@ -1,0 +1,142 @@
+"""One contract for components in C and in Python: the same behaviour gives the same run, however it is run."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kernbench import Machine, load_config, load_program
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace import open_trace
+from kernbench.trace.validate import validate
+from tests.contract import engines as in_python
+from tests.contract.compiled import engines
+from tests.contract.runs import gemm, load, machine, new, outcome, packed, program, scripts, unpacked
+from tests.strategies import systems
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+in_c = engines()
+needs_c = pytest.mark.skipif(in_c is None, reason="there is no C compiler")
+ENTRIES = (
+    gemm(), load(deps_before=[0]), gemm(te_id=1), load(dram_addr=4096, num_elements=2000), gemm(), gemm(deps_before=[1])
+)  # fmt: skip
+ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")
+
+
+def script_machine(actions: list[Any], allocation: str, ports: int, *, c: bool) -> tuple[Machine, Any]:
+    """A machine whose te0 follows a script."""
+    if allocation == "fifo_v1":  # a flow stands in one line
+        actions = [(at, what, a, b % 1000 if what == in_python.OPEN else b, c) for at, what, a, b, c in actions]
+    part: Any = in_python.Script(actions, 9)
+    if c:
+        assert in_c is not None
+        part = in_c.script(packed(actions), 9)
+    spm = {**machine()["spm"], "ports": ports, "max_wait_cycles": 3, "conflict_penalty_cycles": 2, "backpressure_cycles": 4}
+    described = machine(allocation=allocation, spm=spm)
+    return new(described, program(*ENTRIES), lambda: {"te0": part}), part
+
+
+def notes(part: Any) -> list[tuple[int, ...]]:
+    if isinstance(part, in_python.Script):
+        return list(part.log)
+    assert in_c is not None
+    return unpacked(in_c.log(part))
+
+
+@settings(RELAXED, max_examples=120)
+@given(scripts(), st.sampled_from(ALLOCATIONS), st.sampled_from([1, 2, 9]), st.data())
+def test_a_script_is_the_same_run_in_c_and_in_python(
+    actions: list[Any], allocation: str, ports: int, data: st.DataObject
+) -> None:
+    """Stepped, skipped, cut into pieces with snapshots, with lists shuffled; and what the component was told."""
+    first, part = script_machine(actions, allocation, ports, c=False)
+    first.run(skip=False)
+    want, told = outcome(first), notes(part)
+    for c in (False, True) if in_c is not None else (False,):
+        for skip in (True, False):
+            run, part = script_machine(actions, allocation, ports, c=c)
+            run.shuffle_lists(data.draw(st.integers(0, 99)))
+            run.run(skip=skip)
+            assert outcome(run) == want and notes(part) == told
+        mixed, part = script_machine(actions, allocation, ports, c=c)
+        for _ in range(data.draw(st.integers(1, 3))):
+            mixed.step(data.draw(st.integers(1, max(1, want["cycles"]))), skip=data.draw(st.booleans()))
+            fresh, part = script_machine(actions, allocation, ports, c=c)
+            fresh.restore(mixed.snapshot())
+            assert fresh.snapshot() == mixed.snapshot()
+            mixed = fresh
+        mixed.run(skip=data.draw(st.booleans()))
+        assert outcome(mixed) == want and notes(part) == told
+    check_laws(want)
+
+
+def check_laws(result: dict[str, Any]) -> None:
+    """Conservation (MODEL section 10) with components."""
+    for name, c in result["counters"].items():
+        if "idle" in c:
+            assert c["busy"] + sum(c["stalled"].values()) + c["idle"] == result["cycles"], name
+    spm = result["counters"]["spm"]
+    assert all(r == g + d for r, g, d in zip(spm["requests"], spm["grants"], spm["denials"], strict=True))
+
+
+@pytest.mark.parametrize("kind", ["python", pytest.param("c", marks=needs_c)])
+@settings(RELAXED, max_examples=100)
+@given(system=systems(), data=st.data())
+def test_the_timing_of_the_te_written_anew_is_that_of_the_te(kind: str, system: Any, data: st.DataObject) -> None:
+    """Fixed service time, no traffic, and nothing else is different: not one cycle, not one counter."""
+    described, queue = system
+    described.setdefault("te", {})["spm_traffic"] = False
+    described["te"]["period"] = 1
+    described.setdefault("spm", {})["check_overlap"] = "none"
+    config, parsed = load_config(described), load_program(queue)
+    plain = Machine(config, parsed)
+    plain.run()
+    engine = data.draw(st.integers(0, config.te.engines - 1))
+    part = in_python.Fixed() if kind == "python" else in_c.fixed()  # type: ignore[union-attr]
+    run = Machine(config, parsed, {f"te{engine}": part})
+    run.run(skip=data.draw(st.booleans()))
+    ours, theirs = outcome(run), outcome(plain)
+    ours.pop("components"), theirs.pop("components")
+    assert ours == theirs
+
+
+def test_only_timing_changes() -> None:
+    """A component of 50 cycles a job instead of the engine's own: ends move, and nothing else of the result does."""
+    described, queue = machine(), program(gemm(), gemm(deps_before=[0]), load(deps_before=[1]))
+    plain = new(described, queue, dict)
+    plain.run()
+    slow = new(described, queue, lambda: {"te0": in_python.Fixed(latency=50)})
+    slow.run()
+    a, b = outcome(plain), outcome(slow)
+    assert [e["start"] for e in b["entries"]] == [0, 50, 100] and [e["end"] for e in b["entries"]][:2] == [50, 100]
+    assert a["counters"]["te0"]["macs"] == b["counters"]["te0"]["macs"] == 2 * 512
+    assert a["counters"]["dram.ch0"]["bytes"] == b["counters"]["dram.ch0"]["bytes"]
+    assert b["counters"]["te0"] == {
+        "jobs": 2, "busy": 100, "idle": b["cycles"] - 100, "stalled": {"bank_conflict": 0}, "macs": 1024
+    }  # fmt: skip
+    assert b["components"] == {"te0": {"jobs": 2, "bytes": 0, "held": 0}}
+
+
+@settings(RELAXED, max_examples=40)
+@given(scripts(), st.sampled_from(["summary", "full", "access"]), st.sampled_from([1, 2]))
+def test_traces_with_components_are_valid_and_the_same_bytes(actions: list[Any], level: str, ports: int) -> None:
+    texts = []
+    for skip in (True, False):
+        run, _ = script_machine(actions, "shared_bw_v1", ports, c=False)
+        out = io.BytesIO()
+        tracing = run.trace(out, TraceOptions(level=level, window=16))
+        run.run(skip=skip)
+        tracing.close()
+        texts.append(out.getvalue())
+    assert texts[0] == texts[1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.jsonl")
+        path.write_bytes(texts[0])
+        report = validate(open_trace(path))
+    assert report.valid, [violation.message for violation in report.violations]

@@ -182,7 +182,13 @@ def hbm_channel(hbm: str, index: int) -> str:
     return f"{hbm}.ch{index}"
 
 
-_ENGINES = {PE_DMA: "dma", "pcie_ep": "dma", PE_GEMM: "te", PE_MATH: "ve", "m_cpu": "cpu", PE_TCM: "spm"}
+#: Kinds of nodes that run jobs, and of which engine of an NPU they are.
+ENGINES = {PE_DMA: "dma", "pcie_ep": "dma", PE_GEMM: "te", PE_MATH: "ve", "m_cpu": "cpu"}
+
+
+def kind_of_engine(name: str) -> str:
+    """The kind of node that an engine of a system is: `pe_gemm` of `sip0.cube0.pe3.pe_gemm[1]`."""
+    return name.rpartition(".")[2].partition("[")[0]
 
 
 def counted(name: str) -> str:
@@ -191,8 +197,8 @@ def counted(name: str) -> str:
         return "dram"
     if name.startswith("noc.") or "-" in name:
         return "noc"
-    last = name.rpartition(".")[2].partition("[")[0]
-    return _ENGINES.get(last, last.rstrip("0123456789"))
+    last = kind_of_engine(name)
+    return "spm" if last == PE_TCM else ENGINES.get(last, last.rstrip("0123456789"))
 
 
 def parent(name: str) -> str:

@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.registry import make_component
+from kernbench.config import SystemConfig
+from kernbench.config.system_parts import BUILTIN
 
 _ENGINE = re.compile(r"(?:dma|te|ve)[0-9]+")
 
@@ -21,6 +25,25 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
             rule = f"the machine has no such engine: it has {', '.join(engines)}"
             raise InputError(Problem("components", rule, "name", name, "name an engine, or a part that is none of dma, te, ve"))
     return [components.index(name) if name in components else -1 for name in engines]
+
+
+def configured(config: SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
+    """The components that a system's file puts in the place of engines, by the engines' names, each an object of its own.
+
+    InputError for a kind of node that is no engine: what it does is in the routes and the tables of the machine.
+    """
+    out: dict[str, Any] = {}
+    for kind, spec in sorted(config.components.items()):
+        if spec.impl == BUILTIN:
+            continue
+        where = f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
+        if kind not in naming.ENGINES:
+            rule = f"only what runs jobs can be replaced: {', '.join(naming.ENGINES)}"
+            raise InputError(Problem(where, rule, "impl", spec.impl, "its cycles and bandwidths are keys of the system"))
+        for name in engines:
+            if naming.kind_of_engine(name) == kind:
+                out[name] = make_component(spec.impl, spec.spec, where)
+    return out
 
 
 def impl_of(component: Any) -> str:

@@ -19,7 +19,7 @@ from kernbench.cmdq.system import lower_system
 from kernbench.cmdq.system.bounds import plan_bounds
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
-from kernbench.components.placement import impl_of, replaced_engines
+from kernbench.components.placement import configured, impl_of, replaced_engines
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.counters import named_counters
@@ -55,7 +55,8 @@ class Machine:
         self.config = config
         self.program = program
         self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
-        self.components = dict(components or {})
+        self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
+        self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self._core = self._new_core()
         self._position = {entry.id: entry.index for entry in program.entries}

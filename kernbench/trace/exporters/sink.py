@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import check_writable, placed
-from kernbench.trace.files import zstd_module
+from kernbench.trace.writer import zstd_module
 
 _GZIP_LEVEL = 6
 

@@ -19,6 +19,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_MOVED = 17
     REC_CONFLICT = 18
     REC_OVERLAP = 19
+    REC_RUN = 20              # REC_ACCESS and REC_MOVED of a run
     VALUES = 8
 
 cdef enum TraceLevel:
@@ -43,6 +44,22 @@ cdef struct Asking:           # one request of a cycle, where all requests are w
     uint64_t* asked_writes    # [words] for a write port
     uint64_t* no_read         # [words] of the former, those without one
     uint64_t* no_write        # [words] likewise
+    uint64_t* by_read         # [words] shared ports, of those without one: banks that are read, the others are written
+    bint fresh                # it was not denied before
+
+cdef struct Note:             # one request of a block of cycles, in the order of the lanes: all of it was granted
+    uint64_t[2] banks         # of read (or shared) ports, of write ports
+    slot_t lane
+    int32_t cycle             # of the block
+
+cdef struct Denial:           # likewise, some bank of it was denied
+    uint64_t[2] banks
+    uint64_t[2] missing       # of them
+    uint64_t by_read          # as in Asking
+    slot_t lane
+    int32_t cycle
+    bint fresh
+    Note* place               # it stands before this note
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
@@ -55,16 +72,20 @@ cdef struct Tracer:
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
+    Note* notes               # of a block: room for every lane in every cycle
+    Note* note                # the next one
+    Denial* denials           # likewise
+    int32_t n_denials
+    uint64_t fresh            # cycles of the block with a first denial
 
 cdef struct FlowTrace:        # of a flow slot
     bint used                 # it belongs to a running transfer
     bint entered              # it has entered its resources
     bint suspended
-    Cursor at                 # the next byte to move
-    int64_t dram              # first byte of the open run, of DRAM
-    nbytes_t spm              # and of the scratchpad
-    nbytes_t moved            # [B] of it
-    cycle_t asked             # the first asking of it; NEVER: none yet
+    Cursor at                 # the first byte of the open run
+    nbytes_t left             # [B] of it, from the first byte of the open request on
+    cycle_t asked             # the first asking of it; NEVER: no run is open
+    int32_t bank              # of its first byte
     bint conflict             # a request of it was denied
 
 cdef struct StreamTrace:      # of a region of a running TE or VE job

@@ -7,6 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memmove
 
+from kernbench_core.bank cimport BLOCK
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 cdef enum:
@@ -49,19 +50,24 @@ cdef class Trace:
         self.tracer.room = FIRST_ROOM
         self.tracer.event = <Event*>malloc(FIRST_ROOM * sizeof(Event))
         self.tracer.asking = <Asking*>calloc(lanes + 1, sizeof(Asking))
-        self.tracer.masks = <uint64_t*>calloc(4 * (lanes + 1) * words, sizeof(uint64_t))
-        if self.tracer.event == NULL or self.tracer.asking == NULL or self.tracer.masks == NULL:
+        self.tracer.masks = <uint64_t*>calloc(5 * (lanes + 1) * words, sizeof(uint64_t))
+        self.tracer.notes = <Note*>calloc(BLOCK * (lanes + 1), sizeof(Note))
+        self.tracer.denials = <Denial*>calloc(BLOCK * (lanes + 1), sizeof(Denial))
+        if not (self.tracer.event and self.tracer.asking and self.tracer.masks and self.tracer.notes and self.tracer.denials):
             raise MemoryError(f"no memory for a trace of {lanes} requesters with {words} words of banks each")
         for k in range(lanes + 1):
-            self.tracer.asking[k].asked_reads = self.tracer.masks + 4 * k * words
-            self.tracer.asking[k].asked_writes = self.tracer.masks + (4 * k + 1) * words
-            self.tracer.asking[k].no_read = self.tracer.masks + (4 * k + 2) * words
-            self.tracer.asking[k].no_write = self.tracer.masks + (4 * k + 3) * words
+            self.tracer.asking[k].asked_reads = self.tracer.masks + 5 * k * words
+            self.tracer.asking[k].asked_writes = self.tracer.masks + (5 * k + 1) * words
+            self.tracer.asking[k].no_read = self.tracer.masks + (5 * k + 2) * words
+            self.tracer.asking[k].no_write = self.tracer.masks + (5 * k + 3) * words
+            self.tracer.asking[k].by_read = self.tracer.masks + (5 * k + 4) * words
 
     def __dealloc__(self):
         free(self.tracer.event)
         free(self.tracer.asking)
         free(self.tracer.masks)
+        free(self.tracer.notes)
+        free(self.tracer.denials)
 
     cdef int64_t sort_before(self, cycle_t before) noexcept nogil:
         """Sort the records; how many of them are of cycles before that."""

@@ -140,12 +140,7 @@ cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
     t.used = True
     t.entered = False
     t.suspended = False
-    t.moved = 0
     t.asked = NEVER
-    t.conflict = False
-    t.at = f.at
-    t.dram = t.at.dram
-    t.spm = t.at.addr
 
 
 cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:

@@ -10,7 +10,7 @@ from kernbench_core.loop import Core, state_layout
 from kernbench_core.memory import CoreMemory
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
-STATE = f"1-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
+STATE = f"2-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
 
 __all__ = [
     "STATE",

@@ -1,6 +1,6 @@
 """What a run tells of itself: plain records, written by the loop, sorted and formatted in batches (`Format`)."""
 from kernbench_core.dram cimport Cursor
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef enum:                    # positions in the list of templates that `Format` gets: append, never renumber
     REC_ISSUE = 0
@@ -31,9 +31,8 @@ cdef enum TraceLevel:
 cdef struct Event:
     cycle_t cycle
     uint64_t place            # phase, kind of engine, engine: the order inside a cycle
-    int64_t job               # number of the job, or place of issue
-    uint64_t detail           # DRAM channel + 1, number of the (first) event type
-    int64_t order             # in which it was written: last tie-break
+    int32_t job               # number of the job, or place of issue
+    uint32_t detail           # DRAM channel + 1, number of the (first) event type, one bit more (`late`)
     int32_t kind              # of record
     int32_t entry             # of the command queue; NONE
     int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
@@ -66,7 +65,8 @@ cdef struct Tracer:
     Event* event
     int64_t n
     int64_t room
-    int64_t written           # records ever
+    int32_t* order            # [room] numbers of records, as they are to be written (arrange.pyx)
+    int32_t* spare            # [room]
     bint lost                 # there was no memory for a record
     Asking* asking            # of this cycle, in the order of arbitration
     int32_t n_asking
@@ -112,14 +112,17 @@ cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, i
     t.n += 1
     e.cycle = cycle
     e.place = (<uint64_t>phase << 40) | (<uint64_t>engine_kind << 32) | <uint64_t>engine
-    e.job = job
-    e.detail = (<uint64_t>(channel + 1) << 16) | <uint64_t>number
-    e.order = t.written
-    t.written += 1
+    e.job = <int32_t>job
+    e.detail = (<uint32_t>(channel + 1) << 9) | (<uint32_t>number << 1)
     e.kind = kind
     e.entry = entry
     return e
 
+cdef inline void late(Event* e) noexcept nogil:
+    """It stands behind other records at the same place."""
+    e.detail |= 1
+
+cdef void forget(Tracer* t, cycle_t before) noexcept nogil
+
 cdef class Trace:
     cdef Tracer tracer
-    cdef int64_t sort_before(self, cycle_t before) noexcept nogil

@@ -7,7 +7,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
-from kernbench_core.events cimport MISSING, REC_CONTROL, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace
+from kernbench_core.arrange cimport arrange
+from kernbench_core.events cimport MISSING, REC_CONTROL, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace, forget
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
@@ -250,23 +251,25 @@ cdef class Format:
         e.v[7] = e.cycle - e.v[6]
         return <int32_t>group
 
-    cdef int64_t put_events(self, Event* e, int64_t n) noexcept nogil:
+    cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
         """Format events up to the first that only Python can; how many were. -1: no memory."""
         cdef int64_t k
         cdef int32_t i, j, token
+        cdef Event* e
         cdef Template* t
         for k in range(n):
-            if e[k].kind == REC_OVERLAP:
+            e = &first[order[k]]
+            if e.kind == REC_OVERLAP:
                 return k
-            token = self.follow_token(&e[k])
-            for i in range(self.kind[e[k].kind], self.kind[e[k].kind + 1]):
+            token = self.follow_token(e)
+            for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
                 t = &self.template[i]
-                if not self.wanted(t, &e[k], token):
+                if not self.wanted(t, e, token):
                     continue
                 if not reserve(&self.out, self.longest):
                     return -1
                 for j in range(t.first, t.first + t.n):
-                    self.put_part(&self.part[j], &e[k])
+                    self.put_part(&self.part[j], e)
                 self.out.data[self.out.n] = b'\n'
                 self.out.n += 1
                 self.lines += 1
@@ -276,15 +279,18 @@ cdef class Format:
         """The lines of all records of cycles before that, which are then forgotten. `overlap(cycle, entry, with, job)` makes a WARN's
         line, or None."""
         cdef int64_t n, at = 0, done
-        cdef Event* e = trace.tracer.event
+        cdef Event* e
+        cdef int32_t* order
         self.out.n = 0
         with nogil:
-            n = trace.sort_before(before)
-            done = self.put_events(e, n)
+            n = arrange(&trace.tracer, before)
+            order = trace.tracer.order
+            done = self.put_events(trace.tracer.event, order, n)
         at = done
         while 0 <= done and at < n:
-            line = overlap(e[at].cycle, e[at].entry, e[at].v[1], e[at].v[0])
-            if line is not None and self.first <= e[at].cycle < self.last:
+            e = &trace.tracer.event[order[at]]
+            line = overlap(e.cycle, e.entry, e.v[1], e.v[0])
+            if line is not None and self.first <= e.cycle < self.last:
                 if not reserve(&self.out, len(line) + 1):
                     done = -1
                     break
@@ -293,11 +299,11 @@ cdef class Format:
                 self.out.n += 1
                 self.lines += 1
             with nogil:
-                done = self.put_events(e + at + 1, n - at - 1)
+                done = self.put_events(trace.tracer.event, order + at + 1, n - at - 1)
             at += 1 + done
         if done < 0:
             raise MemoryError("no memory for the lines of a trace")
-        trace.drop(n)
+        forget(&trace.tracer, before)
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
 
     def tokens(self):

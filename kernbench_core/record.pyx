@@ -4,7 +4,7 @@ from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.events cimport (
     MISSING, REC_CONTROL, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
-    REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)
+    REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit, late)
 from kernbench_core.share cimport Flow
 from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t
 
@@ -90,7 +90,7 @@ cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t c
         r.v[2] = now - j.stalled_at
         r.v[3] = channel
         if phase == 6:
-            r.order |= <int64_t>1 << 62         # behind the RESUME_EVENT of a held request at the same place
+            late(r)                             # behind the RESUME_EVENT of a held request
 
 
 cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
@@ -169,26 +169,30 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
                 r.v[3] = f.total
 
 
+cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef FlowTrace* t = &s.flow_trace[flow]
+    cdef Flow* f = &s.share.flow[flow]
+    cdef Event* r
+    t.suspended = not t.suspended
+    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.channel,
+             72 if t.suspended else 73, s.dma_job[f.job].entry)
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = f.channel
+        r.v[2] = 0 if f.out else 1
+
+
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     """P4 is over: which flows are members no more, or again."""
-    cdef slot_t flow
-    cdef Flow* f
-    cdef FlowTrace* t
-    cdef Event* r
+    cdef int32_t spm, k
+    cdef slot_t lane
     if s.trace.level < TRACE_FULL:
         return
-    for flow in range(s.n_flows):
-        t = &s.flow_trace[flow]
-        f = &s.share.flow[flow]
-        if not t.used or not t.entered or f.member != t.suspended:
-            continue
-        t.suspended = not t.suspended
-        r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.channel,
-                 72 if t.suspended else 73, s.dma_job[f.job].entry)
-        if r:
-            r.v[0] = f.job_seq
-            r.v[1] = f.channel
-            r.v[2] = 0 if f.out else 1
+    for spm in range(s.n_spm):
+        for k in range(s.spm[spm].n_order):
+            lane = s.spm[spm].order[k]
+            if lane < s.n_flows and s.share.flow[lane].member == s.flow_trace[lane].suspended:
+                record_member(s, lane, now)
 
 
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:

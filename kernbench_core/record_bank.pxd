@@ -1,7 +1,6 @@
 """Requests of a traced scratchpad: what they ask, who is denied by whom, what they move (levels `full` and `access`)."""
 from kernbench_core.bank cimport Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute
-from kernbench_core.dram cimport cursor_sync
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport Sim
@@ -17,7 +16,9 @@ cdef inline void open_run(FlowTrace* t, Flow* f, nbytes_t left) noexcept nogil:
     if t.asked == NEVER:
         t.at = f.at
         t.at.run_left = left
-        cursor_sync(&t.at)
+        t.at.addr += t.at.run_seen - left
+        t.at.dram += t.at.run_seen - left
+        t.at.run_seen = left
         t.bank = f.bank
         t.conflict = False
     t.left = left

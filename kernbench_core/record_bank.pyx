@@ -58,12 +58,13 @@ cdef void emit_access(
         r.v[6] = now + 1 - asked
 
 
-cdef void emit_moved(Sim* s, Who w, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
+cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
     """The open run of a flow has moved."""
-    cdef Event* r = emit(s.trace, kind, now, 6, w.kind, w.engine, w.job, w.channel, 60 if kind == REC_RUN else 111, w.entry)
+    cdef Event* r = emit(
+        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.channel, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
     if r:
-        r.v[0] = w.job
-        r.v[1] = w.channel
+        r.v[0] = f.job_seq
+        r.v[1] = f.channel
         r.v[2] = t.at.dram
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left
@@ -83,11 +84,11 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
     t.conflict = t.conflict or denied
     if ranges and left < t.left:
         return
-    w = who_asks(s, lane)
     if ranges and left == t.left:               # the two lines of the run are next to each other
-        emit_moved(s, w, t, REC_RUN, now)
+        emit_moved(s, f, t, REC_RUN, now)
         t.asked = NEVER
         return
+    w = who_asks(s, lane)
     while True:
         size = min(left, t.left)
         if not ranges:
@@ -98,7 +99,7 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
             return
         if ranges:
             emit_access(s, p, w, t.at.addr, t.at.run_left, not j.write, t.conflict, t.asked, now)
-        emit_moved(s, w, t, REC_MOVED, now)
+        emit_moved(s, f, t, REC_MOVED, now)
         t.asked = NEVER
         if left == 0:
             return

@@ -120,13 +120,11 @@ class Tracing:
 
     def state(self) -> dict[str, Any]:
         """Where it stands, as JSON: `go_on` takes it up in another process."""
-        records, written = self.records.dump()
         options = {"level": self.options.level, "window": self.options.window}
         options |= {"only": self.options.only, "cycles": self.options.cycles}
         return {
             "options": options,
-            "records": base64.b64encode(records).decode(),
-            "written": written,
+            "records": base64.b64encode(self.records.dump()).decode(),
             "lines": self.format.lines,
             "tokens": self.format.tokens(),
             "edge": self.edge,
@@ -136,7 +134,7 @@ class Tracing:
 
     def go_on(self, state: dict[str, Any]) -> None:
         """Continue a trace whose run was saved and loaded again."""
-        self.records.load(base64.b64decode(state["records"]), state["written"])
+        self.records.load(base64.b64decode(state["records"]))
         self.format = self._format([unit["unit"] for unit in units(self.machine.config)], state["tokens"])
         self.format.count(state["lines"])
         self.edge, self.counted = state["edge"], state["counted"]

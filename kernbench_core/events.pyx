@@ -57,7 +57,8 @@ cdef class Trace:
         self.tracer.masks = <uint64_t*>calloc(5 * (lanes + 1) * words, sizeof(uint64_t))
         self.tracer.notes = <Note*>calloc(BLOCK * (lanes + 1), sizeof(Note))
         self.tracer.denials = <Denial*>calloc(BLOCK * (lanes + 1), sizeof(Denial))
-        if not (self.tracer.event and self.tracer.order and self.tracer.asking and self.tracer.masks and self.tracer.notes and self.tracer.denials):
+        if not (self.tracer.event and self.tracer.order and self.tracer.asking and self.tracer.masks and self.tracer.notes
+                and self.tracer.denials):
             raise MemoryError(f"no memory for a trace of {lanes} requesters with {words} words of banks each")
         for k in range(lanes + 1):
             self.tracer.asking[k].asked_reads = self.tracer.masks + 5 * k * words

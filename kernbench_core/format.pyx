@@ -23,6 +23,8 @@ cdef enum:
     P_TEXT_OF_VALUE = 4
     P_TEXT_OF_COLUMN = 5
 
+    PIECE = 1 << 17           # [B] of text at once, and a line more: it stays in a near cache
+
 cdef struct Part:
     int32_t kind
     int32_t at                # which value or column
@@ -109,6 +111,8 @@ cdef class Format:
     cdef cycle_t first            # only events of these cycles are written
     cdef cycle_t last
     cdef Buffer out
+    cdef int64_t arranged         # records that are in order,
+    cdef int64_t at               # and how many of them are lines
 
     def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
                  list token_left, list token_start, cycle_t first, cycle_t last):
@@ -252,14 +256,14 @@ cdef class Format:
         return <int32_t>group
 
     cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
-        """Format events up to the first that only Python can; how many were. -1: no memory."""
+        """Format events up to the first that only Python can, or a piece of text; how many were. -1: no memory."""
         cdef int64_t k
         cdef int32_t i, j, token
         cdef Event* e
         cdef Template* t
         for k in range(n):
             e = &first[order[k]]
-            if e.kind == REC_OVERLAP:
+            if e.kind == REC_OVERLAP or self.out.n >= PIECE:
                 return k
             token = self.follow_token(e)
             for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
@@ -276,35 +280,40 @@ cdef class Format:
         return n
 
     def text(self, Trace trace not None, cycle_t before, overlap):
-        """The lines of all records of cycles before that, which are then forgotten. `overlap(cycle, entry, with, job)` makes a WARN's
-        line, or None."""
-        cdef int64_t n, at = 0, done
-        cdef Event* e
-        cdef int32_t* order
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
+        `overlap(cycle, entry, with, job)` makes a WARN's line, or None."""
+        cdef int64_t done
         self.out.n = 0
-        with nogil:
-            n = arrange(&trace.tracer, before)
-            order = trace.tracer.order
-            done = self.put_events(trace.tracer.event, order, n)
-        at = done
-        while 0 <= done and at < n:
-            e = &trace.tracer.event[order[at]]
-            line = overlap(e.cycle, e.entry, e.v[1], e.v[0])
-            if line is not None and self.first <= e.cycle < self.last:
-                if not reserve(&self.out, len(line) + 1):
-                    done = -1
-                    break
-                put_text(&self.out, PyBytes_AS_STRING(line), len(line))
-                self.out.data[self.out.n] = b'\n'
-                self.out.n += 1
-                self.lines += 1
+        if self.arranged == 0:
             with nogil:
-                done = self.put_events(trace.tracer.event, order + at + 1, n - at - 1)
-            at += 1 + done
-        if done < 0:
-            raise MemoryError("no memory for the lines of a trace")
-        forget(&trace.tracer, before)
+                self.arranged = arrange(&trace.tracer, before)
+        while self.at < self.arranged and self.out.n < PIECE:
+            with nogil:
+                done = self.put_events(trace.tracer.event, trace.tracer.order + self.at, self.arranged - self.at)
+            if done < 0:
+                raise MemoryError("no memory for the lines of a trace")
+            self.at += done
+            if self.at < self.arranged and self.out.n < PIECE:
+                self.put_overlap(&trace.tracer.event[trace.tracer.order[self.at]], overlap)
+                self.at += 1
+        if self.at == self.arranged:
+            self.at = 0
+            self.arranged = 0
+            forget(&trace.tracer, before)
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
+
+    cdef int put_overlap(self, Event* e, overlap) except -1:
+        """A line that Python makes."""
+        line = overlap(e.cycle, e.entry, e.v[1], e.v[0])
+        if line is None or not self.first <= e.cycle < self.last:
+            return 0
+        if not reserve(&self.out, len(line) + 1):
+            raise MemoryError("no memory for the lines of a trace")
+        put_text(&self.out, PyBytes_AS_STRING(line), len(line))
+        self.out.data[self.out.n] = b'\n'
+        self.out.n += 1
+        self.lines += 1
+        return 0
 
     def tokens(self):
         """`(left, start)` of each token group, to go on from."""

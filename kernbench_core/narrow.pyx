@@ -12,16 +12,17 @@ from libc.string cimport memset
 
 from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of
 from kernbench_core.compute cimport Compute, Stream, on_period, sleep_idle, stream_lines, stream_next
-from kernbench_core.events cimport TRACE_ACCESS, TRACE_FULL, FlowTrace
+from kernbench_core.events cimport TRACE_FULL, FlowTrace, StreamTrace
 from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport body_over, flow_over, hold, press_later, unhold
-from kernbench_core.record_bank cimport after_work_asks, before_work_asks, open_run, record_served, run_asked, streams_of
+from kernbench_core.record_bank cimport record_served
 from kernbench_core.record_narrow cimport close_notes, note_denial, open_notes
+from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
 from kernbench_core.share cimport Flow, flow_next, quotient
 from kernbench_core.sim cimport Sim
 from kernbench_core.tally cimport tally_done, tally_eight, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
-from kernbench_core.walk cimport PORTS, Walk, grant, put_note, run_of, take
+from kernbench_core.walk cimport PORTS, Walk, grant, run_of, take
 
 
 cdef inline void count_denial(Spm* p, uint64_t denied) noexcept nogil:
@@ -116,12 +117,19 @@ cdef inline int64_t ask_quickly(
     """Go through all requests of the block that are nothing special; the cycle of the first that is, or that comes after it."""
     cdef int32_t side = 1 if ports == 0 and a.to_writes else 0
     cdef int32_t each = ports if ports else w.ports[side]
-    cdef int64_t line = w.line * f.den
-    if f.piece != w.line or f.carry >= line or p.blocked or line >> 32 or not f.member:
+    cdef int64_t line = w.line * f.den, end
+    cdef nbytes_t rest = f.at.run_left
+    cdef int32_t bank = f.bank
+    if f.piece != w.line or f.carry >= line or p.blocked or line >> 32 or not f.member or (traced and w.trace.level > TRACE_FULL):
         return c
     if f.num >= line:
-        return ask_rows(p, w, f, c, w.taken[side], each, lane, traced)
-    return ask_lines(p, w, f, c, w.taken[side], each, lane, traced)
+        end = ask_rows(p, w, f, c, w.taken[side], each, lane, traced)
+    else:
+        end = ask_lines(p, w, f, c, w.taken[side], each, lane, traced)
+    if traced and f.at.run_left != rest:
+        open_run(&w.flow_trace[lane], f, rest, bank)
+        run_asked(&w.flow_trace[lane], w.begin + c)
+    return end
 
 
 cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexcept nogil:
@@ -148,28 +156,32 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexce
     return mask
 
 
+cdef inline void tell(
+        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+    """A traced request was arbitrated; it was first denied in cycle `since`."""
+    if denied:
+        note_denial(s, p, w, lane, c, reads, writes, denied, since == NEVER)
+        return
+    put_note(w, lane, c, reads, writes)
+    if since != NEVER or lane >= s.n_flows or not run_served(s, &s.share.flow[lane], &s.flow_trace[lane], w.begin + c):
+        record_served(s, p, lane, since, w.begin + c)
+
+
 cdef inline void walk_flow(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
     """One flow over the block; `ports`: of each bank, where they are shared and few, else 0."""
     cdef FlowTrace* t = &s.flow_trace[lane]
-    cdef nbytes_t rest
-    cdef int64_t first
     cdef Lane* a = &s.lane[lane]
     cdef Flow* f = &s.share.flow[lane]
     cdef int64_t c = a.next_at - w.begin
     cdef uint64_t mask, asked
     while c < w.n:
         if a.first_denied == NEVER:
-            if not traced or w.trace.level < TRACE_ACCESS:
-                first, rest = c, f.at.run_left
-                c = ask_quickly(p, w, a, f, c, ports, lane, traced)
-                if traced and f.at.run_left != rest:
-                    open_run(t, f, rest)
-                    run_asked(t, w.begin + first)
+            c = ask_quickly(p, w, a, f, c, ports, lane, traced)
             if c >= w.n:
                 a.next_at = w.begin + c
                 break
             if traced:
-                open_run(t, f, f.at.run_left)
+                open_run(t, f, f.at.run_left, f.bank)
             mask = ask_once(s, p, w, lane, w.begin + c)
             if mask == 0:
                 c = a.next_at - w.begin
@@ -185,11 +197,8 @@ cdef inline void walk_flow(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, 
         else:
             mask = grant(p, w, c, ports, mask, 0)
             a.reads = mask
-        if traced and mask:
-            note_denial(s, p, w, lane, c, 0 if a.to_writes else asked, asked if a.to_writes else 0, mask, a.first_denied == NEVER)
-        elif traced:
-            put_note(w, lane, c, 0 if a.to_writes else asked, asked if a.to_writes else 0)
-            record_served(s, p, lane, a.first_denied, w.begin + c)
+        if traced:
+            tell(s, p, w, lane, c, 0 if a.to_writes else asked, asked if a.to_writes else 0, mask, a.first_denied)
         if mask:
             count_denial(p, mask)
             hold(s, p, lane, w.begin + c)
@@ -333,19 +342,24 @@ cdef inline bint walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, int32_
     return True
 
 
-cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """The request of the next body cycle."""
+cdef inline void ask_next(
+        Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes, StreamTrace* t) noexcept nogil:
+    """The request of the next body cycle; `t`: where the run is traced, else NULL."""
     cdef cycle_t i = e.body - e.body_left
     cdef uint64_t mask
     cdef int32_t k
     reads[0] = 0
     writes[0] = 0
+    if t != NULL:
+        before_work_asks(e, t)
     for k in range(e.streams):
         mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
         if ports == 0 and w.split and e.stream[k].write:
             writes[0] |= mask
         else:
             reads[0] |= mask
+    if t != NULL:
+        after_work_asks(e, t)
 
 
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
@@ -357,17 +371,10 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     cdef cycle_t since = a.first_denied
     while c < w.n:
         if since == NEVER:
-            if traced:
-                before_work_asks(e, streams_of(s, lane))
-            ask_next(p, w, e, ports, &reads, &writes)
-            if traced:
-                after_work_asks(e, streams_of(s, lane))
+            ask_next(p, w, e, ports, &reads, &writes, streams_of(s, lane) if traced else NULL)
         denied = grant(p, w, c, ports, reads, writes)
-        if traced and denied:
-            note_denial(s, p, w, lane, c, reads, writes, denied, since == NEVER)
-        elif traced and reads | writes:
-            put_note(w, lane, c, reads, writes)
-            record_served(s, p, lane, since, w.begin + c)
+        if traced:
+            tell(s, p, w, lane, c, reads, writes, denied, since)
         if denied:
             reads &= denied
             writes &= denied
@@ -417,6 +424,7 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
 cdef void walk_traced(Sim* s, Spm* p, Walk* w, slot_t* order) noexcept nogil:
     """For any number of ports."""
     open_notes(w, s.trace)
+    w.flow_trace = s.flow_trace
     walk_lanes(s, p, w, order, 0, True)
     close_notes(s, p, w)
 

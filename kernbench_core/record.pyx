@@ -136,7 +136,6 @@ cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
     """P3: a transfer starts, and this flow of it waits for the head latency."""
     cdef FlowTrace* t = &s.flow_trace[flow]
-    cdef Flow* f = &s.share.flow[flow]
     t.used = True
     t.entered = False
     t.suspended = False

@@ -6,6 +6,7 @@ from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
+from kernbench_core.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.share cimport Flow
 from kernbench_core.types cimport DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -58,21 +59,6 @@ cdef void emit_access(
         r.v[6] = now + 1 - asked
 
 
-cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
-    """The open run of a flow has moved."""
-    cdef Event* r = emit(
-        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.channel, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
-    if r:
-        r.v[0] = f.job_seq
-        r.v[1] = f.channel
-        r.v[2] = t.at.dram
-        r.v[3] = t.at.addr
-        r.v[4] = t.at.run_left
-        r.v[5] = now + 1 - t.asked
-        r.v[6] = t.bank
-        r.v[7] = t.conflict
-
-
 cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The bytes of a flow's request move: run by run."""
     cdef Flow* f = &s.share.flow[lane]
@@ -84,7 +70,7 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
     t.conflict = t.conflict or denied
     if ranges and left < t.left:
         return
-    if ranges and left == t.left:               # the two lines of the run are next to each other
+    if ranges and left == t.left:               # one run ends: the lines of both events are next to each other
         emit_moved(s, f, t, REC_RUN, now)
         t.asked = NEVER
         return
@@ -174,12 +160,14 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept n
             set_banks(p, mask, bank_of(p, line), last - line + 1)
 
 
-cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, bint again) noexcept nogil:
+cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
     """P5: before a request is arbitrated; `reads` and `writes` are what it still lacks, ports are what is left for it."""
     cdef Tracer* t = s.trace
     cdef Asking* a = &t.asking[t.n_asking]
     cdef int32_t k
     cdef uint64_t missing = 0
+    if lane < s.n_flows:
+        run_asked(&s.flow_trace[lane], now)
     t.n_asking += 1
     a.lane = lane
     for k in range(p.words):
@@ -189,7 +177,7 @@ cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* 
         a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
         a.by_read[k] = 0
         missing |= a.no_read[k] | a.no_write[k]
-    a.fresh = missing and not again
+    a.fresh = missing and s.lane[lane].first_denied == NEVER
     t.denied = t.denied or a.fresh
     if missing and not p.split:
         add_read_banks(s, p, lane, a.by_read)

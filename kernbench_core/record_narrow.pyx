@@ -4,8 +4,6 @@ The lanes of a block come one after the other, so what others asked for in a cyc
 request is noted: what was granted in a few words, what was denied with all that an event of it says. When the block is over, the
 requests of those cycles in which one was denied for the first time are gathered, and told as those of the plain walk are.
 """
-from libc.string cimport memset
-
 from kernbench_core.events cimport Asking, Denial
 from kernbench_core.record_bank cimport add_read_banks, record_conflicts
 

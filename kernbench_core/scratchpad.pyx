@@ -14,8 +14,8 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.narrow cimport narrow_block
-from kernbench_core.record_bank cimport (
-    after_work_asks, before_work_asks, open_run, record_asking, record_conflicts, record_served, run_asked, streams_of)
+from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served
+from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
@@ -87,17 +87,15 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
                 body_cycle(s, p, a, lane, e, now)
                 return
         else:
+            if traced:
+                open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
             flow_accrue(f, now + 1 - f.seen)
             f.seen = now + 1
-            if traced:
-                open_run(&s.flow_trace[lane], f, f.at.run_left)
             if not flow_want(f, p, &s.dram, &s.dma_job[f.job].extent, writes if a.to_writes else reads):
                 a.next_at = now + 1
                 return
-            if traced:
-                run_asked(&s.flow_trace[lane], now)
     if traced:
-        record_asking(s, p, lane, reads, writes, a.first_denied != NEVER)
+        record_asking(s, p, lane, reads, writes, now)
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
         return

@@ -152,7 +152,11 @@ class Tracing:
         """Lines of all records of cycles before that."""
         self.windows.energy.ended(self.records.ends(self.counted, before + 1))
         self.counted = before
-        self.sink.write(self.format.text(self.records, before, self._overlap))
+        self._write_records(before)
+
+    def _write_records(self, before: int) -> None:
+        while lines := self.format.text(self.records, before, self._overlap):
+            self.sink.write(lines)
 
     def _close_window(self, cycles: int, length: int) -> None:
         totals = self.core.totals()
@@ -205,7 +209,7 @@ class Tracing:
         self._write(cycles)
         if cycles % self.options.window:
             self._close_window(cycles, cycles % self.options.window)
-        self.sink.write(self.format.text(self.records, FOREVER, self._overlap))
+        self._write_records(FOREVER)
         if self.first <= cycles < self.last:
             self._add(self._why(status, cycles))
         self._add(self._open_ends(status, cycles, [time.end for time in result.entries]))

@@ -32,6 +32,7 @@ LARGE_FILES = {
 LARGE_FUNCTIONS: dict[tuple[str, str], tuple[int, str]] = {
     ("kernbench_core/layout.pyx", "lay_out"): (60, "the order of the tables is the form of a snapshot"),
     ("kernbench_core/layout.pyx", "lay_out_dma"): (50, "fills two tables, a line a field"),
+    ("kernbench_core/narrow.pyx", "walk_flow"): (50, "one loop from asking to moving, with what a traced run tells of it"),
     ("kernbench_core/narrow.pyx", "walk_dense"): (45, "a call inside would put its masks into memory"),
 }
 

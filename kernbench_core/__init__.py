@@ -15,7 +15,7 @@ from kernbench_core.process import Environment, Process
 from kernbench_core.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
-STATE = f"1-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
+STATE = f"2-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
 
 def get_include() -> str:
     """The folder with `abi.h`, for the compiler of a component in C."""

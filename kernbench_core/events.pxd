@@ -1,6 +1,6 @@
 """What a run tells of itself: plain records, written by the loop, sorted and formatted in batches (`Format`)."""
 from kernbench_core.dram cimport Cursor
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef enum:                    # positions in the list of templates that `Format` gets: append, never renumber
     REC_ISSUE = 0
@@ -20,6 +20,9 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_CONFLICT = 18
     REC_OVERLAP = 19
     REC_EMIT = 20
+    REC_RUN = 21              # REC_ACCESS and REC_MOVED of a run
+    REC_CPU_START = 22
+    REC_CPU_END = 23
     VALUES = 8
 
 cdef enum TraceLevel:
@@ -31,9 +34,8 @@ cdef enum TraceLevel:
 cdef struct Event:
     cycle_t cycle
     uint64_t place            # phase, kind of engine, engine: the order inside a cycle
-    int64_t job               # number of the job, or place of issue
-    uint64_t detail           # DRAM channel + 1, number of the (first) event type
-    int64_t order             # in which it was written: last tie-break
+    int32_t job               # number of the job, or place of issue
+    uint32_t detail           # DRAM channel + 1, number of the (first) event type, one bit more (`late`)
     int32_t kind              # of record
     int32_t entry             # of the command queue; NONE
     int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
@@ -44,30 +46,52 @@ cdef struct Asking:           # one request of a cycle, where all requests are w
     uint64_t* asked_writes    # [words] for a write port
     uint64_t* no_read         # [words] of the former, those without one
     uint64_t* no_write        # [words] likewise
+    uint64_t* by_read         # [words] shared ports, of those without one: banks that are read, the others are written
+    bint fresh                # it was not denied before
+
+cdef struct Note:             # one request of a block of cycles, in the order of the lanes: all of it was granted
+    uint64_t[2] banks         # of read (or shared) ports, of write ports
+    slot_t lane
+    int32_t cycle             # of the block
+
+cdef struct Denial:           # likewise, some bank of it was denied
+    uint64_t[2] banks
+    uint64_t[2] missing       # of them
+    uint64_t by_read          # as in Asking
+    slot_t lane
+    int32_t cycle
+    bint fresh
+    Note* place               # it stands before this note
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
     Event* event
     int64_t n
     int64_t room
-    int64_t written           # records ever
+    int32_t* order            # [room] numbers of records, as they are to be written (arrange.pyx)
+    int32_t* spare            # [room]
     bint lost                 # there was no memory for a record
     Asking* asking            # of this cycle, in the order of arbitration
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
     int32_t commands          # entries of the queue; what is of no entry is left out
+    Note* notes               # of a block: room for every lane in every cycle
+    Note* note                # the next one
+    Denial* denials           # likewise
+    int32_t n_denials
+    uint64_t fresh            # cycles of the block with a first denial
 
 cdef struct FlowTrace:        # of a flow slot
     bint used                 # it belongs to a running transfer
     bint entered              # it has entered its resources
     bint suspended
-    Cursor at                 # the next byte to move
-    int64_t dram              # first byte of the open run, of DRAM
-    nbytes_t spm              # and of the scratchpad
-    nbytes_t moved            # [B] of it
-    cycle_t asked             # the first asking of it; NEVER: none yet
+    Cursor at                 # the first byte of the open run
+    nbytes_t left             # [B] of it, from the first byte of the open request on
+    cycle_t asked             # the first asking of it; NEVER: no run is open
+    int32_t bank              # of its first byte
     bint conflict             # a request of it was denied
+    cycle_t held              # between scratchpads: the last cycle in which it was told that it is held
 
 cdef struct StreamTrace:      # of a region of a running TE or VE job
     nbytes_t first            # [B] of the region: what the open request asks for,
@@ -95,14 +119,17 @@ cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, i
     t.n += 1
     e.cycle = cycle
     e.place = (<uint64_t>phase << 40) | (<uint64_t>engine_kind << 32) | <uint64_t>engine
-    e.job = job
-    e.detail = (<uint64_t>(channel + 1) << 16) | <uint64_t>number
-    e.order = t.written
-    t.written += 1
+    e.job = <int32_t>job
+    e.detail = (<uint32_t>(channel + 1) << 9) | (<uint32_t>number << 1)
     e.kind = kind
     e.entry = entry
     return e
 
+cdef inline void late(Event* e) noexcept nogil:
+    """It stands behind other records at the same place."""
+    e.detail |= 1
+
+cdef void forget(Tracer* t, cycle_t before) noexcept nogil
+
 cdef class Trace:
     cdef Tracer tracer
-    cdef int64_t sort_before(self, cycle_t before) noexcept nogil

@@ -5,14 +5,11 @@ class Trace:
 
     def __init__(self, level: int, lanes: int, words: int) -> None: ...
     def __len__(self) -> int: ...
-    def dump(self) -> tuple[bytes, int]:
-        """The records that are still here, as bytes, and how many there ever were."""
+    def dump(self) -> bytes:
+        """The records that are still here, as bytes."""
 
-    def load(self, records: bytes, written: int) -> None:
+    def load(self, records: bytes) -> None:
         """Put a `dump` of the same build back. ValueError where it is none."""
-
-    def drop(self, n: int) -> None:
-        """Forget the first `n` records."""
 
     def ends(self, after: int, before: int) -> list[int]:
         """Positions of the entries whose jobs ended at cycles above `after` and below `before`, of the records still here."""

@@ -43,7 +43,7 @@ class Format:
         overlap: Callable[[int, int, int, int], bytes | None],
         emitted: Callable[[int, int, int, int], bytes | None],
     ) -> bytes:
-        """The lines of all records of cycles before that, which are then forgotten."""
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten."""
 
     def tokens(self) -> list[tuple[int, int]]:
         """`(left, start)` of each token group, to go on from."""

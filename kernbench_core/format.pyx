@@ -7,7 +7,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
-from kernbench_core.events cimport MISSING, REC_CONTROL, REC_EMIT, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace
+from kernbench_core.arrange cimport arrange
+from kernbench_core.events cimport (
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace, forget)
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
@@ -21,6 +23,8 @@ cdef enum:
     P_CYCLE = 3
     P_TEXT_OF_VALUE = 4
     P_TEXT_OF_COLUMN = 5
+
+    PIECE = 1 << 17           # [B] of text at once, and a line more: it stays in a near cache
 
 cdef struct Part:
     int32_t kind
@@ -108,6 +112,8 @@ cdef class Format:
     cdef cycle_t first            # only events of these cycles are written
     cdef cycle_t last
     cdef Buffer out
+    cdef int64_t arranged         # records that are in order,
+    cdef int64_t at               # and how many of them are lines
 
     def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
                  list token_left, list token_start, cycle_t first, cycle_t last):
@@ -241,9 +247,9 @@ cdef class Format:
         cdef int64_t group = self.column[self.token_column][e.entry] if e.entry >= 0 else MISSING
         if group == MISSING:
             return -1
-        if (e.kind == REC_CONTROL or REC_START <= e.kind < REC_END) and self.token_start[group] < 0:
+        if (e.kind == REC_CONTROL or e.kind == REC_CPU_START or REC_START <= e.kind < REC_END) and self.token_start[group] < 0:
             self.token_start[group] = e.cycle
-        if e.kind != REC_CONTROL and not REC_END <= e.kind < REC_STALL:
+        if e.kind != REC_CONTROL and e.kind != REC_CPU_END and not REC_END <= e.kind < REC_STALL:
             return -1
         self.token_left[group] -= 1
         if self.token_left[group]:
@@ -252,55 +258,66 @@ cdef class Format:
         e.v[7] = e.cycle - e.v[6]
         return <int32_t>group
 
-    cdef int64_t put_events(self, Event* e, int64_t n) noexcept nogil:
-        """Format events up to the first that only Python can; how many were. -1: no memory."""
+    cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
+        """Format events up to the first that only Python can, or a piece of text; how many were. -1: no memory."""
         cdef int64_t k
         cdef int32_t i, j, token
+        cdef Event* e
         cdef Template* t
         for k in range(n):
-            if e[k].kind == REC_OVERLAP or e[k].kind == REC_EMIT:
+            e = &first[order[k]]
+            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or self.out.n >= PIECE:
                 return k
-            token = self.follow_token(&e[k])
-            for i in range(self.kind[e[k].kind], self.kind[e[k].kind + 1]):
+            token = self.follow_token(e)
+            for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
                 t = &self.template[i]
-                if not self.wanted(t, &e[k], token):
+                if not self.wanted(t, e, token):
                     continue
                 if not reserve(&self.out, self.longest):
                     return -1
                 for j in range(t.first, t.first + t.n):
-                    self.put_part(&self.part[j], &e[k])
+                    self.put_part(&self.part[j], e)
                 self.out.data[self.out.n] = b'\n'
                 self.out.n += 1
                 self.lines += 1
         return n
 
     def text(self, Trace trace not None, cycle_t before, overlap, emitted):
-        """The lines of all records of cycles before that, which are then forgotten. `overlap(cycle, entry, with, job)` makes a WARN's
-        line, or None; `emitted(cycle, entry, value, name)` that of a component's event."""
-        cdef int64_t n, at = 0, done
-        cdef Event* e = trace.tracer.event
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
+        `overlap(cycle, entry, with, job)` makes a WARN's line, or None; `emitted(cycle, entry, value, name)` that of a
+        component's event."""
+        cdef int64_t done
         self.out.n = 0
-        with nogil:
-            n = trace.sort_before(before)
-            done = self.put_events(e, n)
-        at = done
-        while 0 <= done and at < n:
-            line = (emitted if e[at].kind == REC_EMIT else overlap)(e[at].cycle, e[at].entry, e[at].v[1], e[at].v[0])
-            if line is not None and self.first <= e[at].cycle < self.last:
-                if not reserve(&self.out, len(line) + 1):
-                    done = -1
-                    break
-                put_text(&self.out, PyBytes_AS_STRING(line), len(line))
-                self.out.data[self.out.n] = b'\n'
-                self.out.n += 1
-                self.lines += 1
+        if self.arranged == 0:
             with nogil:
-                done = self.put_events(e + at + 1, n - at - 1)
-            at += 1 + done
-        if done < 0:
-            raise MemoryError("no memory for the lines of a trace")
-        trace.drop(n)
+                self.arranged = arrange(&trace.tracer, before)
+        while self.at < self.arranged and self.out.n < PIECE:
+            with nogil:
+                done = self.put_events(trace.tracer.event, trace.tracer.order + self.at, self.arranged - self.at)
+            if done < 0:
+                raise MemoryError("no memory for the lines of a trace")
+            self.at += done
+            if self.at < self.arranged and self.out.n < PIECE:
+                self.put_said(&trace.tracer.event[trace.tracer.order[self.at]], overlap, emitted)
+                self.at += 1
+        if self.at == self.arranged:
+            self.at = 0
+            self.arranged = 0
+            forget(&trace.tracer, before)
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
+
+    cdef int put_said(self, Event* e, overlap, emitted) except -1:
+        """A line that Python makes."""
+        line = (emitted if e.kind == REC_EMIT else overlap)(e.cycle, e.entry, e.v[1], e.v[0])
+        if line is None or not self.first <= e.cycle < self.last:
+            return 0
+        if not reserve(&self.out, len(line) + 1):
+            raise MemoryError("no memory for the lines of a trace")
+        put_text(&self.out, PyBytes_AS_STRING(line), len(line))
+        self.out.data[self.out.n] = b'\n'
+        self.out.n += 1
+        self.lines += 1
+        return 0
 
     def tokens(self):
         """`(left, start)` of each token group, to go on from."""

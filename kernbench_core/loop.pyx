@@ -320,7 +320,7 @@ cdef class Core:
         cdef int32_t words = 1, k
         for k in range(self.sim.n_spm):
             words = max(words, self.sim.spm[k].words)
-        trace = Trace(level, self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)
+        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far lanes
         trace.tracer.commands = self.sim.control.n
         return trace
 

@@ -12,12 +12,16 @@ from libc.string cimport memset
 
 from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of
 from kernbench_core.compute cimport Compute, Stream, on_period, sleep_idle, stream_lines, stream_next
+from kernbench_core.events cimport TRACE_FULL, FlowTrace, StreamTrace
 from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport body_over, flow_over, hold, press_later, unhold
+from kernbench_core.record_bank cimport record_served
+from kernbench_core.record_narrow cimport close_notes, note_denial, open_notes
+from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
 from kernbench_core.share cimport Flow, flow_next, quotient
 from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.tally cimport tally_done, tally_eight, tally_word
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 from kernbench_core.walk cimport PORTS, Walk, grant, run_of, take
 
 
@@ -41,10 +45,12 @@ cdef void narrow_count(Spm* p) noexcept nogil:
     p.n_denied = 0
 
 
-cdef inline int64_t ask_lines(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports) noexcept nogil:
+cdef inline int64_t ask_lines(
+        Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, slot_t lane, bint traced) noexcept nogil:
     """A flow slower than a line a cycle asks line by line, inside a run and while it is not denied: the cycle in which that ends."""
     cdef int64_t num = f.num, line = w.line * f.den, carry = f.carry, run = f.at.run_left, bank = f.bank, earned = f.seen - w.begin
     cdef int64_t k, gap, n = w.n, banks = w.banks, enough = 2 * w.line
+    cdef bint writes = taken == w.taken[1]
     cdef uint64_t mask, inverse = f.inverse
     while c < n and run >= enough:
         k = carry + (c + 1 - earned) * num - line
@@ -55,6 +61,8 @@ cdef inline int64_t ask_lines(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* tak
         if w.split:
             tally_word(&p.grants, 0, mask)
             tally_done(&p.grants, 1)
+        if traced:
+            put_note(w, lane, c, 0 if writes else mask, mask if writes else 0)
         carry = k
         c += 1
         earned = c
@@ -71,10 +79,12 @@ cdef inline int64_t ask_lines(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* tak
     return c
 
 
-cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports) noexcept nogil:
+cdef inline int64_t ask_rows(
+        Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, slot_t lane, bint traced) noexcept nogil:
     """The same for a flow that asks for lines in every cycle: always as many, or one more."""
     cdef int64_t num = f.num, line = w.line * f.den, carry = f.carry, run = f.at.run_left, bank = f.bank, k
     cdef int64_t lines = quotient(num, line), least = lines * line, enough = (lines + 2) * w.line
+    cdef bint writes = taken == w.taken[1]
     cdef uint64_t mask
     if lines + 2 > w.banks or f.seen != w.begin + c:
         return c
@@ -87,6 +97,8 @@ cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* take
         if w.split:
             tally_word(&p.grants, 0, mask)
             tally_done(&p.grants, 1)
+        if traced:
+            put_note(w, lane, c, 0 if writes else mask, mask if writes else 0)
         carry += num - k * line
         c += 1
         bank += k
@@ -100,16 +112,24 @@ cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* take
     return c
 
 
-cdef inline int64_t ask_quickly(Spm* p, Walk* w, Lane* a, Flow* f, int64_t c, int32_t ports) noexcept nogil:
+cdef inline int64_t ask_quickly(
+        Spm* p, Walk* w, Lane* a, Flow* f, int64_t c, int32_t ports, slot_t lane, bint traced) noexcept nogil:
     """Go through all requests of the block that are nothing special; the cycle of the first that is, or that comes after it."""
     cdef int32_t side = 1 if ports == 0 and a.to_writes else 0
     cdef int32_t each = ports if ports else w.ports[side]
-    cdef int64_t line = w.line * f.den
-    if f.piece != w.line or f.carry >= line or p.blocked or line >> 32 or not f.member:
+    cdef int64_t line = w.line * f.den, end
+    cdef nbytes_t rest = f.at.run_left
+    cdef int32_t bank = f.bank
+    if f.piece != w.line or f.carry >= line or p.blocked or line >> 32 or not f.member or (traced and w.trace.level > TRACE_FULL):
         return c
     if f.num >= line:
-        return ask_rows(p, w, f, c, w.taken[side], each)
-    return ask_lines(p, w, f, c, w.taken[side], each)
+        end = ask_rows(p, w, f, c, w.taken[side], each, lane, traced)
+    else:
+        end = ask_lines(p, w, f, c, w.taken[side], each, lane, traced)
+    if traced and f.at.run_left != rest:
+        open_run(&w.flow_trace[lane], f, rest, bank)
+        run_asked(&w.flow_trace[lane], w.begin + c)
+    return end
 
 
 cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexcept nogil:
@@ -136,30 +156,49 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexce
     return mask
 
 
-cdef inline void walk_flow(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+cdef inline void tell(
+        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+    """A traced request was arbitrated; it was first denied in cycle `since`."""
+    if denied:
+        note_denial(s, p, w, lane, c, reads, writes, denied, since == NEVER)
+        return
+    put_note(w, lane, c, reads, writes)
+    if since != NEVER or lane >= s.n_flows or not run_served(s, &s.share.flow[lane], &s.flow_trace[lane], w.begin + c):
+        record_served(s, p, lane, since, w.begin + c)
+
+
+cdef inline void walk_flow(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
     """One flow over the block; `ports`: of each bank, where they are shared and few, else 0."""
+    cdef FlowTrace* t = &s.flow_trace[lane]
     cdef Lane* a = &s.lane[lane]
     cdef Flow* f = &s.share.flow[lane]
     cdef int64_t c = a.next_at - w.begin
-    cdef uint64_t mask
+    cdef uint64_t mask, asked
     while c < w.n:
         if a.first_denied == NEVER:
-            c = ask_quickly(p, w, a, f, c, ports)
+            c = ask_quickly(p, w, a, f, c, ports, lane, traced)
             if c >= w.n:
                 a.next_at = w.begin + c
                 break
+            if traced:
+                open_run(t, f, f.at.run_left, f.bank)
             mask = ask_once(s, p, w, lane, w.begin + c)
             if mask == 0:
                 c = a.next_at - w.begin
                 continue
+            if traced:
+                run_asked(t, w.begin + c)
         else:
             mask = a.reads | a.writes
+        asked = mask
         if ports == 0 and a.to_writes:
             mask = grant(p, w, c, ports, 0, mask)
             a.writes = mask
         else:
             mask = grant(p, w, c, ports, mask, 0)
             a.reads = mask
+        if traced:
+            tell(s, p, w, lane, c, 0 if a.to_writes else asked, asked if a.to_writes else 0, mask, a.first_denied)
         if mask:
             count_denial(p, mask)
             hold(s, p, lane, w.begin + c)
@@ -303,22 +342,27 @@ cdef inline bint walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, int32_
     return True
 
 
-cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """The request of the next body cycle."""
+cdef inline void ask_next(
+        Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes, StreamTrace* t) noexcept nogil:
+    """The request of the next body cycle; `t`: where the run is traced, else NULL."""
     cdef cycle_t i = e.body - e.body_left
     cdef uint64_t mask
     cdef int32_t k
     reads[0] = 0
     writes[0] = 0
+    if t != NULL:
+        before_work_asks(e, t)
     for k in range(e.streams):
         mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
         if ports == 0 and w.split and e.stream[k].write:
             writes[0] |= mask
         else:
             reads[0] |= mask
+    if t != NULL:
+        after_work_asks(e, t)
 
 
-cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
     """One TE or VE over the block, request by request."""
     cdef Lane* a = &s.lane[lane]
     cdef Compute* e = &s.compute[lane - s.n_flows]
@@ -327,8 +371,10 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     cdef cycle_t since = a.first_denied
     while c < w.n:
         if since == NEVER:
-            ask_next(p, w, e, ports, &reads, &writes)
+            ask_next(p, w, e, ports, &reads, &writes, streams_of(s, lane) if traced else NULL)
         denied = grant(p, w, c, ports, reads, writes)
+        if traced:
+            tell(s, p, w, lane, c, reads, writes, denied, since)
         if denied:
             reads &= denied
             writes &= denied
@@ -356,7 +402,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     a.writes = writes if since != NEVER else 0
 
 
-cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t ports) noexcept nogil:
+cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t ports, bint traced) noexcept nogil:
     cdef int32_t k, n_order = p.n_order
     cdef slot_t lane
     cdef Lane* a
@@ -369,16 +415,25 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
                 press_later(s, lane)
         elif a.compute:
             e = &s.compute[lane - s.n_flows]
-            if e.sparse or not walk_dense(s, p, w, a, e, ports if ports else w.ports[0]):
-                walk_compute(s, p, w, lane, ports)
+            if traced or e.sparse or not walk_dense(s, p, w, a, e, ports if ports else w.ports[0]):
+                walk_compute(s, p, w, lane, ports, traced)
         else:
-            walk_flow(s, p, w, lane, ports)
+            walk_flow(s, p, w, lane, ports, traced)
+
+
+cdef void walk_traced(Sim* s, Spm* p, Walk* w, slot_t* order) noexcept nogil:
+    """For any number of ports."""
+    open_notes(w, s.trace)
+    w.flow_trace = s.flow_trace
+    walk_lanes(s, p, w, order, 0, True)
+    close_notes(s, p, w)
 
 
 cdef void narrow_block(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
     """`n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring an event."""
     cdef uint64_t[2 * PORTS * BLOCK + 8] words
     cdef int64_t k, used
+    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
     cdef Walk w
     w.begin = p.done
     w.n = n
@@ -394,15 +449,20 @@ cdef void narrow_block(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
     w.taken[1] = words + used
     if p.split:
         memset(words, 0, (used + n * p.ports[1]) * sizeof(uint64_t))
-        walk_lanes(s, p, &w, order, 0)
+        if traced:
+            walk_traced(s, p, &w, order)
+        else:
+            walk_lanes(s, p, &w, order, 0, False)
         return
     used = (used + 7) // 8 * 8
     memset(words, 0, used * sizeof(uint64_t))
-    if p.ports[0] == 1:
-        walk_lanes(s, p, &w, order, 1)
+    if traced:
+        walk_traced(s, p, &w, order)
+    elif p.ports[0] == 1:
+        walk_lanes(s, p, &w, order, 1, False)
     elif p.ports[0] == 2:
-        walk_lanes(s, p, &w, order, 2)
+        walk_lanes(s, p, &w, order, 2, False)
     else:
-        walk_lanes(s, p, &w, order, 0)
+        walk_lanes(s, p, &w, order, 0, False)
     for k in range(used // 8):
         tally_eight(&p.grants, words + 8 * k)

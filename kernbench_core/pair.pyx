@@ -13,6 +13,7 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport cap_carry
 from kernbench_core.lane cimport activity_phase, flow_over, hold, press_later, unhold
 from kernbench_core.record_bank cimport record_conflicts, record_served
+from kernbench_core.record_walk cimport open_run
 from kernbench_core.scratchpad cimport scratchpad_touch, turn_of, wide_cycle
 from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
@@ -20,8 +21,12 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, nbytes_t, slot_t, uin
 
 
 cdef void pair_spm(Sim* s, int32_t spm) noexcept nogil:
+    cdef int32_t k = s.n_paired
     if s.spm[spm].n_pairs == 0:
-        s.paired[s.n_paired] = spm
+        while k and s.paired[k - 1] > spm:
+            s.paired[k] = s.paired[k - 1]
+            k -= 1
+        s.paired[k] = spm
         s.n_paired += 1
     s.spm[spm].n_pairs += 1
 
@@ -36,7 +41,8 @@ cdef void unpair_spm(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     while s.paired[k] != spm:
         k += 1
     s.n_paired -= 1
-    s.paired[k] = s.paired[s.n_paired]
+    for k in range(k, s.n_paired):
+        s.paired[k] = s.paired[k + 1]
 
 
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
@@ -107,6 +113,8 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Lane* b = &s.lane[far_lane(s, flow)]
     cdef Flow* f = &s.share.flow[flow]
     if a.next_at <= now and a.first_denied == NEVER:
+        if s.trace != NULL and s.trace.level >= TRACE_FULL:
+            open_run(&s.flow_trace[flow], f, f.at.run_left, f.bank)
         f.carry += (now + 1 - f.seen) * f.num
         f.seen = now + 1
         if not ask_both(s, flow, &s.spm[a.spm], &s.spm[b.spm]):
@@ -144,7 +152,7 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
             hold(s, p, flow, now)
         else:
             if s.trace != NULL and s.trace.level >= TRACE_FULL:
-                record_served(s, p, flow, now)
+                record_served(s, p, flow, a.first_denied, now)
             if a.first_denied != NEVER:
                 unhold(s, p, flow, now)
             f.left -= f.asked
@@ -166,12 +174,12 @@ cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         wide_cycle(s, p, turn_of(s, p, now))
+        if s.trace != NULL and s.trace.level >= TRACE_FULL:
+            record_conflicts(s, p, now)
     for k in range(s.n_pairs):
         pair_judge(s, s.pair[k], now)
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
-        if s.trace != NULL and s.trace.level >= TRACE_FULL:
-            record_conflicts(s, p, now)
         if p.n_watch:
             activity_phase(s, p)
         p.done = now + 1

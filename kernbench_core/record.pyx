@@ -3,8 +3,8 @@ from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_EMIT, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME,
-    REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit)
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE,
+    REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit, late)
 from kernbench_core.share cimport Flow
 from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t
 
@@ -40,7 +40,7 @@ cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
 
 cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     cdef Place p = place_of(s, entry)
-    cdef Event* r = emit(s.trace, REC_START + p.kind, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
+    cdef Event* r = emit(s.trace, REC_START + p.kind if p.kind < 3 else REC_CPU_START, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
     cdef Compute* e
     if r:
         r.v[0] = p.job
@@ -57,7 +57,7 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
 cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
     cdef Entry* e = &s.control.entry[entry]
     cdef Place p = place_of(s, entry)
-    cdef Event* r = emit(s.trace, REC_END + p.kind, end, 0, p.kind, p.engine, p.job, -1, 12, entry)
+    cdef Event* r = emit(s.trace, REC_END + p.kind if p.kind < 3 else REC_CPU_END, end, 0, p.kind, p.engine, p.job, -1, 12, entry)
     cdef Compute* c
     if not r:
         return
@@ -90,7 +90,7 @@ cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t c
         r.v[2] = now - j.stalled_at
         r.v[3] = channel
         if phase == 6:
-            r.order |= <int64_t>1 << 62         # behind the RESUME_EVENT of a held request at the same place
+            late(r)                             # behind the RESUME_EVENT of a held request
 
 
 cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
@@ -136,16 +136,11 @@ cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
     """P3: a transfer starts, and this flow of it waits for the head latency."""
     cdef FlowTrace* t = &s.flow_trace[flow]
-    cdef Flow* f = &s.share.flow[flow]
     t.used = True
+    t.held = -1
     t.entered = False
     t.suspended = False
-    t.moved = 0
     t.asked = NEVER
-    t.conflict = False
-    t.at = f.at
-    t.dram = t.at.dram
-    t.spm = t.at.addr
 
 
 cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -157,7 +152,7 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     s.flow_trace[flow].entered = True
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.line, 70, j.entry)
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.line, 70, j.entry) if f.line >= 0 else NULL
     if r:
         r.v[0] = j.seq
         r.v[1] = f.line
@@ -169,31 +164,35 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
             r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.line, 80, j.entry)
             if r:
                 r.v[0] = j.seq
-                r.v[1] = f.line
+                r.v[1] = f.line if f.line >= 0 else MISSING
                 r.v[2] = res - s.share.channels
                 r.v[3] = f.total
 
 
+cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef FlowTrace* t = &s.flow_trace[flow]
+    cdef Flow* f = &s.share.flow[flow]
+    cdef Event* r
+    t.suspended = not t.suspended
+    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.line,
+             72 if t.suspended else 73, s.dma_job[f.job].entry)
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = f.line
+        r.v[2] = 0 if f.out else 1
+
+
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     """P4 is over: which flows are members no more, or again."""
-    cdef slot_t flow
-    cdef Flow* f
-    cdef FlowTrace* t
-    cdef Event* r
+    cdef int32_t spm, k
+    cdef slot_t lane
     if s.trace.level < TRACE_FULL:
         return
-    for flow in range(s.n_flows):
-        t = &s.flow_trace[flow]
-        f = &s.share.flow[flow]
-        if not t.used or not t.entered or f.member != t.suspended:
-            continue
-        t.suspended = not t.suspended
-        r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.line,
-                 72 if t.suspended else 73, s.dma_job[f.job].entry)
-        if r:
-            r.v[0] = f.job_seq
-            r.v[1] = f.line
-            r.v[2] = 0 if f.out else 1
+    for spm in range(s.n_spm):
+        for k in range(s.spm[spm].n_order):
+            lane = s.spm[spm].order[k]
+            if lane < s.n_flows and s.share.flow[lane].line >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
+                record_member(s, lane, now)
 
 
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
@@ -204,7 +203,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     s.flow_trace[flow].entered = False
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.line, 71, s.dma_job[f.job].entry)
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.line, 71, s.dma_job[f.job].entry) if f.line >= 0 else NULL
     if r:
         r.v[0] = f.job_seq
         r.v[1] = f.line
@@ -215,7 +214,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
             r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.line, 81, s.dma_job[f.job].entry)
             if r:
                 r.v[0] = f.job_seq
-                r.v[1] = f.line
+                r.v[1] = f.line if f.line >= 0 else MISSING
                 r.v[2] = res - s.share.channels
 
 

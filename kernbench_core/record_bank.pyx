@@ -1,12 +1,13 @@
 """Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
-from kernbench_core.bank cimport Spm, bank_of, line_of
-from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob, Region
+from kernbench_core.bank cimport Spm, bank_of, line_of, set_banks, set_run
+from kernbench_core.compute cimport Compute, ComputeJob, Region
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
-    MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
     Tracer, emit)
 from kernbench_core.pair cimport far_lane
+from kernbench_core.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of
 from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -56,26 +57,6 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
     return w
 
 
-cdef StreamTrace* streams_of(Sim* s, slot_t lane) noexcept nogil:
-    return &s.stream_trace[(lane - s.n_flows) * MAX_REGIONS]
-
-
-cdef void record_work_asks(Sim* s, slot_t lane, bint before) noexcept nogil:
-    """A TE or VE makes a new request: called before and after, to see what its regions ask for."""
-    cdef Compute* e = &s.compute[lane - s.n_flows]
-    cdef StreamTrace* t = streams_of(s, lane)
-    cdef int32_t k
-    for k in range(e.streams):
-        if before:
-            if e.body_left == e.body:               # the first body cycle of the job
-                t[k].asked = NEVER
-                t[k].conflict = False
-            t[k].first = e.stream[k].at
-        else:
-            t[k].last = min(e.stream[k].at, e.stream[k].nbytes)
-            t[k].first = max(t[k].first, 0)
-
-
 cdef void emit_access(
         Sim* s, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked, cycle_t now) noexcept nogil:
     cdef Event* r = emit(s.trace, REC_ACCESS, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
@@ -89,44 +70,44 @@ cdef void emit_access(
         r.v[6] = now + 1 - asked
 
 
-cdef void flow_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The bytes of a flow's request move: run by run."""
     cdef Flow* f = &s.share.flow[lane]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef FlowTrace* t = &s.flow_trace[lane]
     cdef nbytes_t left = f.asked, size
-    cdef Event* r
-    while left:
-        size = min(left, t.at.run_left)
-        if t.asked == NEVER:
-            t.asked = asked
-            t.dram = t.at.dram
-            t.spm = t.at.addr
-        t.conflict = t.conflict or denied
-        t.moved += size
-        left -= size
-        if s.trace.level == TRACE_ACCESS:
-            emit_access(s, p, w, t.at.addr, size, not j.write, denied, asked, now)
-        if size < t.at.run_left:
-            cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, size)
-            continue
-        if s.trace.level < TRACE_ACCESS:
-            emit_access(s, p, w, t.spm, t.moved, not j.write, t.conflict, t.asked, now)
-        r = emit(s.trace, REC_MOVED, now, 6, w.kind, w.engine, w.job, w.channel, 111, w.entry)
-        if r:
-            r.v[0] = w.job
-            r.v[1] = f.line
-            r.v[2] = t.dram
-            r.v[3] = t.spm
-            r.v[4] = t.moved
-            r.v[5] = now + 1 - t.asked
-        cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, size)
+    cdef bint ranges = s.trace.level < TRACE_ACCESS
+    cdef Who w
+    t.conflict = t.conflict or denied
+    if ranges and left < t.left:
+        return
+    if ranges and left == t.left:               # one run ends: the lines of both events are next to each other
+        emit_moved(s, f, t, REC_RUN, now)
         t.asked = NEVER
-        t.conflict = False
-        t.moved = 0
+        return
+    w = who_asks(s, lane)
+    while True:
+        size = min(left, t.left)
+        if not ranges:
+            emit_access(s, p, w, t.at.addr + t.at.run_left - t.left, size, not j.write, denied, asked, now)
+        left -= size
+        t.left -= size
+        if t.left:
+            return
+        if ranges:
+            emit_access(s, p, w, t.at.addr, t.at.run_left, not j.write, t.conflict, t.asked, now)
+        emit_moved(s, f, t, REC_MOVED, now)
+        t.asked = NEVER
+        if left == 0:
+            return
+        cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, t.at.run_left)
+        t.left = t.at.run_left
+        t.bank = bank_of(p, line_of(p, t.at.addr))
+        t.asked = asked
+        t.conflict = denied
 
 
-cdef void work_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The request of a body cycle is served: region by region."""
     cdef Compute* e = &s.compute[lane - s.n_flows]
     cdef ComputeJob* j = &s.compute_job[e.job]
@@ -141,23 +122,23 @@ cdef void work_moved(Sim* s, Spm* p, slot_t lane, Who w, cycle_t asked, bint den
             t[k].asked = asked
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
-            emit_access(s, p, w, g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
+            emit_access(s, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, p, w, g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
+            emit_access(s, p, who_asks(s, lane), g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
         t[k].first = t[k].last
 
 
-cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
-    """P6: a request is served; the lane still says since when it was held."""
-    cdef cycle_t since = s.lane[lane].first_denied
+cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t since, cycle_t now) noexcept nogil:
+    """P6: a request is served; it was first denied in cycle `since`."""
     cdef bint denied = since != NEVER
-    cdef Who w = who_asks(s, lane)
+    cdef Who w
     cdef Event* r
     if lane < s.n_flows:
-        flow_moved(s, p, lane, w, since if denied else now, denied, now)
+        flow_moved(s, p, lane, since if denied else now, denied, now)
     else:
-        work_moved(s, p, lane, w, since if denied else now, denied, now)
+        work_moved(s, p, lane, since if denied else now, denied, now)
     if denied:
+        w = who_asks(s, lane)
         r = emit(s.trace, REC_RESUME, now, 6, w.kind, w.engine, w.job, w.channel, 113, w.entry)
         if r:
             r.v[0] = w.job
@@ -166,12 +147,45 @@ cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil
             r.v[3] = w.channel if w.channel >= 0 else MISSING
 
 
-cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, bint again) noexcept nogil:
+cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept nogil:
+    """Add the banks that an open request of a scratchpad with shared ports reads; it writes the others."""
+    cdef StreamTrace* t
+    cdef Compute* e
+    cdef ComputeJob* j
+    cdef int32_t k
+    cdef int64_t line, last
+    cdef bint far = lane >= far_lane(s, 0)
+    if far:
+        lane -= far_lane(s, 0)
+    if lane < s.n_flows:
+        if s.dma_job[s.share.flow[lane].job].write != far:
+            set_run(mask, 0, p.banks)
+        return
+    if lane >= s.n_flows + s.n_compute:         # a component's ask: its writes are not told apart
+        set_run(mask, 0, p.banks)
+        return
+    t = streams_of(s, lane)
+    e = &s.compute[lane - s.n_flows]
+    j = &s.compute_job[e.job]
+    for k in range(e.streams):
+        if j.region[k].write or t[k].last <= t[k].first:
+            continue
+        line = line_of(p, j.region[k].addr + t[k].first)
+        last = line_of(p, j.region[k].addr + t[k].last - 1)
+        if p.blocked:
+            set_run(mask, bank_of(p, line), bank_of(p, last) - bank_of(p, line) + 1)
+        else:
+            set_banks(p, mask, bank_of(p, line), last - line + 1)
+
+
+cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
     """P5: before a request is arbitrated; `reads` and `writes` are what it still lacks, ports are what is left for it."""
     cdef Tracer* t = s.trace
     cdef Asking* a = &t.asking[t.n_asking]
     cdef int32_t k
     cdef uint64_t missing = 0
+    if lane < s.n_flows:
+        run_asked(&s.flow_trace[lane], now)
     t.n_asking += 1
     a.lane = lane
     for k in range(p.words):
@@ -179,50 +193,23 @@ cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* 
         a.asked_writes[k] = writes[k]
         a.no_read[k] = reads[k] & ~p.free[0][k]
         a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
+        a.by_read[k] = 0
         missing |= a.no_read[k] | a.no_write[k]
-    if missing and not again:
-        t.denied = True
-
-
-cdef bint reads_bank(Sim* s, Spm* p, slot_t lane, int32_t bank) noexcept nogil:
-    """Whether an open request of a scratchpad with shared ports reads the bank (else it writes it)."""
-    cdef StreamTrace* t
-    cdef ComputeJob* j
-    cdef Compute* e
-    cdef int32_t k
-    cdef int64_t line, last
-    if lane < s.n_flows:
-        return s.dma_job[s.share.flow[lane].job].write
-    if lane >= s.n_flows + s.n_compute + s.n_asks:
-        return not s.dma_job[s.share.flow[lane - far_lane(s, 0)].job].write
-    if lane >= s.n_flows + s.n_compute:
-        return True
-    e = &s.compute[lane - s.n_flows]
-    j = &s.compute_job[e.job]
-    t = streams_of(s, lane)
-    for k in range(e.streams):
-        if j.region[k].write or t[k].last <= t[k].first:
-            continue
-        line = line_of(p, j.region[k].addr + t[k].first)
-        last = line_of(p, j.region[k].addr + t[k].last - 1)
-        if not p.blocked and last - line >= p.banks:
-            return True
-        while line <= last:
-            if bank_of(p, line) == bank:
-                return True
-            line += 1
-    return False
+    a.fresh = missing and s.lane[lane].first_denied == NEVER
+    t.denied = t.denied or a.fresh
+    if missing and not p.split:
+        add_read_banks(s, p, lane, a.by_read)
 
 
 cdef inline bint has(uint64_t* mask, int32_t bank) noexcept nogil:
     return mask[bank >> 6] >> (bank & 63) & 1
 
 
-cdef bint denied_so(Sim* s, Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
+cdef bint denied_so(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
     """A port of the direction was missing; a shared one counts for reads where the request reads the bank."""
     if p.split:
         return has(a.no_write if writes else a.no_read, bank)
-    return has(a.no_read, bank) and reads_bank(s, p, a.lane, bank) != writes
+    return has(a.no_read, bank) and has(a.by_read, bank) != writes
 
 
 cdef bint asks(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
@@ -238,7 +225,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
     for k in range(s.trace.n_asking):
         a = &s.trace.asking[k]
         asked += asks(p, a, bank, writes)
-        if denied_so(s, p, a, bank, writes):
+        if denied_so(p, a, bank, writes):
             if first == NULL:
                 first = a
             kinds |= 1 << who_asks(s, a.lane).kind
@@ -275,6 +262,18 @@ cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
             return
 
 
+cdef bint told(Sim* s, slot_t lane, cycle_t now) noexcept nogil:
+    """A flow between scratchpads may be denied in both: it is held once."""
+    cdef FlowTrace* t
+    if not s.lane[lane].paired:
+        return False
+    t = &s.flow_trace[lane if lane < s.n_flows else lane - far_lane(s, 0)]
+    if t.held == now:
+        return True
+    t.held = now
+    return False
+
+
 cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """P5 is over: what was denied for the first time."""
     cdef Tracer* t = s.trace
@@ -286,7 +285,7 @@ cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         for w in range(p.words):
             news = 0
             for k in range(t.n_asking):
-                if s.lane[t.asking[k].lane].first_denied == now:
+                if t.asking[k].fresh:
                     news |= t.asking[k].no_read[w] | t.asking[k].no_write[w]
             while news:
                 bank = 64 * w + trailing_zeros(news)
@@ -294,15 +293,15 @@ cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
                 writes[0] = writes[1] = False
                 for k in range(t.n_asking):
                     a = &t.asking[k]
-                    if s.lane[a.lane].first_denied == now:
-                        writes[0] = writes[0] or denied_so(s, p, a, bank, False)
-                        writes[1] = writes[1] or denied_so(s, p, a, bank, True)
+                    if a.fresh:
+                        writes[0] = writes[0] or denied_so(p, a, bank, False)
+                        writes[1] = writes[1] or denied_so(p, a, bank, True)
                 if writes[0]:
                     emit_conflict(s, p, bank, False, now)
                 if writes[1]:
                     emit_conflict(s, p, bank, True, now)
         for k in range(t.n_asking):
-            if s.lane[t.asking[k].lane].first_denied == now:
+            if t.asking[k].fresh and not told(s, t.asking[k].lane, now):
                 emit_held(s, p, &t.asking[k], now)
     t.denied = False
     t.n_asking = 0

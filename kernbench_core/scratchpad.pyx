@@ -14,7 +14,8 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.narrow cimport narrow_block
-from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served, record_work_asks
+from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served
+from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
@@ -88,25 +89,28 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     cdef Flow* f = NULL if a.compute else &s.share.flow[lane]
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
-    cdef bint asks, traced = s.trace != NULL and s.trace.level >= TRACE_FULL
+    cdef bint asks
+    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
     if a.first_denied == NEVER and lane < s.n_flows + s.n_compute:
         if a.compute:
             if traced:
-                record_work_asks(s, lane, True)
+                before_work_asks(e, streams_of(s, lane))
             asks = compute_want(e, p, reads, writes)
             if traced:
-                record_work_asks(s, lane, False)
+                after_work_asks(e, streams_of(s, lane))
             if not asks:
                 body_cycle(s, p, a, lane, e, now)
                 return
         else:
+            if traced:
+                open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
             flow_accrue(f, now + 1 - f.seen)
             f.seen = now + 1
             if not flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes if a.to_writes else reads):
                 a.next_at = now + 1
                 return
     if traced:
-        record_asking(s, p, lane, reads, writes, a.first_denied != NEVER)
+        record_asking(s, p, lane, reads, writes, now)
     if not grant(p, reads, writes):
         hold(s, p, lane, now)
         return
@@ -114,7 +118,7 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         serve_ask(s, p, a, lane, now)
         return
     if traced:
-        record_served(s, p, lane, now)
+        record_served(s, p, lane, a.first_denied, now)
     if a.first_denied != NEVER:
         unhold(s, p, lane, now)
     if a.compute:
@@ -128,7 +132,7 @@ cdef void half_ask(Sim* s, Spm* p, slot_t lane) noexcept nogil:
     cdef uint64_t* reads = reads_of(s, lane)
     cdef uint64_t* writes = writes_of(s, lane)
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
-        record_asking(s, p, lane, reads, writes, s.lane[lane].first_denied != NEVER)
+        record_asking(s, p, lane, reads, writes, p.done)
     grant(p, reads, writes)
 
 
@@ -157,8 +161,7 @@ cdef slot_t* turn_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """At most `n` cycles from `p.done` on, in one order of arbitration."""
     cdef slot_t* order = p.order
-    # A trace of requests looks at each by itself, and so do those of components.
-    cdef bint narrow = p.narrow and p.n_asks == 0 and (s.trace == NULL or s.trace.level < TRACE_FULL)
+    cdef bint narrow = p.narrow and p.n_asks == 0       # those of components are looked at one by one
     if n > BLOCK:
         n = BLOCK
     if n > p.max_wait:                          # what is first denied in this block must not come of age in it
@@ -169,7 +172,7 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
             n = 1
         elif p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
-    if p.n_out or not narrow:                   # a served flow that was out ends its engine's stall in that cycle
+    if p.n_out or not narrow:                     # a served flow that was out ends its engine's stall in that cycle
         n = 1
     if narrow:
         narrow_block(s, p, order, n)

@@ -1,5 +1,6 @@
 """A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
 from kernbench_core.bank cimport Spm
+from kernbench_core.events cimport FlowTrace, Tracer
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
@@ -23,6 +24,8 @@ cdef struct Walk:             # a block of cycles, and what of its scratchpad is
     bint split
     int32_t ports[2]
     uint64_t* taken[2]        # [cycles][ports]
+    Tracer* trace             # of a traced run
+    FlowTrace* flow_trace
 
 cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
     """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""

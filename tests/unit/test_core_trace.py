@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.workloads.catalogue import WORKLOADS
 from kernbench_core import Core
 
 BATCH = 1 << 15  # records, after which `Core.run` comes back
@@ -36,7 +42,31 @@ def test_a_ring_takes_back_more_records_than_it_has_room_for_at_first() -> None:
     trace = core.tracer(ACCESS)
     while len(trace) <= FIRST_ROOM:
         core.run(1 << 40, trace=trace)
-    records, written = trace.dump()
+    records = trace.dump()
     again = core.tracer(ACCESS)
-    again.load(records, written)
-    assert again.dump() == (records, written)
+    again.load(records)
+    assert again.dump() == records
+
+
+def lines_of_requests(window: int) -> list[bytes]:
+    """Lines of accesses, conflicts and waits of the decode run."""
+    config = load_config("npu_server")
+    machine, out = Machine(config, WORKLOADS["llama2-7b-decode"](config)), io.BytesIO()
+    tracing = machine.trace(out, TraceOptions("full", window))
+    machine.run()
+    tracing.close()
+    kinds = (b"SRAM_ACCESS", b"MEM_ACCESS_EVENT", b"SRAM_CONFLICT", b"STALL_EVENT")
+    starts = tuple(b'{"event_type":"%s"' % kind for kind in kinds)
+    return [line for line in out.getvalue().splitlines() if line.startswith(starts)]
+
+
+def test_the_order_of_lines_does_not_depend_on_batches() -> None:
+    """Short windows: a batch of 64 cycles. A long one: of 32768 records, over more cycles than one digit of the sort holds."""
+    assert lines_of_requests(64) == lines_of_requests(1 << 30)
+
+
+def test_the_bank_of_an_access_is_that_of_its_first_byte() -> None:
+    """Also where most of a run was asked for in a short loop: 128 bytes a line, 64 banks."""
+    accesses = [json.loads(line) for line in lines_of_requests(1024)[:20_000] if b'"SRAM_ACCESS"' in line]
+    assert len(accesses) > 5000
+    assert [event["bank_id"] for event in accesses] == [event["addr"] // 128 % 64 for event in accesses]

@@ -20,7 +20,7 @@ COLUMNS = (
 )  # fmt: skip
 #: Tables of texts, by position.
 TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", "reasons", "suspensions", "flags", "directions",
-          "accesses", "clients")  # fmt: skip
+          "accesses", "served", "clients")  # fmt: skip
 
 FIXED: dict[str, tuple[Any, ...]] = {
     "kinds": ("DMA", "TE", "VE", "CPU"),
@@ -29,6 +29,7 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "flags": (False, True),
     "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM"),
     "accesses": ("READ", "WRITE"),
+    "served": ("WRITE", "READ"),  # by direction: a load writes the scratchpad
     "clients": tuple([kind for bit, kind in enumerate(("DMA", "TE", "VE")) if mask >> bit & 1] for mask in range(8)),
 }
 
@@ -139,6 +140,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
     stall: dict[str, Source] = {**NAMES, "reason": reason, "channel": Value(2), "bank_id": Value(3), "by_job": Value(4)}
     resume: dict[str, Source] = {**NAMES, "reason": reason, "duration_cycles": Value(2), "channel": Value(3)}
     tiles: dict[str, Source] = {"tile_id": Column("tile_id"), "vec_chunk_id": Column("vec_chunk_id")}
+    access, moved, conflict, run = _accesses(first_spm)
     begin, end = templates("CMD_START", COMMAND), templates("CMD_END", {**COMMAND, **OK})
     return [
         [templates("JOB_ISSUE", {**NAMES, **JOB_TYPE, **tiles, **PHASE})],
@@ -153,17 +155,26 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [templates("NOC_TX_END", on_link)],
         [templates("DRAM_TX_SUSPEND", {**flow, "reason": TextOf("suspensions", 2)})],
         [templates("DRAM_TX_RESUME", flow)],
-        *([template] for template in _accesses(first_spm)),
+        [access],
+        [moved],
+        [conflict],
         [],  # WARN OVERLAP: a sentence, made in Python
         [],  # MARKER of a component: likewise
+        [run, moved],
+        [begin],  # a launch starts
+        [end, _done(), *_said(), _whole()],
     ]
 
 
 def _accesses(first_spm: int) -> list[Template]:
-    """What happens at the banks: served bytes, moved bytes, denials."""
+    """What happens at the banks: served bytes, moved bytes, denials, and served bytes by a record of moved ones."""
     access: dict[str, Source] = {
         **NAMES, "unit": TextBy("units", "spm"), "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
         "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
+    }  # fmt: skip
+    run = access | {
+        "addr": Value(3), "size_bytes": Value(4), "bank_id": Value(6), "access_type": TextBy("served", "direction"),
+        "conflict": TextOf("flags", 7), "cycles": Value(5),
     }  # fmt: skip
     moved: dict[str, Source] = {
         **NAMES, "tx_id": JOB, "channel": Value(1), "source_engine": Fixed(b'"DMA"'), "dram_addr": Value(2),
@@ -173,7 +184,12 @@ def _accesses(first_spm: int) -> list[Template]:
         "unit": TextOf("units", 5, first_spm), "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
         "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
     }  # fmt: skip
-    return [templates("SRAM_ACCESS", access), templates("MEM_ACCESS_EVENT", moved), templates("SRAM_CONFLICT", conflict)]
+    return [
+        templates("SRAM_ACCESS", access),
+        templates("MEM_ACCESS_EVENT", moved),
+        templates("SRAM_CONFLICT", conflict),
+        templates("SRAM_ACCESS", run),
+    ]
 
 
 def _said() -> list[Template]:
@@ -201,13 +217,21 @@ def _starts() -> list[Template]:
     ]
 
 
+def _done() -> Template:
+    return templates("JOB_DONE", {**NAMES, **JOB_TYPE, "latency_cycles": Value(1)})
+
+
+def _whole() -> Template:
+    return templates("ENGINE_EVENT", {**NAMES, "start_cycle": Value(3), "end_cycle": Value(5)})
+
+
 def _ends() -> list[tuple[Template, Template, Template]]:
     """JOB_DONE, the engine's own end and ENGINE_EVENT, by kind of engine."""
-    done = templates("JOB_DONE", {**NAMES, **JOB_TYPE, "latency_cycles": Value(1)})
+    done = _done()
     latency: dict[str, Source] = {**NAMES, "latency_cycles": Value(2)}
     whole: dict[str, Source] = {**NAMES, "start_cycle": Value(3), "end_cycle": Value(5)}
     work: dict[str, Source] = {"stall_cycles": Value(4)}
-    compute = templates("ENGINE_EVENT", whole)
+    compute = _whole()
     return [
         (
             done,

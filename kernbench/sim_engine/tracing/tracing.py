@@ -119,13 +119,11 @@ class Tracing:
 
     def state(self) -> dict[str, Any]:
         """Where it stands, as JSON: `go_on` takes it up in another process."""
-        records, written = self.records.dump()
         options = {"level": self.options.level, "window": self.options.window}
         options |= {"only": self.options.only, "cycles": self.options.cycles}
         return {
             "options": options,
-            "records": base64.b64encode(records).decode(),
-            "written": written,
+            "records": base64.b64encode(self.records.dump()).decode(),
             "lines": self.format.lines,
             "tokens": self.format.tokens(),
             "edge": self.edge,
@@ -135,7 +133,7 @@ class Tracing:
 
     def go_on(self, state: dict[str, Any]) -> None:
         """Continue a trace whose run was saved and loaded again."""
-        self.records.load(base64.b64decode(state["records"]), state["written"])
+        self.records.load(base64.b64decode(state["records"]))
         self.format = self._format([unit["unit"] for unit in units(self.machine.plan)], state["tokens"])
         self.format.count(state["lines"])
         self.edge, self.counted = state["edge"], state["counted"]
@@ -153,7 +151,11 @@ class Tracing:
         """Lines of all records of cycles before that."""
         self.windows.energy.ended(self.records.ends(self.counted, before + 1))
         self.counted = before
-        self.sink.write(self.format.text(self.records, before, self._overlap, self._emitted))
+        self._write_records(before)
+
+    def _write_records(self, before: int) -> None:
+        while lines := self.format.text(self.records, before, self._overlap, self._emitted):
+            self.sink.write(lines)
 
     def _close_window(self, cycles: int, length: int) -> None:
         totals = self.core.totals()
@@ -214,7 +216,7 @@ class Tracing:
         self._write(cycles)
         if cycles % self.options.window:
             self._close_window(cycles, cycles % self.options.window)
-        self.sink.write(self.format.text(self.records, FOREVER, self._overlap, self._emitted))
+        self._write_records(FOREVER)
         if self.first <= cycles < self.last:
             self._add(self._why(status, cycles))
         self._add(self._open_ends(status, cycles, [time.end for time in result.entries]))

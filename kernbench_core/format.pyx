@@ -218,6 +218,8 @@ cdef class Format:
             unit = self.column[self.unit_column][e.entry]
         elif t.unit < -2:
             unit = self.column[-3 - t.unit][e.entry]
+            if unit == MISSING:             # of what has no banks
+                return False
         else:
             unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
         return self.unit_kept[unit] != 0

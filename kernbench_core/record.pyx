@@ -164,7 +164,7 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
             r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.line, 80, j.entry)
             if r:
                 r.v[0] = j.seq
-                r.v[1] = f.line if f.line >= 0 else MISSING
+                r.v[1] = max(f.line, 0)
                 r.v[2] = res - s.share.channels
                 r.v[3] = f.total
 
@@ -214,7 +214,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
             r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.line, 81, s.dma_job[f.job].entry)
             if r:
                 r.v[0] = f.job_seq
-                r.v[1] = f.line if f.line >= 0 else MISSING
+                r.v[1] = max(f.line, 0)
                 r.v[2] = res - s.share.channels
 
 

@@ -1,6 +1,6 @@
 """What the walks tell of nearly every request of a traced run: they are compiled into them."""
 from kernbench_core.compute cimport MAX_REGIONS, Compute
-from kernbench_core.events cimport MISSING, REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
+from kernbench_core.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -37,7 +37,7 @@ cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t
         s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.line, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.line if f.line >= 0 else MISSING
+        r.v[1] = max(f.line, 0)
         r.v[2] = t.at.dram
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left

@@ -13,6 +13,7 @@ import msgspec
 
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, lower_bounds
+from kernbench.cmdq.entries import PairEntry
 from kernbench.cmdq.parameters import lower_parameters
 from kernbench.cmdq.plan import plan_npu
 from kernbench.cmdq.system import lower_system
@@ -91,7 +92,11 @@ class Machine:
         """
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
-        tracing = self._new_tracing(sink, options or TraceOptions())
+        options = options or TraceOptions()
+        if options.level != "summary" and any(isinstance(entry, PairEntry) for entry in self.program.entries):
+            rule = "a transfer between scratchpads has no DRAM channel, and the events of this level are about those"
+            raise InputError(Problem("trace", rule, "level", options.level, "take the level summary"))
+        tracing = self._new_tracing(sink, options)
         tracing.begin(self._header()["program"])
         return tracing
 

@@ -29,6 +29,7 @@ LAWS: dict[str, str] = {
 }
 
 ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")  #: what every job has at its end; END: of its engine, as TE_END
+WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have one
 
 Handler = Callable[[Record], None]
 
@@ -83,6 +84,12 @@ class Job:
     waits: int = 0  #: that are open
 
 
+def ends_of(job: Job) -> tuple[str, ...]:
+    """What a job has at its end: processors have no event of their own."""
+    return ENDS if job.kind in WITH_END else ENDS[1:]
+
+
+
 class Context:
     """What all laws see."""
 
@@ -102,7 +109,7 @@ class Context:
     def over(self, job: Job, what: str) -> None:
         """One of the events at a job's end has come; with the last of them it is closed once the cycle is over."""
         job.seen.add(what)
-        if len(job.seen) == len(ENDS):
+        if len(job.seen) == len(ends_of(job)):
             self.closing.append(job)
 
     def say(self, law: str, message: str, line: int = 0) -> None:

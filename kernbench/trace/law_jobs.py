@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.trace.events import Record
 from kernbench.trace.ids import IdMap
-from kernbench.trace.law import ENDS, Context, Handler, Job, Law
+from kernbench.trace.law import Context, Handler, Job, Law, ends_of
 
 DMA_CHANNELS = ("act_weight", "kv_load", "kv_store")
 
@@ -218,7 +218,7 @@ class Jobs(Law):
         for number in sorted(self.context.jobs):
             job = self.context.jobs[number]
             if job.seen:
-                missing = ", ".join(_named(job, what) for what in ENDS if what not in job.seen)
+                missing = ", ".join(_named(job, what) for what in ends_of(job) if what not in job.seen)
                 self.context.say("pair", f"job {number} is over, but has no {missing}", job.end_line)
             elif end.status == "done":
                 self.context.say("pair", f"job {number} has no end, but the run is done", job.start_line)

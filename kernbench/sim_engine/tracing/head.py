@@ -30,7 +30,7 @@ def units(plan: Plan) -> list[dict[str, Any]]:
     what: dict[int, tuple[str, dict[str, Any]]] = {
         1: ("TE", {"period": te.period, "macs_per_cycle": exact_text(macs)}),
         2: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
-        6: ("CPU", {}),
+        6: ("M_CPU", {}),
     }
     weights = [channel.weight for channel in dma.channels]
     out = [_unit(name, "DMA", k, period=dma.period, weights=weights) for k, name in enumerate(plan.dma)]

@@ -23,7 +23,7 @@ TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", 
           "accesses", "served", "clients")  # fmt: skip
 
 FIXED: dict[str, tuple[Any, ...]] = {
-    "kinds": ("DMA", "TE", "VE", "CPU"),
+    "kinds": ("DMA", "TE", "VE", "M_CPU"),
     "reasons": (*STALL_REASONS,),  # the core's StallReason, from 1 on, then `bank_conflict`
     "suspensions": ("backpressure", "fifo"),
     "flags": (False, True),

@@ -19,7 +19,7 @@ from kernbench.sim_engine.tracing.lines import line
 from kernbench.trace.schema import BY_NAME
 
 SATURATED_WINDOWS = 8
-COMPONENTS = {1: "TE", 2: "VE", 6: "CPU"}  # by the core's EngineType
+COMPONENTS = {1: "TE", 2: "VE", 6: "M_CPU"}  # by the core's EngineType
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 

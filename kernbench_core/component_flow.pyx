@@ -29,7 +29,7 @@ cdef int32_t owner_of(Plugs* p, slot_t k) noexcept nogil:
 
 cdef void leave(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
     cdef Flow* f = &s.share.flow[slot]
-    if s.share.rule != FIFO or f.line != NONE:
+    if s.share.rule != FIFO or f.bus != NONE:
         share_quit(&s.share, slot, at)
     elif f.entered:
         f.entered = False
@@ -71,14 +71,14 @@ cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, 
     f.started = at
     f.engine = s.n_dma + c
     f.job_seq = p.flow[k].id >> 32
-    f.line = NONE
+    f.bus = NONE
     f.route.first = p.first_path + k * p.path_room
     f.route.length = n
     for h in range(n):
         s.share.path[f.route.first + h] = path[h]
         if path[h] < s.share.channels:
-            f.line = path[h]
-    if s.share.rule != FIFO or f.line != NONE:
+            f.bus = path[h]
+    if s.share.rule != FIFO or f.bus != NONE:
         share_enter(&s.share, slot, at)
     else:
         f.entered = True

@@ -77,7 +77,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.job = job
     f.sibling = j.flows
     j.flows = slot
-    f.line = m.first + channel if m.first != NONE else NONE
+    f.bus = m.first + channel if m.first != NONE else NONE
     f.route = s.route[j.route + channel]
     f.started = j.started
     f.engine = j.engine
@@ -285,7 +285,7 @@ cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
     for k in range(1, n):
         moved = flow[k]
         i = k
-        while i and s.share.flow[flow[i - 1]].line > s.share.flow[moved].line:
+        while i and s.share.flow[flow[i - 1]].bus > s.share.flow[moved].bus:
             flow[i] = flow[i - 1]
             i -= 1
         flow[i] = moved
@@ -303,7 +303,7 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         return
     dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
     if s.trace != NULL:
-        record_press(s, f.job, f.line, now)
+        record_press(s, f.job, f.bus, now)
     s.dma[j.engine].backpressured += 1
     watch(s, j.engine)
     if s.stops.on_stall:

@@ -152,19 +152,19 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     s.flow_trace[flow].entered = True
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.line, 70, j.entry) if f.line >= 0 else NULL
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.bus, 70, j.entry) if f.bus >= 0 else NULL
     if r:
         r.v[0] = j.seq
-        r.v[1] = f.line
+        r.v[1] = f.bus
         r.v[2] = f.total
         r.v[3] = f.weight
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels:
-            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.line, 80, j.entry)
+            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.bus, 80, j.entry)
             if r:
                 r.v[0] = j.seq
-                r.v[1] = max(f.line, 0)
+                r.v[1] = max(f.bus, 0)
                 r.v[2] = res - s.share.channels
                 r.v[3] = f.total
 
@@ -174,11 +174,11 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     cdef Event* r
     t.suspended = not t.suspended
-    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.line,
+    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.bus,
              72 if t.suspended else 73, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.line
+        r.v[1] = f.bus
         r.v[2] = 0 if f.out else 1
 
 
@@ -191,7 +191,7 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     for spm in range(s.n_spm):
         for k in range(s.spm[spm].n_order):
             lane = s.spm[spm].order[k]
-            if lane < s.n_flows and s.share.flow[lane].line >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
+            if lane < s.n_flows and s.share.flow[lane].bus >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
                 record_member(s, lane, now)
 
 
@@ -203,18 +203,18 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     s.flow_trace[flow].entered = False
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.line, 71, s.dma_job[f.job].entry) if f.line >= 0 else NULL
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.bus, 71, s.dma_job[f.job].entry) if f.bus >= 0 else NULL
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.line
+        r.v[1] = f.bus
         r.v[2] = f.total
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels:
-            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.line, 81, s.dma_job[f.job].entry)
+            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.bus, 81, s.dma_job[f.job].entry)
             if r:
                 r.v[0] = f.job_seq
-                r.v[1] = max(f.line, 0)
+                r.v[1] = max(f.bus, 0)
                 r.v[2] = res - s.share.channels
 
 

@@ -40,7 +40,7 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
         w.engine = f.engine
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
-        w.channel = f.line
+        w.channel = f.bus
     elif lane >= s.n_flows + s.n_compute:
         w.kind = COMPONENT
         w.engine = s.plugs.ask[lane - s.plugs.first_lane].by

@@ -34,10 +34,10 @@ cdef inline void run_asked(FlowTrace* t, cycle_t now) noexcept nogil:
 cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
     """The open run of a flow has moved."""
     cdef Event* r = emit(
-        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.line, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
+        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.bus, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = max(f.line, 0)
+        r.v[1] = max(f.bus, 0)
         r.v[2] = t.at.dram
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left

@@ -201,7 +201,7 @@ cdef dict flow_state(Sim* s, slot_t slot):
     if f.member:
         rate = (f.num, f.den)
     return {
-        "channel": f.line, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
+        "channel": f.bus, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
         "rate": rate,
         "held_since": seen(s.lane[slot].first_denied), "asks_at": seen(s.lane[slot].next_at),
         "in_line": bool(f.entered and not f.member),

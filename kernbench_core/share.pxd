@@ -33,7 +33,7 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     nbytes_t total            # [B]
     int32_t bank              # of the next line (interleaved map)
     int32_t channel           # of its memory
-    slot_t line               # the channel's resource; NONE: between scratchpads
+    slot_t bus                # the resource of that channel; NONE: it has none
     int32_t weight
     slot_t job
     slot_t sibling            # next flow of the same job

@@ -96,15 +96,15 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.flow[flow]
     cdef slot_t* link
     f.entered = True
-    if s.rule != FIFO or f.line == NONE:
+    if s.rule != FIFO or f.bus == NONE:
         share_join(s, flow, now)
         return
-    link = &s.line[f.line]
+    link = &s.line[f.bus]
     while link[0] != NONE and earlier(&s.flow[link[0]], f):
         link = &s.flow[link[0]].line_next
     f.line_next = link[0]
     link[0] = flow
-    touch(s, f.line)
+    touch(s, f.bus)
 
 
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -115,12 +115,12 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     f.entered = False
     if f.member:
         share_leave(s, flow, now)
-    if s.rule == FIFO and f.line != NONE:
-        link = &s.line[f.line]
+    if s.rule == FIFO and f.bus != NONE:
+        link = &s.line[f.bus]
         while link[0] != flow:
             link = &s.flow[link[0]].line_next
         link[0] = f.line_next
-        touch(s, f.line)
+        touch(s, f.bus)
 
 
 cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:

@@ -3,6 +3,7 @@
 `machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
 here: no table grows during a run.
 """
+from kernbench_core.ahead cimport Ahead
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
@@ -150,6 +151,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_compute_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
+    a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.compute_job, s.n_compute_jobs, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
@@ -163,6 +165,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         e.job = NONE
         e.done_at = NEVER
         s.compute_spm[k] = spec["spm"]
+        s.ahead[k].job = NONE
     for k in range(s.n_compute_jobs):
         j = &s.compute_job[k]
         j.engine = <int32_t>engine[k]

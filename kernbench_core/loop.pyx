@@ -7,7 +7,7 @@ denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
@@ -17,7 +17,7 @@ from kernbench_core.phases cimport complete_phase, share_phase, start_phase, sub
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim, shuffle
+from kernbench_core.sim cimport Sim, body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
@@ -87,8 +87,10 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.spm[k].touched = True
         s.touched[k] = k
         s.horizon[k] = 0
-        if s.spm[k].n_denied:
-            narrow_count(&s.spm[k])
+        narrow_count(&s.spm[k])
+    for k in range(s.n_compute):
+        if s.compute[k].dense and s.compute[k].job != NONE:
+            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], body_cycle(s, k))
     s.n_touched = s.n_spm
     s.soonest = 0
     s.share.touch = NULL

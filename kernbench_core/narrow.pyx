@@ -10,35 +10,41 @@ block are counted as grants when it is over.
 """
 from libc.string cimport memset
 
-from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of
-from kernbench_core.compute cimport Compute, Stream, on_period, sleep_idle, stream_lines, stream_next
+from kernbench_core.ahead cimport ahead_of
+from kernbench_core.bank cimport BLOCK, DENIED, Lane, Spm, bank_of
+from kernbench_core.compute cimport Compute, Stream, compute_seek, on_period, sleep_idle, stream_lines, stream_next
 from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport body_over, flow_over, hold, press_later, unhold
 from kernbench_core.share cimport Flow, flow_next, quotient
-from kernbench_core.sim cimport Sim
+from kernbench_core.sim cimport Sim, body_cycle
 from kernbench_core.tally cimport tally_done, tally_eight, tally_word
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.walk cimport PORTS, Walk, grant, run_of, take
 
 
+cdef void count_denials(Spm* p) noexcept nogil:
+    """Count those that are noted, in eights; what is left over stays."""
+    cdef int32_t k, i
+    for k in range(p.n_denied // 8):
+        tally_eight(&p.denials, p.denied + 8 * k)
+    for i in range(p.n_denied % 8):
+        p.denied[i] = p.denied[p.n_denied // 8 * 8 + i]
+    p.n_denied %= 8
+
+
 cdef inline void count_denial(Spm* p, uint64_t denied) noexcept nogil:
-    """Eight are counted at once."""
     p.denied[p.n_denied] = denied
     p.n_denied += 1
-    if p.n_denied == 8:
-        tally_eight(&p.denials, p.denied)
-        p.n_denied = 0
+    if p.n_denied >= DENIED - BLOCK:
+        count_denials(p)
 
 
 cdef void narrow_count(Spm* p) noexcept nogil:
-    """Count what is still to be counted."""
-    cdef int32_t k
-    for k in range(p.n_denied, 8):
-        p.denied[k] = 0
-    tally_eight(&p.denials, p.denied)
-    for k in range(p.n_denied):
-        p.denied[k] = 0
-    p.n_denied = 0
+    """Count all that are noted."""
+    memset(p.denied + p.n_denied, 0, (DENIED - p.n_denied) * sizeof(uint64_t))
+    p.n_denied = DENIED
+    count_denials(p)
+    memset(p.denied, 0, sizeof(p.denied))
 
 
 cdef inline int64_t ask_lines(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports) noexcept nogil:
@@ -208,36 +214,6 @@ cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept
     return mask
 
 
-cdef inline void stream_ahead(Stream* t, Walk* w, cycle_t i, int64_t n, uint64_t* want) noexcept nogil:
-    """Add the lines of `n` body cycles from `i` on to `want[n]`; the stream stays where it is."""
-    cdef int64_t k, lines, bank = t.line, at = t.at, end = i * t.per_cycle, q = t.per_cycle, step = t.step
-    cdef uint64_t mask
-    if t.steady and i + n <= t.whole:
-        mask = (t.steady << bank | (t.steady >> 1) >> (w.banks - 1 - bank)) & w.full
-        for k in range(n):
-            want[k] |= mask
-            mask = (mask << step | mask >> (w.banks - step)) & w.full
-        return
-    for k in range(n):
-        end += q
-        if end > t.nbytes:
-            end = t.nbytes
-        if end <= at:
-            continue
-        lines = (end - at + w.line - 1) >> w.shift
-        want[k] |= run_of(w, bank, lines)
-        at += lines * w.line
-        bank += lines
-        if bank >= w.banks:
-            bank = bank - w.banks if lines <= w.banks else bank % w.banks
-
-
-cdef inline void stream_forward(Stream* t, Walk* w, cycle_t i, int64_t n) noexcept nogil:
-    """Go over `n` body cycles from `i` on."""
-    cdef int64_t lines = stream_lines(t, i + n - 1, w.line, w.shift)
-    t.line = <int64_t>(<uint32_t>(t.line + lines) % <uint32_t>w.banks)
-
-
 cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
     """After its block: the lane's request has been denied since then; NEVER: it has none that was."""
     p.n_held += (since != NEVER) - (a.first_denied != NEVER)
@@ -249,58 +225,44 @@ cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
         p.judge = True
 
 
-cdef inline void look_ahead(Walk* w, Compute* e, cycle_t i, int64_t n, uint64_t* want) noexcept nogil:
-    """What an engine asks for in `n` body cycles from `i` on: `want[n]`."""
-    cdef int64_t k
-    cdef int32_t j
+cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
+    """A dense engine that asks in every cycle of the block, which does not end its body: for what it still lacks of the last body
+    cycle, or for the lines of the next (`next`). The same without a branch."""
+    cdef int64_t k, c = a.next_at - w.begin, n = w.n - c, waits = 0
+    cdef bint held = a.first_denied != NEVER
+    cdef int32_t before = p.n_denied, denials = before
+    cdef uint64_t* first = next
+    cdef uint64_t* taken = w.taken[0] + c * ports
+    cdef uint64_t need = a.reads if held else next[0]
+    cdef int64_t served
+    cdef cycle_t since
+    next += 1 - held
     for k in range(n):
-        want[k] = 0
-    for j in range(e.streams):
-        stream_ahead(&e.stream[j], w, i, n, want)
-
-
-cdef inline bint walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, int32_t ports) noexcept nogil:
-    """A dense engine that asks in every cycle of the block, for the lines of the next body cycle or for what it still lacks of the
-    last: the same without a branch. False, and nothing done, where that is not so."""
-    cdef uint64_t[BLOCK] want               # of the body cycles to come
-    cdef uint64_t[BLOCK] missing            # of each denial
-    cdef int64_t k, c = a.next_at - w.begin, n = w.n - c, served = 0, denials = 0, first = 0
-    cdef bint held = a.first_denied != NEVER, denied = False
-    cdef cycle_t i = e.body - e.body_left + held, since
-    cdef uint64_t need
-    cdef int32_t j
-    if e.body_left <= n or e.period != 1 or p.penalty != 1 or w.split or w.shift < 0 or p.blocked:
-        return False
-    want[0] = a.reads                       # what is held comes first
-    look_ahead(w, e, i, n - held, want + held)
-    need = want[0]
-    for k in range(n):
-        need &= ~take(w.taken[0] + (c + k) * ports, ports, need)
-        missing[denials] = need
-        denied = need != 0
-        denials += denied
-        served += 1 - denied
-        first = first if denied else k + 1
-        need = need if denied else want[served if served < n else 0]
-    for k in range(denials):
-        count_denial(p, missing[k])
+        need &= ~take(taken, ports, need)
+        taken += ports
+        p.denied[denials] = need
+        served = -<int64_t>(need == 0)      # all ones, or none
+        denials += 1 + <int32_t>served
+        waits = (waits + 1) & ~served
+        need |= next[0] & <uint64_t>served
+        next -= served
+    p.n_denied = denials
+    denials -= before
     s.denied += denials
     e.conflict += denials
     if held:
         e.conflict += w.begin + c - a.first_denied
     since = NEVER
-    if denied:
-        since = a.first_denied if held and served == 0 else w.begin + c + first
+    if waits:
+        since = a.first_denied if held and waits == n else w.begin + w.n - waits
         e.conflict -= w.begin + w.n - since
-    if served + denied > held:
-        for j in range(e.streams):
-            stream_forward(&e.stream[j], w, i, served + denied - held)
-    e.body_left -= served
+    e.body_left -= n - denials
     a.next_at = w.begin + w.n
-    a.reads = need if denied else 0
+    a.reads = need if waits else 0
     if since != a.first_denied:
         set_held(p, a, since)
-    return True
+    if p.n_denied >= DENIED - BLOCK:
+        count_denials(p)
 
 
 cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
@@ -361,6 +323,9 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
     cdef slot_t lane
     cdef Lane* a
     cdef Compute* e
+    cdef cycle_t i
+    cdef int64_t n
+    cdef uint64_t* want
     for k in range(n_order):
         lane = order[k]
         a = &s.lane[lane]
@@ -369,7 +334,14 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
                 press_later(s, lane)
         elif a.compute:
             e = &s.compute[lane - s.n_flows]
-            if e.sparse or not walk_dense(s, p, w, a, e, ports if ports else w.ports[0]):
+            i = body_cycle(s, lane - s.n_flows)
+            n = w.n - (a.next_at - w.begin)
+            if e.dense and e.body_left > n:
+                want = ahead_of(&s.ahead[lane - s.n_flows], e, s.compute_job, p, i, n)
+                walk_dense(s, p, w, a, e, want, ports if ports else w.ports[0])
+            else:
+                if e.dense:
+                    compute_seek(e, s.compute_job, p, i)
                 walk_compute(s, p, w, lane, ports)
         else:
             walk_flow(s, p, w, lane, ports)

@@ -39,6 +39,7 @@ cdef struct Spm:
     Tally denials
     slot_t* order             # the lanes that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
+    slot_t* due               # narrow: those with something to do in a block
     int32_t n_order
     uint64_t[DENIED] denied   # narrow: masks of denials that are not counted yet,
     int32_t n_denied          # so many

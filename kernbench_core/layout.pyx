@@ -90,6 +90,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     a.own(<void**>&p.order, lanes, sizeof(slot_t))
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
+    a.own(<void**>&p.due, lanes + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
     return 0

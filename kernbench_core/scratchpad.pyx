@@ -42,12 +42,15 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """The lanes in the order of this cycle: aged requests by age, ties and the rest in tie-break order."""
     cdef int32_t k, i, n = 0
     cdef slot_t lane
-    cdef cycle_t since, oldest = NEVER
+    cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
+    for k in range(p.n_order):
+        oldest = min(oldest, s.lane[p.order[k]].first_denied)
+    p.oldest = oldest
+    if oldest > aged:
+        return p.order
     for k in range(p.n_order):
         since = s.lane[p.order[k]].first_denied
-        if since < oldest:
-            oldest = since
-        if since == NEVER or now - since < p.max_wait:
+        if since > aged:
             continue
         i = n
         while i and s.lane[p.turn[i - 1]].first_denied > since:
@@ -55,12 +58,9 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
             i -= 1
         p.turn[i] = p.order[k]
         n += 1
-    p.oldest = oldest
-    if n == 0:
-        return p.order
     for k in range(p.n_order):
         lane = p.order[k]
-        if s.lane[lane].first_denied == NEVER or now - s.lane[lane].first_denied < p.max_wait:
+        if s.lane[lane].first_denied > aged:
             p.turn[n] = lane
             n += 1
     return p.turn
@@ -93,7 +93,10 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if traced:
         record_asking(s, p, lane, reads, writes, a.first_denied != NEVER)
     if not grant(p, reads, writes):
-        hold(s, p, lane, now)
+        s.denied += 1
+        a.next_at = now + p.penalty
+        if a.first_denied == NEVER:
+            hold(s, p, lane, now)
         return
     if traced:
         record_served(s, p, lane, now)

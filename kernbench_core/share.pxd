@@ -26,11 +26,15 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t num               # rate num/den [B/cycle], lowest terms
     uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too
+    int64_t cost              # [1/den B] of a scratchpad line
+    int64_t every             # cost // num: a line's worth is earned in so many cycles,
+    int64_t rest              # and cost % num more
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
     nbytes_t asked            # [B] of the request of this cycle, or of the held one
     nbytes_t left             # [B] not yet moved
     Cursor at                 # the next byte that no request has covered
     nbytes_t total            # [B]
+    nbytes_t line             # [B] bank_width of its scratchpad
     int32_t bank              # of the next line (interleaved map)
     int32_t channel           # DRAM channel
     int32_t weight

@@ -148,6 +148,9 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     f.num = num
     f.inverse = reciprocal(num)
     f.den = den
+    f.cost = f.line * den
+    f.every = quotient(f.cost, num)
+    f.rest = f.cost - f.every * num
     if s.lane[flow].first_denied == NEVER:
         s.lane[flow].next_at = flow_next(f)
 

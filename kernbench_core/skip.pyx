@@ -125,7 +125,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
             a.ends_at = earliest_end(s, lane)
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
-        if a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
+        if p.n_out and a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
             to = min(to, a.next_at)             # served, it is a member again
     return max(to, p.done)
 

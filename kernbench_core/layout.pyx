@@ -22,7 +22,8 @@ from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int6
 cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
     cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
-    cdef int32_t k, hops = 0
+    cdef int32_t k
+    cdef object hops = 0
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
     s.share.channels = s.dram.channels
@@ -46,10 +47,10 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.route[k].length = <int32_t>(start[k + 1] - start[k])
         s.route_latency[k] = latency[k]
         hops = max(hops, s.route[k].length)
-    s.share.hops = hops
+    s.share.hop_shift = max(hops - 1, 0).bit_length()
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
-    a.own(<void**>&s.share.node_next, <size_t>s.n_flows * hops, sizeof(slot_t))
-    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows * hops, sizeof(slot_t))
+    a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
+    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     return 0
 
 

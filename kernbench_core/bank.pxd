@@ -4,6 +4,7 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, u
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
+    DENIED = 64               # denials that are noted before they are counted: more than a lane has in a block
 
 cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
@@ -40,8 +41,9 @@ cdef struct Spm:
     Tally denials
     slot_t* order             # the lanes that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
+    slot_t* due               # narrow: those with something to do in a block
     int32_t n_order
-    uint64_t[8] denied        # narrow: masks of denials that are not counted yet,
+    uint64_t[DENIED] denied   # narrow: masks of denials that are not counted yet,
     int32_t n_denied          # so many
     int32_t n_held
     int32_t n_out             # flows out for backpressure

@@ -48,6 +48,7 @@ cdef struct Compute:          # one TE or VE
     cycle_t body_left         # not done of them, without those that are slept through
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line every cycle
+    bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
     int64_t streams
     int64_t jobs              # counters
@@ -59,6 +60,7 @@ cdef struct Compute:          # one TE or VE
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
+cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
 cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil

@@ -6,7 +6,7 @@ progress. Init, finalize and the body of an engine without traffic touch nothing
 from kernbench_core.bank cimport Spm, line_of
 from kernbench_core.share cimport reciprocal
 from kernbench_core.tally cimport tally_done, tally_word
-from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil:
@@ -49,6 +49,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.started = now
     e.done_at = NEVER
     e.streams = 0
+    e.dense = False
     e.idle = 0
     e.body = j.body
     e.body_left = j.body
@@ -62,7 +63,25 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
         open_stream(&e.stream[k], &j.region[k], p, j.body)
         if e.stream[k].per_cycle >= p.line:
             e.sparse = False
+    e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked
+               and p.line_shift >= 0)
     return now + j.init * e.period
+
+
+cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
+    """Let the streams of a dense engine stand before the lines of body cycle `i`."""
+    cdef Stream* s
+    cdef Region* r
+    cdef int64_t line, lines
+    cdef int32_t k
+    for k in range(e.streams):
+        s = &e.stream[k]
+        r = &jobs[e.job].region[k]
+        line = line_of(p, r.addr)
+        s.at = line * p.line - r.addr
+        lines = (min(i * s.per_cycle, s.nbytes) - s.at + p.line - 1) >> p.line_shift if i else 0
+        s.at += lines << p.line_shift
+        s.line = (line + lines) % p.banks
 
 
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:

@@ -71,12 +71,8 @@ cdef void press_later(Sim* s, slot_t lane) noexcept nogil:
 
 
 cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
-    """A request was denied: it asks again after the penalty; the first denial starts its age and its way to backpressure."""
+    """A request was denied for the first time: its age begins, and its way to backpressure."""
     cdef Lane* a = &s.lane[lane]
-    a.next_at = now + p.penalty
-    s.denied += 1
-    if a.first_denied != NEVER:
-        return
     a.first_denied = now
     p.n_held += 1
     if now < p.oldest:

@@ -4,6 +4,7 @@
 here: no table grows during a run.
 """
 from kernbench_core.abi cimport KB_HOPS
+from kernbench_core.ahead cimport Ahead
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
@@ -22,7 +23,8 @@ from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int6
 cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
     cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
-    cdef int32_t k, hops = 0
+    cdef int32_t k
+    cdef object hops = 0
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
     s.share.channels = m["channels"]
@@ -48,10 +50,10 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         hops = max(hops, s.route[k].length)
     if s.n_open:
         hops = max(hops, min(<int32_t>KB_HOPS, s.share.n_res))
-    s.share.hops = hops
+    s.share.hop_shift = max(hops - 1, 0).bit_length()
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
-    a.own(<void**>&s.share.node_next, <size_t>s.n_flows * hops, sizeof(slot_t))
-    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows * hops, sizeof(slot_t))
+    a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
+    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     return 0
 
 
@@ -93,6 +95,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     a.own(<void**>&p.order, lanes, sizeof(slot_t))
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
+    a.own(<void**>&p.due, lanes + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
     return 0
@@ -177,6 +180,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     s.n_compute_jobs = <int32_t>engine.shape[0]
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
+    a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
@@ -190,6 +194,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         e.job = NONE
         e.done_at = NEVER
         s.compute_spm[k] = spec["spm"]
+        s.ahead[k].job = NONE
     for k in range(s.n_compute_jobs):
         j = &s.compute_job[k]
         j.engine = <int32_t>engine[k]

@@ -10,7 +10,7 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport (
     component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
@@ -25,7 +25,7 @@ from kernbench_core.pycomponent import exception_of, operations_of, refuse_snaps
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim, shuffle
+from kernbench_core.sim cimport Sim, body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
@@ -104,8 +104,10 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.spm[k].touched = True
         s.touched[k] = k
         s.horizon[k] = 0
-        if s.spm[k].n_denied:
-            narrow_count(&s.spm[k])
+        narrow_count(&s.spm[k])
+    for k in range(s.n_compute):
+        if s.compute[k].dense and s.compute[k].job != NONE:
+            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], body_cycle(s, k))
     s.n_touched = s.n_spm
     s.soonest = 0
     s.share.touch = NULL

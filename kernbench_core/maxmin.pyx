@@ -33,13 +33,13 @@ cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil:
         fill[i].freezing = 0
         node = s.res[i].first
         while node != NONE:
-            s.flow[node // s.hops].frozen = False
+            s.flow[node >> s.hop_shift].frozen = False
             node = s.node_next[node]
     full = tightest(s, fill, &level, &bad)
     while full != NONE and not bad:
         node = s.res[full].first
         while node != NONE:
-            flow = node // s.hops
+            flow = node >> s.hop_shift
             f = &s.flow[flow]
             node = s.node_next[node]
             if f.frozen:

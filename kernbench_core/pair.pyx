@@ -149,7 +149,10 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     if a.next_at <= now:
         if lacks(s, flow) or lacks(s, far_lane(s, flow)):
-            hold(s, p, flow, now)
+            s.denied += 1
+            a.next_at = now + p.penalty
+            if a.first_denied == NEVER:
+                hold(s, p, flow, now)
         else:
             if s.trace != NULL and s.trace.level >= TRACE_FULL:
                 record_served(s, p, flow, a.first_denied, now)

@@ -72,6 +72,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.rated = -1
     f.left = s.channel_bytes[channel]
     f.total = f.left
+    f.line = s.spm[s.dma_spm[j.engine]].line
     f.channel = channel
     f.weight = s.dma[j.engine].channel[j.channel].weight
     f.job = job

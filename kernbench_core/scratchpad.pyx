@@ -9,7 +9,7 @@ for a block of cycles at a time, where all banks fit one word and ports are few.
 something that others see may happen in it, or is done to it (`scratchpad_touch`).
 """
 from kernbench_core.bank cimport BLOCK, Lane, Spm, grant, open_ports
-from kernbench_core.compute cimport Compute, compute_want, on_period, sleep_idle
+from kernbench_core.compute cimport Compute, compute_seek, compute_want, on_period, sleep_idle
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
@@ -17,7 +17,7 @@ from kernbench_core.narrow cimport narrow_block
 from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
-from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
+from kernbench_core.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -58,12 +58,15 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """The lanes in the order of this cycle: aged requests by age, ties and the rest in tie-break order."""
     cdef int32_t k, i, n = 0
     cdef slot_t lane
-    cdef cycle_t since, oldest = NEVER
+    cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
+    for k in range(p.n_order):
+        oldest = min(oldest, s.lane[p.order[k]].first_denied)
+    p.oldest = oldest
+    if oldest > aged:
+        return p.order
     for k in range(p.n_order):
         since = s.lane[p.order[k]].first_denied
-        if since < oldest:
-            oldest = since
-        if since == NEVER or now - since < p.max_wait:
+        if since > aged:
             continue
         i = n
         while i and s.lane[p.turn[i - 1]].first_denied > since:
@@ -71,12 +74,9 @@ cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
             i -= 1
         p.turn[i] = p.order[k]
         n += 1
-    p.oldest = oldest
-    if n == 0:
-        return p.order
     for k in range(p.n_order):
         lane = p.order[k]
-        if s.lane[lane].first_denied == NEVER or now - s.lane[lane].first_denied < p.max_wait:
+        if s.lane[lane].first_denied > aged:
             p.turn[n] = lane
             n += 1
     return p.turn
@@ -93,6 +93,8 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
     if a.first_denied == NEVER and lane < s.n_flows + s.n_compute:
         if a.compute:
+            if e.dense:                         # its streams may stand where the walk over blocks left them
+                compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
             if traced:
                 before_work_asks(e, streams_of(s, lane))
             asks = compute_want(e, p, reads, writes)
@@ -112,7 +114,10 @@ cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if traced:
         record_asking(s, p, lane, reads, writes, now)
     if not grant(p, reads, writes):
-        hold(s, p, lane, now)
+        s.denied += 1
+        a.next_at = now + p.penalty
+        if a.first_denied == NEVER:
+            hold(s, p, lane, now)
         return
     if lane >= s.n_flows + s.n_compute:
         serve_ask(s, p, a, lane, now)

@@ -20,17 +20,32 @@ cdef struct Route:
     int32_t first             # in Share.path
     int32_t length
 
+cdef struct Pace:             # a rate, and what follows from it
+    int64_t raw_num           # before it was brought to lowest terms
+    int64_t raw_den
+    nbytes_t line             # [B] a line of the scratchpad
+    int64_t num               # num/den [B/cycle]
+    int64_t den
+    uint64_t inverse          # and the others, as in Flow
+    int64_t cost
+    int64_t every
+    int64_t rest
+
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
     int64_t num               # rate num/den [B/cycle], lowest terms
     uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too
+    int64_t cost              # [1/den B] of a scratchpad line
+    int64_t every             # cost // num: a line's worth is earned in so many cycles,
+    int64_t rest              # and cost % num more
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
     nbytes_t asked            # [B] of the request of this cycle, or of the held one
     nbytes_t left             # [B] not yet moved
     Cursor at                 # the next byte that no request has covered
     nbytes_t total            # [B]
+    nbytes_t line             # [B] bank_width of its scratchpad
     int32_t bank              # of the next line (interleaved map)
     int32_t channel           # of its memory
     slot_t bus                # the resource of that channel; NONE: it has none
@@ -60,15 +75,16 @@ cdef struct Share:
     slot_t* path              # resources of all routes, one after the other
     Flow* flow
     Lane* lane                # of each flow: when it asks next
-    slot_t* node_next         # member lists: node = flow * hops + position in its route
+    slot_t* node_next         # member lists: node = (flow << hop_shift) + position in its route
     slot_t* node_prev
-    int32_t hops              # longest route
+    int32_t hop_shift         # 1 << hop_shift: room for the longest route
     slot_t* dirty             # resources whose membership changed
     int32_t n_dirty
     slot_t* line              # fifo_v1: per channel the first flow in line
     void* scratch             # max_min_v1: working space (maxmin.pyx)
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
+    Pace pace                 # that was found last
     bint overflow             # a max-min share needed terms past 128 bits
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
@@ -107,5 +123,5 @@ cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
 
 cdef inline int64_t flow_cycles(Flow* f, nbytes_t nbytes) noexcept nogil:
     """In how many cycles from `seen` on the carry reaches `nbytes` at the earliest: exact where the rate is whole, else not above."""
-    cdef int64_t gap = nbytes - f.carry // f.den
-    return (gap - 1) // ((f.num + f.den - 1) // f.den) + 1 if gap > 0 else 0
+    cdef int64_t gap = nbytes - quotient(f.carry, f.den)
+    return quotient(gap - 1, quotient(f.num + f.den - 1, f.den)) + 1 if gap > 0 else 0

@@ -5,7 +5,7 @@ quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; und
 each channel's line is the member.
 """
 from kernbench_core.maxmin cimport maxmin_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -49,7 +49,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         share_accrue(r, now)
         r.weight += f.weight
         r.members += 1
-        node = flow * s.hops + h
+        node = (flow << s.hop_shift) + h
         s.node_prev[node] = NONE
         s.node_next[node] = r.first
         if r.first != NONE:
@@ -74,7 +74,7 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         share_accrue(r, now)
         r.weight -= f.weight
         r.members -= 1
-        node = flow * s.hops + h
+        node = (flow << s.hop_shift) + h
         if s.node_prev[node] != NONE:
             s.node_next[s.node_prev[node]] = s.node_next[node]
         else:
@@ -132,22 +132,40 @@ cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
     return a
 
 
+cdef void find_pace(Pace* t, int64_t num, int64_t den, nbytes_t line) noexcept nogil:
+    """What follows from a rate: divisions, which most flows of a resource share."""
+    cdef int64_t g = gcd(num, den)
+    t.raw_num = num
+    t.raw_den = den
+    t.line = line
+    t.num = quotient(num, g)
+    t.den = quotient(den, g)
+    t.inverse = reciprocal(t.num)
+    t.cost = line * t.den
+    t.every = quotient(t.cost, t.num)
+    t.rest = t.cost - t.every * t.num
+
+
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
     """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
     cdef Flow* f = &s.flow[flow]
-    cdef int64_t g
+    cdef Pace* t = &s.pace
+    cdef int64_t whole
     if num == f.raw_num and den == f.raw_den:
         return
     settle(s, flow, now)
     f.raw_num = num
     f.raw_den = den
-    g = gcd(num, den)
-    num //= g
-    den //= g
-    f.carry = f.carry // f.den * den + f.carry % f.den * den // f.den
-    f.num = num
-    f.inverse = reciprocal(num)
-    f.den = den
+    if num != t.raw_num or den != t.raw_den or f.line != t.line:
+        find_pace(t, num, den, f.line)
+    whole = quotient(f.carry, f.den)
+    f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
+    f.num = t.num
+    f.inverse = t.inverse
+    f.den = t.den
+    f.cost = t.cost
+    f.every = t.every
+    f.rest = t.rest
     if s.lane[flow].first_denied == NEVER:
         s.lane[flow].next_at = flow_next(f)
 
@@ -182,7 +200,7 @@ cdef void serve_lines(Share* s, cycle_t now) noexcept nogil:
         head = s.line[res]
         member = s.res[res].first
         if member != NONE:
-            member = member // s.hops
+            member = member >> s.hop_shift
         if member == head:
             continue
         if member != NONE:
@@ -203,7 +221,7 @@ cdef void share_rates(Share* s, cycle_t now) noexcept nogil:
         for i in range(s.n_dirty):
             node = s.res[s.dirty[i]].first
             while node != NONE:
-                equal_share(s, node // s.hops, now)
+                equal_share(s, node >> s.hop_shift, now)
                 node = s.node_next[node]
     for i in range(s.n_dirty):
         s.res[s.dirty[i]].dirty = False

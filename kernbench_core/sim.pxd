@@ -1,4 +1,5 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
+from kernbench_core.ahead cimport Ahead
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, ComputeJob
 from kernbench_core.control cimport Control
@@ -8,7 +9,7 @@ from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Route, Share
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE
@@ -36,6 +37,7 @@ cdef struct Sim:
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm
+    Ahead* ahead              # [n_compute]
     ComputeJob* compute_job
     int32_t n_compute_jobs
     int32_t n_spm
@@ -95,6 +97,10 @@ cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
 
 cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
+
+cdef inline cycle_t body_cycle(Sim* s, int32_t c) noexcept nogil:
+    """The body cycle whose lines a TE or VE has not asked for yet."""
+    return s.compute[c].body - s.compute[c].body_left + (s.lane[s.n_flows + c].first_denied != NEVER)
 
 cdef inline void shuffle(Sim* s, int32_t* item, int32_t n) noexcept nogil:
     """For tests: the order in which equal events of a cycle are handled must not matter."""

@@ -5,13 +5,13 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 engines change in no earlier one.
 """
 from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
-from kernbench_core.compute cimport Compute, compute_jump, on_period
+from kernbench_core.compute cimport Compute, compute_jump, compute_seek, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
-from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
+from kernbench_core.sim cimport Sim, body_cycle, memory_of, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
@@ -125,7 +125,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
             a.ends_at = earliest_end(s, lane)
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
-        if a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
+        if p.n_out and a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
             to = min(to, a.next_at)             # served, it is a member again
     return max(to, p.done)
 
@@ -145,6 +145,8 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
             e = &s.compute[lane - s.n_flows]
             if e.body_left == 0 or a.next_at >= now + cycles:
                 continue
+            if e.dense:
+                compute_seek(e, s.compute_job, p, body_cycle(s, lane - s.n_flows))
             a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
             if e.body_left == 0:
                 body_over(s, p, lane, a.next_at)

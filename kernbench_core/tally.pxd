@@ -11,6 +11,7 @@ cdef struct Tally:            # how often each bank was counted, in bit-sliced c
     int32_t banks
 
 cdef void tally_drain(Tally* t) noexcept nogil
+cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil
 cdef void tally_flush(Tally* t) noexcept nogil
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil
 

@@ -56,6 +56,16 @@ cdef void tally_flush(Tally* t) noexcept nogil:
     t.drains = 0
 
 
+cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil:
+    """Count the banks of `n` masks, where one word holds all banks, but for fewer than eight that are left in front: how many."""
+    cdef int32_t k
+    for k in range(n // 8):
+        tally_eight(t, m + 8 * k)
+    for k in range(n % 8):
+        m[k] = m[n // 8 * 8 + k]
+    return n % 8
+
+
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
     """Count each of `n` consecutive lines of the interleaved map once, the first on bank `first`."""
     cdef int64_t rows = n // t.banks, k, _k

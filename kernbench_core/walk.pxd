@@ -1,7 +1,7 @@
 """A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
-from kernbench_core.bank cimport Spm
+from kernbench_core.bank cimport BLOCK, DENIED, Spm
 from kernbench_core.events cimport FlowTrace, Tracer
-from kernbench_core.tally cimport tally_done, tally_word
+from kernbench_core.tally cimport tally_done, tally_noted, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef extern from *:
@@ -18,6 +18,7 @@ cdef struct Walk:             # a block of cycles, and what of its scratchpad is
     cycle_t begin
     int64_t n                 # cycles
     nbytes_t line
+    nbytes_t piece            # the same; of a blocked map none that a flow could have: its requests are looked at one by one
     int32_t shift
     int32_t banks
     uint64_t full
@@ -34,6 +35,13 @@ cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
         return w.full
     m = (<uint64_t>1 << n) - 1
     return (m << bank | (m >> 1) >> (w.banks - 1 - bank)) & w.full
+
+cdef inline void note_denial(Spm* p, uint64_t denied) noexcept nogil:
+    """To be counted with others."""
+    p.denied[p.n_denied] = denied
+    p.n_denied += 1
+    if p.n_denied >= DENIED - BLOCK:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
 
 cdef inline uint64_t take(uint64_t* taken, int32_t ports, uint64_t need) noexcept nogil:
     """Grant the banks that still have a port in this cycle."""

@@ -17,7 +17,7 @@ from kernbench_core.phases cimport complete_phase, share_phase, start_phase, sub
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim, body_cycle, shuffle
+from kernbench_core.sim cimport Sim, next_body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
@@ -90,7 +90,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
-            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], body_cycle(s, k))
+            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     s.n_touched = s.n_spm
     s.soonest = 0
     s.share.touch = NULL

@@ -25,7 +25,7 @@ from kernbench_core.pycomponent import exception_of, operations_of, refuse_snaps
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim, body_cycle, shuffle
+from kernbench_core.sim cimport Sim, next_body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
@@ -107,7 +107,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
-            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], body_cycle(s, k))
+            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     s.n_touched = s.n_spm
     s.soonest = 0
     s.share.touch = NULL
@@ -168,10 +168,13 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
+    cdef int32_t k
     # Records of the cycle to come may be there already, however many: a batch is what is new.
     cdef int64_t full = trace.n + BATCH if trace != NULL else 0
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
+    for k in range(s.n_compute):                # a snapshot may have come back, which does not know them
+        s.ahead[k].job = NONE
     s.share.touch = touch_flow
     s.share.sim = s
     while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < full):

@@ -17,7 +17,7 @@ from kernbench_core.lane cimport body_over, press_later
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.narrow_traced cimport walk_traced
 from kernbench_core.narrow_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
-from kernbench_core.sim cimport Sim, body_cycle
+from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.tally cimport tally_eight, tally_noted
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.walk cimport PORTS, Walk, grant, note_denial, run_of, take
@@ -76,16 +76,15 @@ cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
     """A dense engine that asks in every cycle of the block, which does not end its body: for what it still lacks of the last body
     cycle, or for the lines of the next (`next`). The same without a branch."""
-    cdef int64_t k, c = a.next_at - w.begin, n = w.n - c, waits = 0
+    cdef int64_t _k, c = a.next_at - w.begin, n = w.n - c, waits = 0        # cycles at the end in which it was denied
     cdef bint held = a.first_denied != NEVER
     cdef int32_t before = p.n_denied, denials = before
-    cdef uint64_t* first = next
     cdef uint64_t* taken = w.taken[0] + c * ports
     cdef uint64_t need = a.reads | next[0] & <uint64_t>(<int64_t>held - 1)      # nothing is lacking where nothing is held
     cdef int64_t served
     cdef cycle_t since
     next += 1 - held
-    for k in range(n):
+    for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
         p.denied[denials] = need
@@ -188,7 +187,7 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
             press_later(s, lane)
         elif a.compute:
             e = &s.compute[lane - s.n_flows]
-            i = body_cycle(s, lane - s.n_flows)
+            i = next_body_cycle(s, lane - s.n_flows)
             n = w.n - (a.next_at - w.begin)
             if e.dense and e.body_left > n:
                 want = ahead_of(&s.ahead[lane - s.n_flows], e, s.compute_job, p, i, n)

@@ -14,7 +14,8 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
-cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
+cdef inline int64_t ask_lines(
+        Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
     """A flow not faster than a line a cycle asks line by line, inside a run and until it has been denied: the cycle in which that ends.
 
     Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry

@@ -5,6 +5,7 @@ They stand in a module of their own because a function of another module is neve
 from kernbench_core.bank cimport Lane
 from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport flow_over, free_flows, hold, press_later, unhold
+from kernbench_core.sim cimport memory_of
 from kernbench_core.share cimport Flow, flow_next, quotient
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, uint64_t
@@ -57,7 +58,7 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexce
     n = f.carry - f.piece * f.den
     a.next_at = now + 1
     if p.blocked or reaches_end(f, p):          # if not: the piece goes on in the next run, and the carry does not reach its end
-        ask_pieces(f, p, &s.dram, &s.dma_job[f.job].extent, &mask)
+        ask_pieces(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, &mask)
         return mask
     if n < 0:
         a.next_at = flow_next(f)

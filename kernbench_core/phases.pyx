@@ -167,6 +167,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
         return
     scratchpad_touch(s, spm, now)
     body = compute_start(e, s.compute_job, &s.spm[spm], now)
+    s.ahead[c].job = NONE               # a component's jobs take the same places again
     entry_started(s, entry, now)
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)

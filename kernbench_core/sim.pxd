@@ -98,7 +98,7 @@ cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
 cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
 
-cdef inline cycle_t body_cycle(Sim* s, int32_t c) noexcept nogil:
+cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
     """The body cycle whose lines a TE or VE has not asked for yet."""
     return s.compute[c].body - s.compute[c].body_left + (s.lane[s.n_flows + c].first_denied != NEVER)
 

@@ -11,7 +11,7 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
-from kernbench_core.sim cimport Sim, body_cycle, memory_of, reads_of, writes_of
+from kernbench_core.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
@@ -146,7 +146,7 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
             if e.body_left == 0 or a.next_at >= now + cycles:
                 continue
             if e.dense:
-                compute_seek(e, s.compute_job, p, body_cycle(s, lane - s.n_flows))
+                compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
             a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
             if e.body_left == 0:
                 body_over(s, p, lane, a.next_at)

@@ -164,17 +164,22 @@ cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
         s.status = FAILED
 
 
+cdef void forget_ahead(Sim* s) noexcept nogil:
+    """A snapshot may have come back, which does not know what was worked out ahead."""
+    cdef int32_t k
+    for k in range(s.n_compute):
+        s.ahead[k].job = NONE
+
+
 cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    cdef int32_t k
     # Records of the cycle to come may be there already, however many: a batch is what is new.
     cdef int64_t full = trace.n + BATCH if trace != NULL else 0
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
-    for k in range(s.n_compute):                # a snapshot may have come back, which does not know them
-        s.ahead[k].job = NONE
+    forget_ahead(s)
     s.share.touch = touch_flow
     s.share.sim = s
     while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < full):

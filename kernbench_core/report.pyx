@@ -152,8 +152,8 @@ cdef list queue_depths(Sim* s):
 
 
 cdef tuple totals_of(Sim* s):
-    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict), resources,
-    and banks (grants, denials) of each scratchpad; and the depths of queues."""
+    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict),
+    resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
     cdef int32_t k
     cdef DmaEngine* e
     cdef Flow* f

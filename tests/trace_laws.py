@@ -9,6 +9,7 @@ from typing import Any
 
 from kernbench import load_config, load_program
 from kernbench.cmdq.footprint import regions_of
+from kernbench.cmdq.plan import plan_npu
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.result import EntryTimes
 from kernbench.trace import schema
@@ -289,7 +290,8 @@ def check_energy(system: System, events: list[Event], result: dict[str, Any]) ->
     """The energy of the run is that of the package, to the last bit."""
     times = [EntryTimes(**entry) for entry in result["entries"]]
     program, config = load_program(system[1]), load_config(system[0])
-    assert events[-1]["energy_pj"] == energy_pj(program, config, times, result["counters"], result["cycles"])
+    found = energy_pj(program, plan_npu(program, config), times, result["counters"], result["cycles"])
+    assert events[-1]["energy_pj"] == found
 
 
 def check_laws(system: System, events: list[Event], result: dict[str, Any]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import takewhile
 from typing import Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -105,7 +105,7 @@ def common_place(names: Sequence[str]) -> str:
     An edge's name holds two ids, joined by `-`.
     """
     places = [node.split(".")[:-1] for name in names for node in name.split("-")]
-    shared = os.path.commonprefix(places) if places else []
+    shared = [part[0] for part in takewhile(lambda part: len(set(part)) == 1, zip(*places, strict=False))]
     return "".join(f"{part}." for part in shared if part.startswith(("sip", "cube")))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from kernbench.cmdq.alone import Alone, jobs_alone
 from kernbench.cmdq.depend import predecessors
@@ -47,6 +48,11 @@ class Bounds:
         """The name of the largest: `critical path`, or a resource's or engine's. The first of equals, in this order."""
         named = {CRITICAL_PATH: self.critical_path, **self.dram, **self.links, **self.engines}
         return max(named, key=lambda name: named[name])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As results write them: the largest, its name, the critical path, then every resource and engine."""
+        head = {"cycles": self.cycles, "limit": self.limit, "critical_path": self.critical_path}
+        return {**head, **self.dram, **self.links, **self.engines}
 
 
 def lower_bounds(program: Program, config: NpuConfig) -> Bounds:

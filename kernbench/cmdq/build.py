@@ -83,7 +83,10 @@ class ProgramBuilder:
         return self.append("KV_STORE_TILE", **fields)
 
     def dma_send(self, **fields: Any) -> int:
-        """Systems: the own scratchpad to that of `peer`; tensor_role, qbits, num_elements, and a bank and offset each for spm and peer."""
+        """Systems: the own scratchpad to that of `peer`.
+
+        Fields: tensor_role, qbits, num_elements, peer, and a bank and offset each for spm and peer.
+        """
         return self.append("DMA_SEND_TILE", **fields)
 
     def dma_recv(self, **fields: Any) -> int:

@@ -33,9 +33,11 @@ def check_program(program: Program, config: NpuConfig) -> None:
 
 def _system_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
     if OPCODES[entry.opcode].system:
-        yield FieldProblem(("opcode",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it", entry.opcode)
+        rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it"
+        yield FieldProblem(("opcode",), rule, entry.opcode)
     elif entry.node is not None:
-        yield FieldProblem(("node",), f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes", entry.node)
+        rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes"
+        yield FieldProblem(("node",), rule, entry.node)
 
 
 def npu_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:

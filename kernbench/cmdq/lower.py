@@ -28,7 +28,7 @@ OVERLAPS = ("none", "warn", "error")  # the core's Overlap
 KINDS = {"te": 1, "ve": 2, "cpu": 6}  # the core's EngineType
 DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
 MAX_REGIONS = 4
-#: Columns of DMA jobs. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad instead of DRAM, or -1.
+#: Columns of DMA jobs. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad, or -1.
 TRANSFER = (
     "engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "entry", "memory",
     "route", "peer",

@@ -63,7 +63,7 @@ ENTRY_FIELDS: tuple[FieldSpec, ...] = (
     _int("id", "unique number of the entry; its index in the file where it is left out", default=None),
     FieldSpec("deps_before", "ids", "ids of entries that must be complete before this one is issued", default=()),
     FieldSpec("deps_after", "ids", "ids of entries that wait for this one", default=()),
-    FieldSpec("node", "text", "systems only: the node that runs it, as `sip0.cube0.pe3`; the first of its kind by default", default=None),
+    FieldSpec("node", "text", "systems only: who runs it, as `sip0.cube0.pe3`; else the first of its kind", default=None),
 )
 
 META_FIELDS: tuple[FieldSpec, ...] = (

@@ -202,6 +202,6 @@ def counted(name: str) -> str:
 
 
 def parent(name: str) -> str:
-    """The place that the node of a track's name is in: `sip0.cube0.pe0` of `sip0.cube0.pe0.pe_dma`; empty for one NPU and for links."""
+    """The place that a track is in: `sip0.cube0.pe0` of `sip0.cube0.pe0.pe_dma`; empty for one NPU and for links."""
     node, dot, _ = name.rpartition(".")
     return node if dot and name.startswith("sip") and "-" not in name else ""

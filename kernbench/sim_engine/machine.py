@@ -93,12 +93,16 @@ class Machine:
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
         options = options or TraceOptions()
-        if options.level != "summary" and any(isinstance(entry, PairEntry) for entry in self.program.entries):
-            rule = "a transfer between scratchpads has no DRAM channel, and the events of this level are about those"
-            raise InputError(Problem("trace", rule, "level", options.level, "take the level summary"))
+        self.check_trace(options)
         tracing = self._new_tracing(sink, options)
         tracing.begin(self._header()["program"])
         return tracing
+
+    def check_trace(self, options: TraceOptions) -> None:
+        """InputError where this program has no trace of that level."""
+        if options.level != "summary" and any(isinstance(entry, PairEntry) for entry in self.program.entries):
+            rule = "a transfer between scratchpads has no DRAM channel, and the events of this level are about those"
+            raise InputError(Problem("trace", rule, "level", options.level, "take the level summary"))
 
     def go_on_tracing(self, sink: Sink) -> Tracing:
         """After `load` of a checkpoint of a traced run: write the rest of the trace to `sink`, byte for byte as in one run.
@@ -246,7 +250,7 @@ class Machine:
             entries=times,
             counters=counters,
             metrics={
-                "bounds": _bounds(self.bounds),
+                "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle),
             },
             warnings=self._overlaps() if self.plan.pe.spm.check_overlap == "warn" else [],
@@ -329,17 +333,6 @@ class Machine:
     def restore(self, state: bytes) -> None:
         """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
         self._core.restore(state)
-
-
-def _bounds(bounds: Bounds) -> dict[str, Any]:
-    return {
-        "cycles": bounds.cycles,
-        "limit": bounds.limit,
-        "critical_path": bounds.critical_path,
-        **bounds.dram,
-        **bounds.links,
-        **bounds.engines,
-    }
 
 
 def simulate(

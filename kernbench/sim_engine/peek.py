@@ -13,7 +13,8 @@ from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState
 def machine_state(plan: Plan, program: Program, raw: dict[str, Any], cycle: int, status: str) -> MachineState:
     """The state of every engine, in the order of the counters."""
     engines = [_dma_engine(name, engine, program, plan, cycle) for name, engine in zip(plan.dma, raw["dma"], strict=True)]
-    engines += [_compute_engine(name, engine, program, cycle) for name, engine in zip(plan.compute, raw["compute"], strict=True)]
+    compute = zip(plan.compute, raw["compute"], strict=True)
+    engines += [_compute_engine(name, engine, program, cycle) for name, engine in compute]
     members = dict(zip(plan.resources, (r["members"] for r in raw["resources"]), strict=True))
     return MachineState(cycle, status, tuple(engines), members)
 

@@ -19,6 +19,7 @@ from kernbench.config import SystemConfig
 from kernbench.sim_engine.machine import Machine
 
 KIB = 1024
+SliceOf = tuple[int, int, int]  #: SIP, cube, slice
 SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)  #: [B] that a pattern moves, each of its transfers
 
 
@@ -75,7 +76,8 @@ def patterns(config: SystemConfig) -> list[Pattern]:
     if config.slices > 1:
         out.append(Pattern("neighbour_hbm", "a PE loads from the next slice", found.loads([(found.first, found.slice_of(1))])))
         far = found.farthest_slice()
-        out.append(Pattern("across_mesh", f"a PE loads from slice {far[2]}, the farthest of its cube", found.loads([(found.first, far)])))
+        about = f"a PE loads from slice {far[2]}, the farthest of its cube"
+        out.append(Pattern("across_mesh", about, found.loads([(found.first, far)])))
     if config.cube.pes > 1:
         out.append(Pattern("pe_to_pe", "a PE sends to the next PE", found.send(PePlace(0, 0, 1))))
     if config.cubes > 1:
@@ -112,7 +114,7 @@ class _Patterns:
 
         return 0, 0, max(range(self.config.slices), key=lambda number: (cycles(number), -number))
 
-    def loads(self, ends: Sequence[tuple[PePlace, tuple[int, int, int]]], *, store: bool = False) -> Callable[[Program, int], None]:
+    def loads(self, ends: Sequence[tuple[PePlace, SliceOf]], *, store: bool = False) -> Callable[[Program, int], None]:
         """Each PE moves a tile from, or to, its slice."""
 
         def moves(program: Program, size: int) -> None:

@@ -44,7 +44,7 @@ class Wait:
 
 
 def waits_of(result: Result, program: Program, units: Sequence[str]) -> list[Wait]:
-    """Every wait of the run, in file order; `units`: who runs each entry; `behind` of queue waits is left to `longest_waits`."""
+    """Every wait of the run, in file order; `units`: who runs each entry. `behind` of queue waits is for `longest_waits`."""
     times, entries = result.entries, program.entries
     found: list[Wait] = []
     at_barrier: dict[int, int] = {}  # barrier: position of its wait in `found`

@@ -140,7 +140,8 @@ REFUSALS = [
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),
-        "npu_mobil: there is no such preset; presets are: npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; did you mean npu_mobile?",
+        "npu_mobil: there is no such preset; presets are: npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "did you mean npu_mobile?",
     ),
     (
         ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
@@ -225,7 +226,8 @@ def test_a_command_without_anything_prints_its_help(arguments: tuple[str, ...], 
 def test_version_names_package_model_and_schemas(kbsim: Kbsim) -> None:
     from kernbench.version import VERSION
 
-    assert kbsim("--version").out == f"kernbench {VERSION}\ntiming model 1\nschemas kernbench/npu/1, kernbench/system/1, program 1.0\n"
+    schemas = "kernbench/npu/1, kernbench/system/1, program 1.0"
+    assert kbsim("--version").out == f"kernbench {VERSION}\ntiming model 1\nschemas {schemas}\n"
 
 
 @pytest.mark.parametrize("kind", ["program", "machine", "result"])

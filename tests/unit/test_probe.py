@@ -98,5 +98,5 @@ def test_sizes_are_refused_with_a_reason(text: str, line: str) -> None:
 
 
 def test_an_unknown_pattern_is_refused() -> None:
-    with pytest.raises(InputError, match="single_cube.yaml has no such pattern; it has host_to_device"):
+    with pytest.raises(InputError, match=r"single_cube\.yaml has no such pattern; it has host_to_device"):
         probe_names(load_config("single_cube"), "own_hbm,sideways")

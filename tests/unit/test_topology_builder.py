@@ -250,22 +250,21 @@ def test_one_npu_is_no_system() -> None:
     assert isinstance(load_config("npu_mobile"), NpuConfig)
 
 
-# Time and memory --------------------------------------------------------------------------------------------------
+# Memory -----------------------------------------------------------------------------------------------------------
 
 MEASURE = """
-import resource, time
+import resource
 from kernbench.topology.builder import build_topology
 from kernbench.topology.spec import read_system
-start = time.process_time()
 topology = build_topology(read_system("pod_8sip"))
-print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(topology.nodes))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(topology.nodes))
 """
 
 
-def test_a_pod_of_1024_pes_is_built_in_time_and_memory() -> None:
-    """Read, checked and built in under 2 s and 500 MB, the interpreter and its imports among them."""
+def test_a_pod_of_1024_pes_is_built_in_little_memory() -> None:
+    """The interpreter and its imports are among the 500 MB; how long it takes is in `make bench`."""
     pytest.importorskip("resource")
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, timeout=60, check=True)
-    seconds, megabytes, nodes = map(float, done.stdout.split())
+    megabytes, nodes = map(float, done.stdout.split())
     assert nodes == 11185
-    assert seconds < 2 and megabytes < 500
+    assert megabytes < 500

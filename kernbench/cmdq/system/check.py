@@ -59,5 +59,6 @@ def _pair_problems(entry: PairEntry, places: Places) -> Iterator[FieldProblem]:
         found = list(place_problem(entry, prefix, flat_address(bank, offset, pe.spm), nbytes, pe))
         yield from found
         if not found and offset % width:
-            rule = f"a tile between scratchpads begins at a line: the offset must be a multiple of {width} (pe.spm.bank_width_bytes)"
+            where = f"the offset must be a multiple of {width} (pe.spm.bank_width_bytes)"
+            rule = f"a tile between scratchpads begins at a line: {where}"
             yield FieldProblem((f"{prefix}_offset",), rule, offset)

@@ -1,7 +1,7 @@
 """Lowers a program on a system to the core's tables: only the nodes that its entries name are in them.
 
-Engines stand PE by PE in the order of the topology: DMA engines, behind them those of PCIe endpoints; tensor engines, vector engines,
-then M_CPUs. Scratchpads are those of the PEs; one more stands for what has no banks to ask, at the end of endpoints and M_CPUs.
+Engines stand PE by PE in the order of the topology: DMA engines, behind them those of PCIe endpoints; tensor engines, vector
+engines, then M_CPUs. Scratchpads are those of the PEs; one more stands for what has no banks to ask, at endpoints and M_CPUs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from kernbench.config import SystemConfig
 
 #: Nothing is ever denied here: every lane finds a port, and a row is more than any link moves in a cycle.
 WITHOUT_BANKS = {
-    "banks": 64, "line": 64, "bank_lines": 1, "blocked": False, "split": False, "ports": (1 << 20, 1), "penalty": 1, "max_wait": 8,
-    "backpressure": 8, "nowhere": True,
+    "banks": 64, "line": 64, "bank_lines": 1, "blocked": False, "split": False, "ports": (1 << 20, 1), "penalty": 1,
+    "max_wait": 8, "backpressure": 8, "nowhere": True,
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ class _Lowering:
     def plan(self) -> Plan:
         program = program_tables(self.entries, self._transfer, self._compute)
         resources = resources_of(self.ways)
-        npu = self.places.pe
+        npu, pcie = self.places.pe, self.places.config.io.pcie
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
         return Plan(
             pe=npu,
@@ -82,7 +82,7 @@ class _Lowering:
             capacities=resources.capacities,
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
-            extra={entry.index: self.places.config.io.pcie.setup_cycles for entry in self.entries if isinstance(entry, HostEntry)},
+            extra={entry.index: pcie.setup_cycles for entry in self.entries if isinstance(entry, HostEntry)},
         )
 
     def _names(self, part: str, count: int) -> list[str]:
@@ -139,7 +139,8 @@ class _Lowering:
         there = flat_address(entry.peer_bank, entry.peer_offset, spm)
         kv = KV_STORE if send else KV_LOAD
         channel = kv if entry.tensor_role == "kv" else 0
-        return (engine, channel, -1, send, 0, there, nbytes, nbytes, 1, here, entry.index, memory, route, self.number[entry.peer])
+        place = (there, nbytes, nbytes, 1, here)
+        return (engine, channel, -1, send, 0, *place, entry.index, memory, route, self.number[entry.peer])
 
     def _host_copy(self, entry: HostEntry, endpoint: str) -> tuple[int, ...]:
         to_device = entry.direction == "to_device"

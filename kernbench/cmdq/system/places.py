@@ -112,7 +112,8 @@ class Places:
             if _inside(region, size, start, end):
                 return
         rule = f"its bytes, aligned, are [{start:#x}, {end:#x}), and they must be in one slice of an HBM stack or in one SRAM"
-        slices = f"slices have {memory.slice_bytes} bytes, and the stack of each cube begins at a multiple of {memory.hbm.window:#x}"
+        stack = f"the stack of each cube begins at a multiple of {memory.hbm.window:#x}"
+        slices = f"slices have {memory.slice_bytes} bytes, and {stack}"
         yield FieldProblem((field,), rule, address, slices)
 
 

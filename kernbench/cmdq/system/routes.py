@@ -11,7 +11,8 @@ from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
 from kernbench.topology.graph import Edge
 
-BETWEEN = {"first": -1, "channels": 1, "interleave": 1 << 40, "align": 1, "setup": 0}  # memory of what moves between scratchpads
+#: The memory of what moves between scratchpads.
+BETWEEN = {"first": -1, "channels": 1, "interleave": 1 << 40, "align": 1, "setup": 0}
 
 
 @dataclass

@@ -181,8 +181,8 @@ def _accesses(first_spm: int) -> list[Template]:
         "spm_addr": Value(3), "size_bytes": Value(4), "direction": TextBy("directions", "direction"), "cycles": Value(5),
     }  # fmt: skip
     conflict: dict[str, Source] = {
-        "unit": TextOf("units", 5, first_spm), "bank_id": Value(0), "access_type": TextOf("accesses", 1), "num_requests": Value(2),
-        "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
+        "unit": TextOf("units", 5, first_spm), "bank_id": Value(0), "access_type": TextOf("accesses", 1),
+        "num_requests": Value(2), "allowed": Value(3), "stalled_clients": TextOf("clients", 4), "cmd_id": CMD,
     }  # fmt: skip
     return [
         templates("SRAM_ACCESS", access),

@@ -112,7 +112,8 @@ class Tracing:
         """What stands before the first cycle."""
         config, program, plan, options = self.machine.config, self.machine.program, self.machine.plan, self.options
         impls = self.machine.impls
-        self.sink.write(meta_line(config, program, plan, program_hash, options.level, options.window, options.left_out(), impls))
+        left_out = options.left_out()
+        self.sink.write(meta_line(config, program, plan, program_hash, options.level, options.window, left_out, impls))
         commands = list(enqueue_lines(program, plan))
         self.sink.write(b"".join(commands))
         self.format.count(len(commands))
@@ -250,5 +251,6 @@ class Tracing:
         for entry, end in zip(self.machine.program.entries, ends, strict=True):
             if end is None and self.machine.plan.units[entry.index] in self.kept:
                 how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
-                out.append(line("CMD_END", cycles, {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}, entry))
+                fields = {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}
+                out.append(line("CMD_END", cycles, fields, entry))
         return out

@@ -92,7 +92,8 @@ class Windows:
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0, 0)
         self.channels = plan.channels
-        self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]  # [B] of a channel in a window
+        # [B] of each channel in a window
+        self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]
         self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
         self.components = [COMPONENTS[engine["kind"]] for engine in plan.machine["compute"]]
         self.scratchpads = plan.scratchpads

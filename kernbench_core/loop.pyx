@@ -175,8 +175,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    # Records of the cycle to come may be there already, however many: a batch is what is new.
-    cdef int64_t full = trace.n + BATCH if trace != NULL else 0
+    cdef int64_t full = trace.n + BATCH if trace != NULL else 0     # records of the cycle to come may be there already
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
     forget_ahead(s)

@@ -50,9 +50,7 @@ class Machine:
     Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
-    def __init__(
-        self, config: NpuConfig | SystemConfig, program: Program, components: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, config: NpuConfig | SystemConfig, program: Program, components: Mapping[str, Any] | None = None) -> None:
         self.config = config
         self.program = program
         self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)

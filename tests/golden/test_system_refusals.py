@@ -35,7 +35,10 @@ KV: Entry = {"opcode": "KV_STORE_TILE", "head_id": 0, "kv_kind": "k", "dram_base
       "t_start": 0, "t_len": 1}  # fmt: skip
 LAUNCH: Entry = {"opcode": "LAUNCH"}
 PES = "its PEs are sip0.cube0.pe0 to sip0.cube1.pe1"
-SLICES = "and they must be in one slice of an HBM stack or in one SRAM; slices have 4096 bytes, and the stack of each cube begins at a multiple of 0x2000"
+SLICES = (
+    "and they must be in one slice of an HBM stack or in one SRAM; stack K has 8192 bytes from 0 + K * 8192 on, in slices of 4096; "
+    "SRAM K has 1024 bytes from 16384 + K * 1024 on; K is 0 to 1"
+)
 AT_A_LINE = "a tile between scratchpads begins at a line: the offset must be a multiple of 16 (pe.spm.bank_width_bytes)"
 NO_NODE = "control entries are of the whole program, and no node runs them"
 ONE_NPU = "npu.yaml is one NPU, and only a machine of kernbench/system/1"
@@ -74,7 +77,7 @@ REFUSALS: list[tuple[Entry, str]] = [
     ({"opcode": "NOP", "node": "sip0.cube0.pe0"}, f'prog.json:2:27: cmdq[0] (id 0, NOP): node = "sip0.cube0.pe0", but {NO_NODE}'),
     ({"opcode": "BARRIER", "node": "sip0.cube0.pe0"}, f'prog.json:2:31: cmdq[0] (id 0, BARRIER): node = "sip0.cube0.pe0", but {NO_NODE}'),
     ({"opcode": "END", "node": "sip0.cube0.pe0"}, f'prog.json:2:27: cmdq[0] (id 0, END): node = "sip0.cube0.pe0", but {NO_NODE}'),
-    ({**SEND, "dma_id": 4}, "prog.json:2:214: cmdq[0] (id 0, DMA_SEND_TILE): dma_id = 4, but a PE of system.yaml has 1 (pe.dma.engines)"),
+    ({**SEND, "dma_id": 4}, "prog.json:2:214: cmdq[0] (id 0, DMA_SEND_TILE): dma_id = 4, but a PE has 1 (pe.dma.engines in system.yaml)"),
     # peers
     ({**SEND, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_SEND_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile moves between two'),
     ({**RECV, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_RECV_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile moves between two'),
@@ -86,13 +89,13 @@ REFUSALS: list[tuple[Entry, str]] = [
     ({**RECV, "spm_offset": 24}, f"prog.json:2:167: cmdq[0] (id 0, DMA_RECV_TILE): spm_offset = 24, but {AT_A_LINE}"),
     ({**RECV, "peer_offset": 15}, f"prog.json:2:201: cmdq[0] (id 0, DMA_RECV_TILE): peer_offset = 15, but {AT_A_LINE}"),
     # addresses
-    ({**LOAD, "dram_addr": 4064}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 4064, but its bytes, aligned, are [0xfc0, 0x1040), {SLICES}"),
-    ({**LOAD, "dram_addr": 8160}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 8160, but its bytes, aligned, are [0x1fc0, 0x2040), {SLICES}"),
-    ({**LOAD, "dram_addr": 16352}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 16352, but its bytes, aligned, are [0x3fc0, 0x4040), {SLICES}"),
-    ({**LOAD, "dram_addr": 17376}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 17376, but its bytes, aligned, are [0x43c0, 0x4440), {SLICES}"),
-    ({**ROWS, "stride_bytes": 4096}, f"prog.json:2:137: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 0, but its bytes, aligned, are [0x0, 0x1040), {SLICES}"),
-    ({**COPY, "dram_addr": 4064}, f"prog.json:2:101: cmdq[0] (id 0, HOST_COPY_TILE): dram_addr = 4064, but its bytes, aligned, are [0xfc0, 0x1040), {SLICES}"),
-    ({**KV, "dram_base_addr": 4032}, f"prog.json:2:77: cmdq[0] (id 0, KV_STORE_TILE): dram_base_addr = 4032, but its bytes, aligned, are [0xfc0, 0x1040), {SLICES}"),
+    ({**LOAD, "dram_addr": 4064}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 4064, but its bytes, aligned to 64, are [4032, 4160), {SLICES}"),
+    ({**LOAD, "dram_addr": 8160}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 8160, but its bytes, aligned to 64, are [8128, 8256), {SLICES}"),
+    ({**LOAD, "dram_addr": 16352}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 16352, but its bytes, aligned to 64, are [16320, 16448), {SLICES}"),
+    ({**LOAD, "dram_addr": 17376}, f"prog.json:2:157: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 17376, but its bytes, aligned to 64, are [17344, 17472), {SLICES}"),
+    ({**ROWS, "stride_bytes": 4096}, f"prog.json:2:137: cmdq[0] (id 0, DMA_LOAD_TILE): dram_addr = 0, but its bytes, aligned to 64, are [0, 4160), {SLICES}"),
+    ({**COPY, "dram_addr": 4064}, f"prog.json:2:101: cmdq[0] (id 0, HOST_COPY_TILE): dram_addr = 4064, but its bytes, aligned to 64, are [4032, 4160), {SLICES}"),
+    ({**KV, "dram_base_addr": 4032}, f"prog.json:2:77: cmdq[0] (id 0, KV_STORE_TILE): dram_base_addr = 4032, but its bytes, aligned to 64, are [4032, 4160), {SLICES}"),
     # fields
     ({**COPY, "direction": "up"}, 'prog.json:2:43: cmdq[0] (id 0, HOST_COPY_TILE): direction = "up", but it must be one of to_device, to_host'),
     ({**SEND, "num_elements": 0}, "prog.json:2:134: cmdq[0] (id 0, DMA_SEND_TILE): num_elements = 0, but it must be at least 1"),
@@ -135,13 +138,12 @@ def test_a_system_without_io_chiplets_has_no_way_to_the_host(entry: Entry) -> No
 NO_KEY = [
     ({**LOAD, "dram_addr": 2**40}, "dram.capacity_bytes"),
     ({**KV, "dram_base_addr": 2**40}, "dram.capacity_bytes"),
-    ({**KV, "kv_layout_id": 1}, "(kv_layouts in a PE"),
-    ({**LOAD, "dma_id": 1}, "(dma.engines in a PE"),
-    ({**SEND, "peer_bank": 4}, "(spm.num_banks in a PE"),
+    ({**KV, "kv_layout_id": 1}, "in a PE"),
+    ({**LOAD, "dma_id": 1}, "(dma.engines"),
+    ({**SEND, "peer_bank": 4}, "(spm.num_banks"),
 ]
 
 
-@pytest.mark.xfail(reason="checks of one NPU speak of keys that a system's file has elsewhere, or not at all")
 @pytest.mark.parametrize(("entry", "key"), NO_KEY)
 def test_messages_name_keys_that_the_file_has(entry: Entry, key: str) -> None:
     assert key not in refusal(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kernbench.cmdq.check import npu_problems, place_problem
@@ -34,12 +35,18 @@ def _problems(entry: Entry, places: Places) -> Iterator[FieldProblem]:
     elif isinstance(entry, PairEntry):
         yield from _pair_problems(entry, places)
     elif entry.engine not in ("control", "cpu"):
-        found = list(npu_problems(entry, places.pe))
+        found = [_of_pe(problem) for problem in npu_problems(entry, places.pe)]
         yield from found
         if not found and isinstance(entry, DmaEntry | KvEntry):
             move = transfer_of(entry, places.pe)
             field = "dram_addr" if isinstance(entry, DmaEntry) else "dram_base_addr"
             yield from places.memory_problem(field, getattr(entry, field), move.dram_start, move.dram_end)
+
+
+def _of_pe(problem: FieldProblem) -> FieldProblem:
+    """What one NPU's rules say, with the keys of a system: those of a PE stand below `pe`."""
+    rule = re.sub(r"\((?=(?:dma|te|ve|spm)\b)", "(pe.", problem.rule).replace("the machine has", "a PE has", 1)
+    return FieldProblem(problem.path, rule, problem.value, problem.remedy)
 
 
 def host_range(entry: HostEntry, places: Places) -> tuple[int, int]:
@@ -52,11 +59,11 @@ def host_range(entry: HostEntry, places: Places) -> tuple[int, int]:
 def _pair_problems(entry: PairEntry, places: Places) -> Iterator[FieldProblem]:
     pe, width = places.pe, places.pe.spm.bank_width_bytes
     if entry.dma_id >= pe.dma.engines:
-        yield FieldProblem(("dma_id",), f"{pe.source} has {pe.dma.engines} (pe.dma.engines)", entry.dma_id)
+        yield FieldProblem(("dma_id",), f"a PE has {pe.dma.engines} (pe.dma.engines in {pe.source})", entry.dma_id)
     nbytes = bytes_of(entry.num_elements, entry.qbits)
     for prefix in ("spm", "peer"):
         bank, offset = getattr(entry, f"{prefix}_bank"), getattr(entry, f"{prefix}_offset")
-        found = list(place_problem(entry, prefix, flat_address(bank, offset, pe.spm), nbytes, pe))
+        found = [_of_pe(one) for one in place_problem(entry, prefix, flat_address(bank, offset, pe.spm), nbytes, pe)]
         yield from found
         if not found and offset % width:
             where = f"the offset must be a multiple of {width} (pe.spm.bank_width_bytes)"

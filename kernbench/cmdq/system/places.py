@@ -11,6 +11,7 @@ from kernbench.cmdq.entries import Entry, PairEntry
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common import naming
 from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import Dram
 from kernbench.policy.routing import PathRouter
 from kernbench.policy.routing.windows import Region
@@ -49,14 +50,14 @@ class Places:
 
     @cached_property
     def pe(self) -> NpuConfig:
-        """One PE. Its DRAM is the whole address space: what memory an address is in is checked apart."""
+        """One PE. Its DRAM has no end: what memory an address is in is checked apart."""
         pe = self.config.pe
-        dram = Dram(capacity_bytes=self.resolver.map.tcm.base)
+        dram = Dram(capacity_bytes=WIDE_LIMIT - 1)
         npu = NpuConfig.model_validate(
             {"dma": pe.dma, "te": pe.te, "ve": pe.ve, "spm": pe.spm, "dram": dram}
             | {name: getattr(self.config, name) for name in ("freq_ghz", "kv_layouts", "energy")}
         )
-        npu._source = f"a PE of {self.config.source}"
+        npu._source = self.config.source
         return npu
 
     def node_of(self, entry: Entry) -> str:
@@ -111,10 +112,15 @@ class Places:
             size = memory.slice_bytes if region is memory.hbm else region.nbytes
             if _inside(region, size, start, end):
                 return
-        rule = f"its bytes, aligned, are [{start:#x}, {end:#x}), and they must be in one slice of an HBM stack or in one SRAM"
-        stack = f"the stack of each cube begins at a multiple of {memory.hbm.window:#x}"
-        slices = f"slices have {memory.slice_bytes} bytes, and {stack}"
-        yield FieldProblem((field,), rule, address, slices)
+        align = self.pe.dma.alignment_bytes
+        rule = f"its bytes, aligned to {align}, are [{start}, {end}), and they must be in one slice of an HBM stack or in one SRAM"
+        stacks, srams = _extent("stack", memory.hbm), _extent("SRAM", memory.sram)
+        where = f"{stacks}, in slices of {memory.slice_bytes}; {srams}; K is 0 to {memory.hbm.count - 1}"
+        yield FieldProblem((field,), rule, address, where)
+
+
+def _extent(what: str, region: Region) -> str:
+    return f"{what} K has {region.nbytes} bytes from {region.base} + K * {region.window} on"
 
 
 def _inside(region: Region, size: int, start: int, end: int) -> bool:

@@ -21,7 +21,7 @@ app = typer.Typer(
     name="kbsim",
     help="How many cycles a command queue program takes on a machine described in YAML, and why.",
     epilog="Exit codes: 0 done, 1 a trace breaks a law or a limit, 2 bad input or usage, 3 stopped at max_cycles, "
-    "4 deadlock, 5 a check failed, 70 our bug, 130 interrupted.",
+    "4 deadlock, 5 a check or a component failed, 70 our bug, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

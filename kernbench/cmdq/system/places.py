@@ -113,7 +113,8 @@ class Places:
             if _inside(region, size, start, end):
                 return
         align = self.pe.dma.alignment_bytes
-        rule = f"its bytes, aligned to {align}, are [{start}, {end}), and they must be in one slice of an HBM stack or in one SRAM"
+        bytes_at = f"its bytes, aligned to {align}, are [{start}, {end})"
+        rule = f"{bytes_at}, and they must be in one slice of an HBM stack or in one SRAM"
         stacks, srams = _extent("stack", memory.hbm), _extent("SRAM", memory.sram)
         where = f"{stacks}, in slices of {memory.slice_bytes}; {srams}; K is 0 to {memory.hbm.count - 1}"
         yield FieldProblem((field,), rule, address, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import sys
 
 import pytest
@@ -122,3 +123,11 @@ def test_oracles_import_nothing_that_they_check() -> None:
             if f"{module}.".startswith("kernbench.trace.schema.") or module == "kernbench.trace":
                 continue
             assert module.partition(".")[0] not in ("kernbench", "kernbench_core"), f"{name(path)}:{line}: {module}"
+
+
+def test_every_package_is_installed() -> None:
+    """An editable install also finds packages that a wheel would leave out."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        listed = set(tomllib.load(file)["tool"]["setuptools"]["packages"])
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "kernbench").rglob("__init__.py")}
+    assert listed == found | {"kernbench.benches", "kernbench.configs", "kernbench_core"}

@@ -92,9 +92,10 @@ def test_a_class_of_the_file_takes_the_place_of_every_tensor_engine(ring: Path, 
 def test_a_component_that_raises_ends_the_run_with_its_traceback_and_a_valid_trace(ring: Path, kbsim: Any) -> None:
     said = run(kbsim, "--set", "components.pe_gemm.impl=systems_parts:Broken", "--trace", "run.jsonl")
     assert said.code == 5
-    assert "no idea what to do with job" in said.out
-    assert "systems_parts.py" in said.out  # of the traceback
-    assert "sip0.cube0.pe0.pe_gemm" in said.out
+    text = "".join(said.out.split())  # long paths are wrapped
+    assert "noideawhattodowithjob" in text
+    assert "systems_parts.py" in text  # of the traceback
+    assert "sip0.cube0.pe0.pe_gemm" in text
     report = validate(open_trace(ring / "run.jsonl"))
     assert report.valid, report.violations
 

@@ -10,12 +10,23 @@ from kernbench_core.types cimport int32_t
 
 
 cdef void add_steady(uint64_t* want, int64_t n, uint64_t mask, int64_t step, Spm* p) noexcept nogil:
-    """Add banks that move on by `step` from one body cycle to the next."""
-    cdef int64_t k, banks = p.banks
-    cdef uint64_t full = p.full
-    for k in range(n):
-        want[k] |= mask
+    """Add banks that move on by `step` from one body cycle to the next. They come again after a few cycles: one turn is worked out,
+    each mask from the one before, and then laid over all."""
+    cdef uint64_t[AHEAD] turn
+    cdef int64_t k, at = 0, period = 0, banks = p.banks
+    cdef uint64_t full = p.full, first = mask
+    while period < n:
+        turn[period] = mask
+        period += 1
         mask = (mask << step | (mask >> 1) >> (banks - 1 - step)) & full
+        if mask == first:
+            break
+    while at + period <= n:
+        for k in range(period):
+            want[at + k] |= turn[k]
+        at += period
+    for k in range(n - at):
+        want[at + k] |= turn[k]
 
 
 cdef void add_stream(uint64_t* want, int64_t n, Stream* t, Spm* p, cycle_t i) noexcept nogil:

@@ -11,16 +11,17 @@ block are counted as grants when it is over.
 from libc.string cimport memset
 
 from kernbench_core.ahead cimport ahead_of
-from kernbench_core.bank cimport BLOCK, DENIED, Lane, Spm, bank_of
-from kernbench_core.compute cimport Compute, Stream, compute_seek, on_period, sleep_idle, stream_lines, stream_next
+from kernbench_core.bank cimport BLOCK, DENIED, Lane, Spm
+from kernbench_core.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.lane cimport body_over, press_later
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.narrow_traced cimport walk_traced
+from kernbench_core.narrow_work cimport ask_next, set_held
 from kernbench_core.narrow_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
 from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.tally cimport tally_eight, tally_noted
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
-from kernbench_core.walk cimport PORTS, Walk, grant, note_denial, run_of, take
+from kernbench_core.walk cimport PORTS, Walk, grant, note_denial, take
 
 
 cdef void narrow_count(Spm* p) noexcept nogil:
@@ -28,49 +29,6 @@ cdef void narrow_count(Spm* p) noexcept nogil:
     memset(p.denied + p.n_denied, 0, (DENIED - p.n_denied) * sizeof(uint64_t))
     p.n_denied = tally_noted(&p.denials, p.denied, DENIED)
     memset(p.denied, 0, sizeof(p.denied))
-
-
-cdef inline uint64_t stream_banks(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """`stream_want` for one word of banks."""
-    cdef int64_t line = t.line, n
-    if t.steady and i < t.whole:                    # the same number of lines every cycle
-        t.at += t.per_cycle
-        n = line + t.step
-        t.line = n - w.banks if n >= w.banks else n
-        return (t.steady << line | (t.steady >> 1) >> (w.banks - 1 - line)) & w.full
-    n = stream_lines(t, i, w.line, w.shift)
-    if n == 0:
-        return 0
-    t.line = line + n
-    if p.blocked:
-        return run_of(w, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
-    if t.line >= w.banks:
-        t.line = t.line - w.banks if n < w.banks else t.line % w.banks
-    return run_of(w, line, n)
-
-
-cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """The same for a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
-    cdef uint64_t mask = 0
-    while t.next == i:
-        mask |= <uint64_t>1 << (bank_of(p, t.line) if p.blocked else t.line)
-        t.line += 1
-        if not p.blocked and t.line == w.banks:
-            t.line = 0
-        t.at += w.line
-        stream_next(t)
-    return mask
-
-
-cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
-    """After its block: the lane's request has been denied since then; NEVER: it has none that was."""
-    p.n_held += (since != NEVER) - (a.first_denied != NEVER)
-    a.first_denied = since
-    if since < p.oldest:
-        p.oldest = since
-    if p.n_held == 0:
-        p.oldest = NEVER
-        p.judge = True
 
 
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
@@ -110,21 +68,6 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
         set_held(p, a, since)
     if p.n_denied >= DENIED - BLOCK:
         p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
-
-
-cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """The request of the next body cycle."""
-    cdef cycle_t i = e.body - e.body_left
-    cdef uint64_t mask
-    cdef int32_t k
-    reads[0] = 0
-    writes[0] = 0
-    for k in range(e.streams):
-        mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
-        if ports == 0 and w.split and e.stream[k].write:
-            writes[0] |= mask
-        else:
-            reads[0] |= mask
 
 
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:

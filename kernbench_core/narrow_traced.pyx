@@ -2,16 +2,17 @@
 
 It is for any number of ports, and has no shortcuts but for requests inside a run of a flow, about which there is nothing to tell.
 """
-from kernbench_core.bank cimport Lane, Spm, bank_of
-from kernbench_core.compute cimport Compute, Stream, compute_seek, on_period, sleep_idle, stream_lines, stream_next
-from kernbench_core.events cimport TRACE_FULL, FlowTrace, StreamTrace
-from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
+from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.compute cimport Compute, compute_seek, on_period, sleep_idle
+from kernbench_core.events cimport TRACE_FULL, FlowTrace
 from kernbench_core.lane cimport body_over, flow_over, hold, press_later, unhold
+from kernbench_core.narrow_wait cimport ask_once
+from kernbench_core.narrow_work cimport ask_next, set_held
 from kernbench_core.record_bank cimport record_served
 from kernbench_core.record_narrow cimport close_notes, note_denial, open_notes
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
 from kernbench_core.share cimport Flow, flow_next, quotient
-from kernbench_core.sim cimport memory_of, next_body_cycle
+from kernbench_core.sim cimport next_body_cycle
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 from kernbench_core.walk cimport grant, run_of, take
@@ -103,30 +104,6 @@ cdef inline int64_t ask_quickly(
     return end
 
 
-cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexcept nogil:
-    """Earn up to and with this cycle, then ask as `flow_want` does; 0 where the carry reaches no piece yet."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
-    cdef uint64_t mask = 0
-    cdef int64_t n
-    f.carry += (now + 1 - f.seen) * f.num
-    f.seen = now + 1
-    n = f.carry - f.piece * f.den
-    a.next_at = now + 1
-    if p.blocked or reaches_end(f, p):          # if not: the piece goes on in the next run, and the carry does not reach its end
-        ask_pieces(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, &mask)
-        return mask
-    if n < 0:
-        a.next_at = flow_next(f)
-        return 0
-    n = 1 + quotient(n, p.line * f.den)
-    if n > w.banks:
-        n = w.banks
-    mask = run_of(w, f.bank, n)
-    take_pieces(f, p, n)
-    return mask
-
-
 cdef inline void tell(
         Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
     """A traced request was arbitrated; it was first denied in cycle `since`."""
@@ -186,67 +163,6 @@ cdef inline void walk_flow(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
         press_later(s, lane)
 
 
-cdef inline uint64_t stream_banks(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """`stream_want` for one word of banks."""
-    cdef int64_t line = t.line, n
-    if t.steady and i < t.whole:                    # the same number of lines every cycle
-        t.at += t.per_cycle
-        n = line + t.step
-        t.line = n - w.banks if n >= w.banks else n
-        return (t.steady << line | (t.steady >> 1) >> (w.banks - 1 - line)) & w.full
-    n = stream_lines(t, i, w.line, w.shift)
-    if n == 0:
-        return 0
-    t.line = line + n
-    if p.blocked:
-        return run_of(w, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
-    if t.line >= w.banks:
-        t.line = t.line - w.banks if n < w.banks else t.line % w.banks
-    return run_of(w, line, n)
-
-
-cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """The same for a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
-    cdef uint64_t mask = 0
-    while t.next == i:
-        mask |= <uint64_t>1 << (bank_of(p, t.line) if p.blocked else t.line)
-        t.line += 1
-        if not p.blocked and t.line == w.banks:
-            t.line = 0
-        t.at += w.line
-        stream_next(t)
-    return mask
-
-
-cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
-    """After its block: the lane's request has been denied since then; NEVER: it has none that was."""
-    p.n_held += (since != NEVER) - (a.first_denied != NEVER)
-    a.first_denied = since
-    if since < p.oldest:
-        p.oldest = since
-    if p.n_held == 0:
-        p.oldest = NEVER
-        p.judge = True
-
-
-cdef inline void ask_next(
-        Spm* p, Walk* w, Compute* e, uint64_t* reads, uint64_t* writes, StreamTrace* t) noexcept nogil:
-    """The request of the next body cycle."""
-    cdef cycle_t i = e.body - e.body_left
-    cdef uint64_t mask
-    cdef int32_t k
-    reads[0] = 0
-    writes[0] = 0
-    before_work_asks(e, t)
-    for k in range(e.streams):
-        mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
-        if w.split and e.stream[k].write:
-            writes[0] |= mask
-        else:
-            reads[0] |= mask
-    after_work_asks(e, t)
-
-
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
     """One TE or VE over the block, request by request."""
     cdef Lane* a = &s.lane[lane]
@@ -256,7 +172,9 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nog
     cdef cycle_t since = a.first_denied
     while c < w.n:
         if since == NEVER:
-            ask_next(p, w, e, &reads, &writes, streams_of(s, lane))
+            before_work_asks(e, streams_of(s, lane))
+            ask_next(p, w, e, 0, &reads, &writes)
+            after_work_asks(e, streams_of(s, lane))
         denied = grant(p, w, c, 0, reads, writes)
         tell(s, p, w, lane, c, reads, writes, denied, since)
         if denied:

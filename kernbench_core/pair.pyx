@@ -12,6 +12,7 @@ from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport cap_carry
 from kernbench_core.lane cimport activity_phase, flow_over, hold, press_later, unhold
+from kernbench_core.narrow_work cimport set_held
 from kernbench_core.record_bank cimport record_conflicts, record_served
 from kernbench_core.record_walk cimport open_run
 from kernbench_core.scratchpad cimport scratchpad_touch, turn_of, wide_cycle
@@ -130,17 +131,6 @@ cdef bint lacks(Sim* s, slot_t lane) noexcept nogil:
     return False
 
 
-cdef void set_far(Spm* p, Lane* b, cycle_t since) noexcept nogil:
-    """The far lane's request was first denied then; NEVER: it is served."""
-    p.n_held += (since != NEVER) - (b.first_denied != NEVER)
-    b.first_denied = since
-    if since < p.oldest:
-        p.oldest = since
-    if p.n_held == 0:
-        p.oldest = NEVER
-        p.judge = True
-
-
 cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """Both sides are arbitrated: the bytes move, or the flow is held."""
     cdef Lane* a = &s.lane[flow]
@@ -163,7 +153,7 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
                 flow_over(s, flow)
             else:
                 a.next_at = flow_next(f) if f.member else NEVER
-        set_far(&s.spm[b.spm], b, a.first_denied)
+        set_held(&s.spm[b.spm], b, a.first_denied)
     if a.backpressure_at <= now:
         press_later(s, flow)
 

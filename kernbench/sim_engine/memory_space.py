@@ -1,8 +1,8 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
 The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest
-of it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go into
-such a copy, which is then the store's alone: what is read of it is copied, until a reader takes all of it.
+of it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go
+into such a copy, which is then the store's alone: what is read of it is copied, until a reader takes all of it.
 """
 
 from __future__ import annotations

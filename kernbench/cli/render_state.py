@@ -31,6 +31,11 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
     place = common_place([engine.name for engine in state.engines])
     if place:
         yield Text(f"names are of {place[:-1]}", "dim")
+    yield from engine_states(state, place)
+
+
+def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
+    """Each engine, called as inside `place`; of many those that work, then the resources in use."""
     shown = state.engines
     if len(shown) > MANY_ENGINES:
         shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)

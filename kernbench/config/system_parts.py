@@ -15,6 +15,7 @@ from kernbench.common.errors import shown
 from kernbench.common.naming import KINDS, io_index
 from kernbench.config.fields import (
     MAX_ENGINES,
+    Count,
     Engines,
     Length,
     Natural,
@@ -207,12 +208,14 @@ class PeCpu(Section):
     """The processor of a PE."""
 
     cycles: Natural = Field(default=10, description="[cycle] of a launch in it")
+    scalar_cycles: Natural = Field(default=0, description="[cycle] of an integer op of a kernel on known operands")
 
 
 class PeScheduler(Section):
     """The scheduler of a PE."""
 
     cycles: Natural = Field(default=1, description="[cycle] of a command in it")
+    queue_depth: Count = Field(default=64, description="[commands] of a kernel that have not ended; one more waits")
 
 
 class PeLink(Link):

@@ -1,7 +1,12 @@
-"""A product of matrices, sharded over PEs: each has rows of `a` and of `c`, and all of `b`."""
+"""A product of matrices, sharded over PEs: each has rows of `a` and of `c`, and all of `b`.
+
+`b` lies in memory block of columns by block of columns, as weights are packed: a block is one piece, on all
+channels of its slice.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,37 +20,41 @@ from kernbench.runtime_api import Context, DPPolicy, bench
 from kernbench.runtime_api.parameters import Param
 
 
-def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, block_n: int, tl: Any) -> None:
+def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, tl: Any) -> None:
     """`c = a @ b` of this PE's rows, both operands loaded by the kernel.
 
-    A panel of `a` stays in the scratchpad while blocks of `b` pass by; the next block is on its way during a product, and
-    a block of `c` leaves while the next is computed.
+    A panel of `a` stays in the scratchpad while blocks of `b` pass by, the next two on their way during a product (of the first
+    product one, so that it comes sooner); a block of `c` leaves while the next is computed.
     """
-    (rows, k), columns = a.shape, b.shape[1]
-    done: tuple[int, Any] | None = None
+    (rows, columns), (blocks, k, width) = c.shape, b.shape
+    tiles = [(row, number) for row in cuts(rows, block_m) for number in range(blocks)]
+    coming: deque[tuple[Any, Any]] = deque()
+    fetched, panel = 0, None
 
-    def panel(at: int, count: int) -> Any:
-        return tl.load(a + at * k * a.itemsize, (count, k), a.dtype, wait=False)
-
-    def block(at: int, count: int) -> Any:
-        return tl.load(b + at * b.itemsize, (k, count), b.dtype, strides=(columns * b.itemsize, b.itemsize), wait=False)
+    def fetch(most: int) -> None:
+        """Have the operands of so many tiles on their way."""
+        nonlocal fetched, panel
+        while len(coming) < most and fetched < len(tiles):
+            (at, count), number = tiles[fetched]
+            if number == 0:
+                panel = tl.load(a + at * k * a.itemsize, (count, k), a.dtype, wait=False)
+            coming.append((panel, tl.load(b + number * k * width * b.itemsize, (k, width), b.dtype, wait=False)))
+            fetched += 1
 
     def leave(at: int, result: Any) -> None:
         tl.wait(result)
         tl.store(c + at * c.itemsize, result, strides=(columns * c.itemsize, c.itemsize))
 
-    tiles = [(row, column) for row in cuts(rows, block_m) for column in cuts(columns, block_n)]
-    left, right = (panel(*tiles[0][0]), block(*tiles[0][1])) if tiles else (None, None)
-    for (row, column), after in zip(tiles, [*tiles[1:], None], strict=True):
-        here = left, right
-        if after:
-            left = left if after[0] == row else panel(*after[0])
-            right = block(*after[1])
+    fetch(1)
+    done: tuple[int, Any] | None = None
+    for (at, _), number in tiles:
+        here = coming.popleft()
         tl.wait(*here)
+        fetch(1 if done is None else 2)
         result = tl.dot(*here, out_dtype=c.dtype)
         if done is not None:
             leave(*done)
-        done = row[0] * columns + column[0], result
+        done = at * columns + number * width, result
     if done is not None:
         leave(*done)
 
@@ -55,8 +64,9 @@ KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned}
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
-    """One product over the whole of `k`, added in f32 and rounded once."""
-    return {"c": product(wide(inputs["a"]), wide(inputs["b"]), params["dtype"])}
+    """A block of columns after the other, each over the whole of `k`, added in f32 and rounded once."""
+    a = wide(inputs["a"])
+    return {"c": np.hstack([product(a, block, params["dtype"]) for block in wide(inputs["b"])])}
 
 
 def rows_over(pes: int, ctx: Context) -> DPPolicy:
@@ -93,11 +103,14 @@ def run(ctx: Context) -> None:
     """One launch: rows of `a` and `c` by placement, and `b` beside each."""
     params = ctx.params
     m, n, k, dtype, seed = (params[name] for name in ("m", "n", "k", "dtype", "seed"))
+    if n % params["block_n"]:
+        raise InputError(Problem("bench gemm", f"it must divide n, {n}", "block_n", params["block_n"]))
     rows = rows_over(params["pes"], ctx)
     replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
     a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
-    b = ctx.from_numpy(normal(seed + 1, k, n), name="b", dtype=dtype, placement=replicas)
+    blocks = normal(seed + 1, n // params["block_n"], k, params["block_n"])
+    b = ctx.from_numpy(blocks, name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)
     kernel = KERNELS[params["mode"]]
-    ctx.launch("gemm", kernel, a, b, c, params["block_m"], params["block_n"], pes=[part.pe for part in a.parts])
+    ctx.launch("gemm", kernel, a, b, c, params["block_m"], pes=[part.pe for part in a.parts])
     ctx.output("c", c)

@@ -13,7 +13,7 @@ from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.install import KernelSystem, kernel_system
 from kernbench.triton_emu.launch import Launch, PeWork
 
-#: Numbers that are easy to work with: 64 B a cycle from memory without latency, engines without init and without bank conflicts.
+#: Numbers that are easy to work with: 64 B a cycle from memory, no latency, engines without init, no bank conflicts.
 EASY = {
     "dram": {"channels": 1, "bus_width_bytes": 64, "dram_burst_cycles": 1},
     "spm": {"num_banks": 64, "ports": 16},
@@ -61,7 +61,7 @@ class Run:
                 self.system.host.launch("kernel", [PeWork(pe, kernel, args, tuple(programs), grid)])
 
         self.system: KernelSystem = kernel_system(config, launch, store=self.store, log=self.log, strict_wait=strict_wait)
-        self.machine = Machine(config, Program("kernels"), {**self.system.components, **(parts or {})})
+        self.machine = Machine(config, Program("kernels"), {**self.system.components, **(parts or {})}, whole=True)
         self.system.bind(self.machine)
 
     def run(self, **how: Any) -> Run:

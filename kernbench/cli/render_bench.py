@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.render_tables import engine_table, resource_table
+from kernbench.cli.render_tables import WORK_UNITS, resource_table
 from kernbench.cli.text import (
+    BUSY,
+    IDLE,
+    STALLED,
+    WIDE,
+    Bar,
     Justify,
     counted,
     duration,
@@ -20,6 +25,7 @@ from kernbench.cli.text import (
     short,
     status_text,
     table,
+    unit,
 )
 
 if TYPE_CHECKING:
@@ -66,22 +72,29 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
     result = report.result
     if result.failure is None:
         yield from _bounds(report)
-    if result.cycles and report.launches:
+    if report.launches:
         yield ""
         yield launch_table(report.launches)
-        yield ""
-        yield engine_table(report.engines, width)
-        yield ""
-        yield _bandwidth(report)
-        yield resource_table("DRAM channels", report.channels, MOST_CHANNELS, width)
-        if report.links:
-            yield ""
-            yield resource_table("Links", report.links, MOST_LINKS, width)
+    if result.failure is None and result.cycles:
+        yield from _uses(report, width)
     if report.implicit_waits:
         yield ""
         yield headed("Implicit waits").append(f"{report.implicit_waits:,}: a command was issued when its operand had ended")
     yield ""
     yield from verification_lines(report)
+
+
+def _uses(report: BenchReport, width: int) -> Iterator[RenderableType]:
+    """What engines, channels and links did."""
+    yield ""
+    yield use_table(report, width)
+    if report.channels:
+        yield ""
+        yield _bandwidth(report)
+        yield resource_table("DRAM channels", report.channels, MOST_CHANNELS, width)
+    if report.links:
+        yield ""
+        yield resource_table("Links", report.links, MOST_LINKS, width)
 
 
 def _wrap_last(made: Table) -> None:
@@ -130,6 +143,22 @@ def launch_table(launches: Sequence[LaunchTimes]) -> Table:
             _cycle(min(times, default=None)),
             _cycle(max(times, default=None)),
         )
+    return made
+
+
+def use_table(report: BenchReport, width: int) -> Table:
+    """How busy the engines of each kind were, those that had any work."""
+    wide = width >= WIDE
+    columns: list[tuple[str, Justify]] = [("", "left"), ("engines", "right"), ("", "left"), ("mean", "right")]
+    columns += [("least", "right"), ("most", "right"), ("stalled", "right"), ("jobs", "right"), ("work", "right")]
+    columns += [("per cycle", "right")] if wide else []
+    made = table("Engines", columns, f"{BUSY} busy  {STALLED} stalled on banks  {IDLE} idle, of those with work")
+    for kind in report.kinds:
+        bar = Bar([(kind.mean, BUSY, "green"), (kind.stalled, STALLED, "red")], 24 if wide else 10)
+        cells = [percent(share) for share in (kind.mean, kind.least, kind.most, kind.stalled)]
+        work = unit(kind.work, WORK_UNITS[kind.kind])
+        rate = [share_text(kind.work / report.result.cycles)] if wide else []
+        made.add_row(kind.kind, f"{kind.used} of {kind.engines}", bar, *cells, f"{kind.jobs:,}", work, *rate)
     return made
 
 

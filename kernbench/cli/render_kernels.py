@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from kernbench.cli.render_state import engine_states
 from kernbench.cli.text import Justify, common_place, status_text, table, without_place
+from kernbench.common import naming
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,17 +32,22 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
     yield ""
     states = running.system.states()
     at_work = [state for state in states if state.launch]
-    place = common_place([f"{state.pe}.x" for state in states])
-    if place:
+    shown = at_work[:MOST_PES]
+    place = common_place([f"{state.pe}.x" for state in shown])
+    if place and shown:
         yield Text(f"names are of {place[:-1]}", "dim")
-    yield kernel_table(at_work[:MOST_PES], place)
-    if len(at_work) > MOST_PES:
-        yield Text(f"{len(at_work) - MOST_PES:,} more PEs run kernels", "dim")
+    if shown:
+        yield kernel_table(shown, place)
+    if len(at_work) > len(shown):
+        yield Text(f"{len(at_work) - len(shown):,} more PEs run kernels (--json has them)", "dim")
     if len(at_work) < len(states):
         yield Text(f"{len(states) - len(at_work):,} of {len(states):,} PEs run none", "dim")
     yield from source_lines(running, at_work)
     yield ""
-    yield from engine_states(machine.peek(), place)
+    others = {state.pe for state in states} - {state.pe for state in shown}
+    state = machine.peek()
+    near = tuple(one for one in state.engines if naming.parent(one.name) not in others)
+    yield from engine_states(replace(state, engines=near), place)
 
 
 def kernel_table(states: Sequence[Any], place: str) -> Table:

@@ -11,8 +11,8 @@ from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
 
 __all__ = ["BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE", "Clock", "ComponentBase", "Job", "OpLog"]
 
-DMA, TE, VE, COMPONENT = (int(one) for one in (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT))
-CPU = int(getattr(EngineType, "CPU", 7))
+_TYPES = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT, EngineType.CPU)
+DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)
 
 
 class OpLog(Protocol):

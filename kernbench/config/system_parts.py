@@ -218,6 +218,12 @@ class PeScheduler(Section):
     queue_depth: Count = Field(default=64, description="[commands] of a kernel that have not ended; one more waits")
 
 
+class PeFetchStore(Section):
+    """What hands the tiles of composite ops over between a PE's scratchpad and its engines."""
+
+    cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
+
+
 class PeLink(Link):
     """Between a PE's DMA engines and its router."""
 
@@ -229,6 +235,7 @@ class Pe(Section):
 
     cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
+    fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")
     link: PeLink = Field(default_factory=PeLink, description="between the DMA engines and the router")
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")

@@ -199,7 +199,7 @@ class Context:
         pending = any(store.pending("hbm", part.physical, part.nbytes) for part in tensor.parts)
         if pending and self._log is None:
             rule = "it holds results of kernels, and this run keeps times alone"
-            raise InputError(Problem(f"tensor {tensor.name}", rule, remedy="run with an op log"))
+            raise InputError(Problem(f"tensor {tensor.name}", rule, remedy="keep an op log: kbsim run --verify does"))
         if pending:
             from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernbench.common import naming
 from kernbench.sim_engine.engine import GraphEngine, LaunchTimes
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.roofline import Roof, roof_share, roofs
@@ -13,6 +14,39 @@ from kernbench.sim_engine.summary import BoundShare, EngineUse, ResourceUse, eng
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.verify import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class KindUse:
+    """What all engines of a kind did, those that had any work."""
+
+    kind: str  #: dma, te, ve
+    engines: int  #: of the machine
+    used: int  #: that had work
+    mean: float  #: busy share of the run, of those
+    least: float
+    most: float
+    stalled: float  #: mean share that banks and backpressure took
+    jobs: int
+    work: int  #: bytes, MACs or ops
+
+    @classmethod
+    def of(cls, kind: str, uses: list[EngineUse]) -> KindUse:
+        """Of all engines of the kind, at least one."""
+        used = [one for one in uses if one.jobs]
+        shares = [one.utilisation for one in used] or [0.0]
+        waits = [(one.bank_conflict + one.backpressure) / one.cycles for one in used] or [0.0]
+        return cls(
+            kind,
+            len(uses),
+            len(used),
+            sum(shares) / len(shares),
+            min(shares),
+            max(shares),
+            sum(waits) / len(waits),
+            sum(one.jobs for one in used),
+            sum(one.work for one in used),
+        )
 
 
 @dataclass(frozen=True)
@@ -25,7 +59,7 @@ class BenchReport:
     result: Result
     launches: tuple[LaunchTimes, ...]
     roofs: tuple[Roof, ...]  #: lower bounds, the highest first
-    engines: tuple[EngineUse, ...]
+    kinds: tuple[KindUse, ...]
     channels: tuple[ResourceUse, ...]
     links: tuple[ResourceUse, ...]  #: those with traffic, busiest first
     implicit_waits: int  #: uses of what had not ended
@@ -54,6 +88,7 @@ class BenchReport:
             "t_ns": self.result.t_ns,
             "launches": launches,
             "bounds": [asdict(roof) for roof in self.roofs],
+            "utilisation": [asdict(kind) for kind in self.kinds],
             "implicit_waits": self.implicit_waits,
             "verification": None if self.verification is None else _checked(self.verification),
             "result": self.result.to_dict(),
@@ -85,6 +120,7 @@ def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) ->
     A run that did not end as it should have is not verified. InputError as `Running.verify`.
     """
     running, timing, plan = engine.activity, engine.get_timing_result(), engine.machine.plan
+    engines = list(engine_uses(timing.result))
     uses = [
         ResourceUse(name, used["bytes"], used["busy"], timing.cycles, capacity, plan.pe.freq_ghz)
         for name, capacity in zip(plan.resources, plan.capacities, strict=True)
@@ -97,9 +133,9 @@ def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) ->
         result=timing.result,
         launches=timing.launches,
         roofs=tuple(roofs(timing.result, plan)),
-        engines=tuple(engine_uses(timing.result)),
-        channels=tuple(uses[: plan.channels]),
-        links=tuple(sorted(uses[plan.channels :], key=lambda link: -link.bytes)),
+        kinds=tuple(KindUse.of(kind, [one for one in engines if one.kind == kind]) for kind in ("dma", "te", "ve")),
+        channels=tuple(use for use in uses if naming.counted(use.name) == "dram"),
+        links=tuple(sorted((use for use in uses if naming.counted(use.name) == "noc"), key=lambda link: -link.bytes)),
         implicit_waits=sum(state.implicit_waits for state in running.system.states()),
         outputs=tuple(running.context.outputs),
         verification=running.verify(debug=debug) if verify and timing.status == "done" else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from kernbench.triton_emu.install import kernel_system
 if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.verify import Verification
+    from kernbench.sim_engine.verify import Failure, Verification
 
 
 class Running:
@@ -121,7 +121,18 @@ class Running:
             for output, values in self._pieces(name, array):
                 outputs.append(output)
                 wanted[output.name] = values
-        return DataExecutor(self._session.log, outputs=outputs, debug=debug).run().verify(wanted)
+        found = DataExecutor(self._session.log, outputs=outputs, debug=debug).run().verify(wanted)
+        return replace(found, failures=tuple(self._in_whole(one) for one in found.failures))
+
+    def _in_whole(self, failure: Failure) -> Failure:
+        """A failure of a shard as one of the tensor that it is part of."""
+        name, _, place = failure.tensor.partition("@")
+        tensor = self.context.outputs.get(name)
+        if failure.index is None or tensor is None or not place:
+            return failure
+        pe = self.places.pes.index(place)
+        offset = next(part.shard.offset for part in tensor.parts if part.pe == pe and part.shard is not None)
+        return replace(failure, tensor=name, index=tuple(at + i for at, i in zip(offset, failure.index, strict=True)))
 
     def _pieces(self, name: str, array: Array) -> list[tuple[Output, Array]]:
         """An output as what lies contiguous in HBM, each with the elements expected there."""

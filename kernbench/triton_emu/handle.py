@@ -1,6 +1,6 @@
 """The tensors that a kernel holds: in the scratchpad, or known integers that no engine has needed yet.
 
-A tensor is *in flight* until the command that makes it has ended, and *pending* where its elements are computed only in Phase 2.
+A tensor is *in flight* until the command that makes it has ended, and *pending* where only Phase 2 computes its elements.
 """
 
 from __future__ import annotations

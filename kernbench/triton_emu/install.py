@@ -43,14 +43,13 @@ class KernelSystem:
         host = self.components[naming.HOST]
         assert isinstance(host, Host)
         host.position = {name: i for i, name in enumerate(machine.components)}
-        reach = getattr(machine.plan, "reach", None)
+        reach = machine.plan.reach
         if reach is None:
             return
         for ways in self._ways:
             ways.reach = reach
-        dma = len(machine.plan.dma) - len(reach.endpoints)
         self.host.commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
-        self.host.first_endpoint = dma
+        self.host.first_endpoint = machine.plan.with_scratchpad
 
     @property
     def error(self) -> BaseException | None:
@@ -73,8 +72,8 @@ def kernel_system(
 ) -> KernelSystem:
     """The components of a machine on which `body`, the host's program, launches kernels.
 
-    `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time, and data that
-    Phase 1 knows. `memory` says which physical bytes an address of a kernel stands for; without it addresses are physical.
+    `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
+    and data that Phase 1 knows. `memory` says which physical bytes an address of a kernel stands for; without it addresses are physical.
     On a system the machine must be a whole one.
     """
     launches: list[Launch] = []
@@ -106,6 +105,7 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
         cpu_cycles=0,
         scalar_cycles=0,
         scheduler_cycles=0,
+        fetch_store_cycles=0,
         queue_depth=SchedulerKeys().queue_depth,
     )
 
@@ -129,5 +129,6 @@ def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSp
             cpu_cycles=pe.cpu.cycles,
             scalar_cycles=pe.cpu.scalar_cycles,
             scheduler_cycles=pe.scheduler.cycles,
+            fetch_store_cycles=pe.fetch_store.cycles,
             queue_depth=pe.scheduler.queue_depth,
         )

@@ -19,7 +19,7 @@ _LAYOUT = frozenset({"copy", "cast", "transpose", "full"})
 
 @cache
 def promoted(dtypes: tuple[str, ...]) -> str:
-    """The type that holds elements of all of these: floats before integers, then the wider; two of one width make f32 or i32."""
+    """The type for elements of all of these: floats before integers, then the wider; two of one width make f32 or i32."""
     kinds = [dtype_of(one) for one in dtypes]
     best = kinds[0]
     for one in kinds[1:]:

@@ -51,6 +51,7 @@ class PeSpec:
     cpu_cycles: int
     scalar_cycles: int
     scheduler_cycles: int
+    fetch_store_cycles: int
     queue_depth: int
 
     def engines(self, count: int) -> range:
@@ -82,7 +83,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te),
         PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve),
     ]
-    fetch_store = PeFetchStore(ids[naming.PE_FETCH_STORE], clock, cycles=0)
+    fetch_store = PeFetchStore(ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
     scheduler = PeScheduler(
         ids[naming.PE_SCHEDULER], parts, tiles, cycles=spec.scheduler_cycles, queue_depth=spec.queue_depth

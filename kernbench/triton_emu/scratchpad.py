@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from kernbench.triton_emu.errors import ScratchpadFullError
 
 SHOWN = 12  # tiles that an error names
+Owner = tuple[str, str, tuple[int, ...], str]  #: a tile's name, element type, shape and source line
 
 
 class Block:
@@ -31,7 +32,7 @@ class Scratchpad:
         self.size = size
         self._line = line
         self._holes: list[tuple[int, int]] = [(base, size)]  # address and bytes, in order, never touching
-        self.tiles: dict[int, tuple[int, str]] = {}  #: by address: bytes, and who has them
+        self.tiles: dict[int, tuple[int, Owner]] = {}  #: by address: bytes, and who has them
 
     @property
     def free(self) -> int:
@@ -43,7 +44,7 @@ class Scratchpad:
         """Bytes of the largest free piece."""
         return max((nbytes for _, nbytes in self._holes), default=0)
 
-    def take(self, nbytes: int, who: str) -> Block | None:
+    def take(self, nbytes: int, who: Owner) -> Block | None:
         """So many bytes in one piece, at a line; None where no hole is large enough."""
         size = -(-nbytes // self._line) * self._line
         for i, (addr, hole) in enumerate(self._holes):
@@ -69,15 +70,20 @@ class Scratchpad:
             return
         insort(holes, (addr, nbytes))
 
-    def refusal(self, nbytes: int, who: str, line: str) -> ScratchpadFullError:
+    def refusal(self, nbytes: int, who: Owner) -> ScratchpadFullError:
         """Why there is no room, and who has it."""
         largest = max((hole for _, hole in self._holes), default=0)
         held = sorted(self.tiles.items(), key=lambda tile: (-tile[1][0], tile[0]))
-        names = [f"{text} ({size} bytes)" for _, (size, text) in held[:SHOWN]]
+        names = [f"{_shown(owner)} of {owner[3]} ({size} bytes)" for _, (size, owner) in held[:SHOWN]]
         if len(held) > SHOWN:
             names.append(f"{len(held) - SHOWN} more")
         by = f"; it is held by {', '.join(names)}" if names else ""
         return ScratchpadFullError(
-            f"{line}: {who} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes {self.free} are free, the "
-            f"largest piece {largest}, and no command on its way will free more{by}; use smaller tiles, or let go of handles"
+            f"{who[3]}: {_shown(who)} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes {self.free} are free, "
+            f"the largest piece {largest}, and no command on its way will free more{by}; "
+            "use smaller tiles, or let go of handles"
         )
+
+
+def _shown(owner: Owner) -> str:
+    return f"{owner[0]} {owner[1]}{list(owner[2])}"

@@ -32,7 +32,7 @@ from kernbench.triton_emu.source_lines import line_of
 if TYPE_CHECKING:
     from kernbench.triton_emu.handle import KernelTensor
     from kernbench.triton_emu.kernel_runner import KernelRunner
-    from kernbench.triton_emu.scratchpad import Block
+    from kernbench.triton_emu.scratchpad import Block, Owner
 
 
 class TlComposite:
@@ -44,7 +44,7 @@ class TlComposite:
     if TYPE_CHECKING:  # what TLContext gives
 
         def operand(self, value: Any, line: str) -> KernelTensor: ...
-        def _take(self, nbytes: int, who: str, line: str) -> Block: ...
+        def _take(self, nbytes: int, who: Owner) -> Block: ...
         def _physical(self, addr: int, nbytes: int, line: str) -> int: ...
 
     def ref(self, addr: int, shape: Sequence[int], dtype: str) -> MemoryTensor:
@@ -84,12 +84,13 @@ class TlComposite:
         wanted = _Wanted(line, int(out_ptr), None if tile is None else tuple(tile), buffers, channel)
         if op == "gemm":
             steps = [self._epilogue(one, line) for one in epilogue]
-            result = self._gemm(wanted, self._whole(a, line), self._whole(b, line), (transpose_a, transpose_b), dtype_acc, out_dtype, steps)
+            pair, swapped = (self._whole(a, line), self._whole(b, line)), (transpose_a, transpose_b)
+            result = self._gemm(wanted, *pair, swapped, dtype_acc, out_dtype, steps)
         elif op == "math":
             if epilogue or transpose_a or transpose_b or dtype_acc:
                 raise KernelError(f'{line}: epilogue, transpose_a, transpose_b and dtype_acc are of composite(op="gemm")')
-            given = [one for one in (a, b) if one is not None]
-            result = self._math(wanted, math_op, [one if _is_number(one) else self._whole(one, line) for one in given], out_dtype)
+            inputs = [one if _is_number(one) else self._whole(one, line) for one in (a, b) if one is not None]
+            result = self._math(wanted, math_op, inputs, out_dtype)
         else:
             raise KernelError(f'{line}: composite(op="{op}"): it must be "gemm" or "math"')
         if wait and result.flight is not None:
@@ -97,8 +98,8 @@ class TlComposite:
         return result
 
     def _gemm(
-        self, wanted: _Wanted, a: TensorHandle, b: TensorHandle, swapped: tuple[bool, bool], dtype_acc: str, out_dtype: str | None,
-        epilogue: Sequence[Epilogue],
+        self, wanted: _Wanted, a: TensorHandle, b: TensorHandle, swapped: tuple[bool, bool], dtype_acc: str,
+        out_dtype: str | None, epilogue: Sequence[Epilogue],
     ) -> MemoryTensor:  # fmt: skip
         line = wanted.line
         try:
@@ -140,12 +141,14 @@ class TlComposite:
         line = wanted.line
         tensors = [one for one in inputs if isinstance(one, TensorHandle)]
         if math_op not in ARITY and math_op not in ROW_OPS:
-            raise KernelError(f'{line}: composite(math_op="{math_op}"): it must be one of {", ".join(sorted({*ARITY, *ROW_OPS}))}')
+            names = ", ".join(sorted({*ARITY, *ROW_OPS}))
+            raise KernelError(f'{line}: composite(math_op="{math_op}"): it must be one of {names}')
         if not tensors or any(one.shape != tensors[0].shape for one in tensors):
             shapes = ", ".join(str(list(one.shape)) for one in tensors) or "none"
             raise KernelError(f"{line}: composite {math_op} takes tensors of one shape, and numbers: shapes are {shapes}")
         shape = tensors[0].shape
-        dtype = out_dtype or elementwise_type(math_op, [one.dtype for one in tensors], [one for one in inputs if _is_number(one)])
+        numbers = [one for one in inputs if _is_number(one)]
+        dtype = out_dtype or elementwise_type(math_op, [one.dtype for one in tensors], numbers)
         out = self._memory_tensor(wanted.out_ptr, shape, dtype, line)
         total = prod(shape)
         length = shape[-1] if math_op in ROW_OPS and shape else total
@@ -158,13 +161,15 @@ class TlComposite:
             length=length, tile=tile,
         )  # fmt: skip
         axis = len(shape) - 1 if math_op in ROW_OPS else None
-        return self._issue(CompositeCmd("math", out.addr, out.nbytes, MathCmd(math_op, inputs, out, axis)), plan, block, out, line)
+        msg = CompositeCmd("math", out.addr, out.nbytes, MathCmd(math_op, inputs, out, axis))
+        return self._issue(msg, plan, block, out, line)
 
     def _math_tile(self, wanted: _Wanted, op: str, shape: tuple[int, int], dtypes: Sequence[str]) -> tuple[int, int]:
         rows, length = shape
         if wanted.tile is not None:
             if len(wanted.tile) != 2 or min(wanted.tile) < 1:
-                raise KernelError(f"{wanted.line}: the tile of a math op is (rows, elements), each 1 or more, and not {wanted.tile}")
+                rule = "the tile of a math op is (rows, elements), each 1 or more"
+                raise KernelError(f"{wanted.line}: {rule}, and not {wanted.tile}")
             if op in ROW_OPS and wanted.tile[1] < length:
                 raise KernelError(f"{wanted.line}: {op} looks at whole rows: its tile must have {length} elements of each")
             return min(wanted.tile[0], rows), min(wanted.tile[1], length)
@@ -187,7 +192,8 @@ class TlComposite:
         """Scratchpad for the buffers of those that have none: `wholes` are given their rings; what keeps it."""
         line_bytes = self._runner.pe.tcm_line
         sizes = [ceil_div(one.tile_bytes, line_bytes) * line_bytes if one.ring == RING else 0 for one in wholes]
-        block = self._take(wanted.buffers * sum(sizes), "the buffers of a composite op", wanted.line)
+        size = wanted.buffers * sum(sizes)
+        block = self._take(size, ("buffers of a composite op", "u8", (size,), wanted.line))
         at = block.addr
         for i, (one, size) in enumerate(zip(wholes, sizes, strict=True)):
             if size:
@@ -215,7 +221,8 @@ class TlComposite:
         """`"relu"`, or `("add", bias)`."""
         op, operand = (step, None) if isinstance(step, str) else (step if len(step) == 2 else (step, None))
         if not isinstance(op, str) or op not in ARITY or ARITY[op] != (1 if operand is None else 2):
-            raise KernelError(f"{line}: {step!r} is no step of an epilogue: give the name of an elementwise op, or a pair of it and its second operand")
+            remedy = "give the name of an elementwise op, or a pair of it and its second operand"
+            raise KernelError(f"{line}: {step!r} is no step of an epilogue: {remedy}")
         return Epilogue(op, operand if operand is None or _is_number(operand) else self.operand(operand, line))
 
     def _memory_tensor(self, addr: int, shape: tuple[int, ...], dtype: str, line: str) -> MemoryTensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
@@ -12,19 +11,15 @@ from typing import Any
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MemoryWriteMsg
-from kernbench.components.builtin.flight import Flight
-from kernbench.components.builtin.pe_dma import CHANNELS
-from kernbench.components.builtin.transfers import footprint, rows_of
-from kernbench.sim_engine.memory_strides import span_of
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.op_types import product_shape
-from kernbench.triton_emu.scratchpad import Block
 from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
+from kernbench.triton_emu.tl_memory import Completion, TlMemory
 
 _nbytes = cache(nbytes_of)
 
@@ -43,18 +38,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class Completion:
-    """Of a store: something to wait for."""
-
-    __slots__ = ("flight", "handle_id", "op_id")
-
-    def __init__(self, flight: Flight, handle_id: str, op_id: int | None) -> None:
-        self.flight: Flight | None = flight
-        self.handle_id = handle_id
-        self.op_id = op_id
-
-
-class TLContext(TlMath, TlComposite):
+class TLContext(TlMemory, TlMath, TlComposite):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
@@ -81,85 +65,6 @@ class TLContext(TlMath, TlComposite):
         """What the PE has."""
         pe, pad = self._runner.pe, self._runner.pad
         return Limits(pe.tcm_bytes, pad.free, pe.tcm_line, pe.align, pe.dma, pe.te, pe.ve, tuple(DTYPES))
-
-    # Memory.
-
-    def load(
-        self,
-        addr: int,
-        shape: Sequence[int] | int,
-        dtype: str,
-        *,
-        strides: Sequence[int] | None = None,
-        wait: bool = True,
-        channel: str = "act_weight",
-        out: KernelTensor | None = None,
-    ) -> KernelTensor:
-        """A tensor from memory. Its elements are known when it has come, unless what is there is pending.
-
-        `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
-        on at once. `out`: a tile to load into.
-        """
-        frame = sys._getframe(1)
-        line = line_of(frame)
-        shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
-        runner = self._runner
-        travel = nbytes = self._size(shape, dtype, line)
-        steps = None
-        if strides is not None:
-            steps = self._strides(strides, shape, line)
-        addr = self._physical(addr, shape, steps, dtype, nbytes, line)
-        if steps is not None:
-            align = runner.pe.align
-            travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
-        tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
-        if channel not in CHANNELS:
-            raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
-        tile.op = "dma_read"
-        msg = DmaReadCmd(tile, addr, nbytes, "hbm", steps, channel, op_id=runner.memory.new_id(), line=line)
-        if self._after:
-            msg.dependency_ids, self._after = self._after, ()
-        tile.op_id = msg.op_id
-        tile.flight = flight = runner.issue(msg, line)
-        runner.memory.load_issued(msg)
-        if wait:
-            while flight.end < 0:
-                runner.pause(f"the load of {tile.handle_id}", flight)
-        return tile
-
-    def store(
-        self,
-        addr: int,
-        value: Any,
-        *,
-        strides: Sequence[int] | None = None,
-        wait: bool = False,
-        channel: str = "act_weight",
-    ) -> Completion:
-        """A tensor into memory, visible to every load from now on; returns something to wait for."""
-        line = line_of(sys._getframe(1))
-        tile = self.operand(value, line)
-        runner = self._runner
-        steps = None if strides is None else self._strides(strides, tile.shape, line)
-        if channel not in CHANNELS:
-            raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
-        addr = self._physical(addr, tile.shape, steps, tile.dtype, tile.nbytes, line)
-        msg = DmaWriteCmd(tile, addr, tile.nbytes, steps, channel, op_id=runner.memory.new_id(), line=line)
-        if self._after:
-            msg.dependency_ids, self._after = self._after, ()
-        flight = runner.issue(msg, line)
-        runner.memory.store_issued(msg)
-        if wait:
-            runner.wait_for(flight, f"the store of {tile.handle_id}")
-        return Completion(flight, f"the store of {tile.handle_id}", msg.op_id)
-
-    def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
-        """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
-        line = line_of(sys._getframe(1))
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, name=name)
-        tile.poison = line
-        return tile
 
     # Products.
 
@@ -285,35 +190,6 @@ class TLContext(TlMath, TlComposite):
         out.value, out.poison, out.line = None, "", line
         return out
 
-    def _new(
-        self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
-    ) -> KernelTensor:
-        """A tile of the scratchpad."""
-        self._count += 1
-        tile = KernelTensor(self, name or f"t{self._count}", shape, dtype, nbytes, line)
-        size = nbytes if nbytes > travel else travel
-        block = self._runner.pad.take(size, line)
-        if block is None:
-            block = self._take(size, f"{tile.handle_id} {dtype}{list(shape)}", line)
-        tile.block = block
-        tile.addr = block.addr
-        return tile
-
-    def _take(self, nbytes: int, who: str, line: str) -> Block:
-        """Scratchpad; the kernel waits where commands on their way may make room."""
-        runner = self._runner
-        while True:
-            block = runner.pad.take(nbytes, line)
-            if block is not None:
-                return block
-            if not runner.scheduler.open:
-                raise runner.pad.refusal(nbytes, who, line)
-            runner.pause(f"{nbytes} bytes of scratchpad for {who}", any_end=True)
-
-    def _physical(self, addr: int, nbytes: int, line: str) -> int:
-        """Where a tensor that lies in one piece is in memory."""
-        return addr
-
     def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
         """Known elements that are nowhere yet."""
         self._count += 1
@@ -337,36 +213,6 @@ class TLContext(TlMath, TlComposite):
             return _nbytes(shape, dtype)
         except (ValueError, TypeError, InputError) as error:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: {error}") from None
-
-    def _physical(
-        self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
-    ) -> int:
-        """Where a tensor's first element is in memory."""
-        try:
-            at = addr.__index__()
-        except AttributeError:
-            raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
-        translation = self._runner.memory.translation
-        if translation is None:
-            return int(at)
-        low, high = (0, nbytes) if steps is None else span_of(shape, steps, dtype)
-        try:
-            runs = translation.physical(at + low, high - low)
-        except InputError as error:
-            raise KernelError(f"{line}: {error}") from None
-        for (first, size), (second, _) in zip(runs, runs[1:], strict=False):
-            if first + size != second:
-                raise KernelError(
-                    f"{line}: the {high - low} bytes at {at + low:#x} lie apart in memory ({first:#x} is followed by {second:#x}); "
-                    "move what lies in one piece at a time"
-                )
-        return int(runs[0][0]) - low
-
-    def _strides(self, strides: Sequence[int], shape: tuple[int, ...], line: str) -> tuple[int, ...]:
-        steps = tuple(int(one) for one in strides)
-        if len(steps) != len(shape):
-            raise KernelError(f"{line}: {len(steps)} strides are given for the {len(shape)} axes of {list(shape)}")
-        return steps
 
     def _refuse_poison(self, tile: KernelTensor, line: str) -> None:
         raise PoisonError(

@@ -43,7 +43,9 @@ programs = st.lists(ops, min_size=3, max_size=24)
 machines = st.fixed_dictionaries(
     {
         "dma": st.fixed_dictionaries({"engines": st.integers(1, 2), "max_concurrent_transfers": st.integers(1, 4)}),
-        "dram": st.fixed_dictionaries({"t_setup_cycles": st.sampled_from([0, 7, 40]), "dram_burst_cycles": st.sampled_from([1, 8])}),
+        "dram": st.fixed_dictionaries(
+            {"t_setup_cycles": st.sampled_from([0, 7, 40]), "dram_burst_cycles": st.sampled_from([1, 8])}
+        ),
         "te": st.fixed_dictionaries({"init_cycles": st.sampled_from([0, 90])}),
     }
 )
@@ -103,10 +105,11 @@ def oracle(memory: NDArray[np.uint8], ops: list[Op], index: NDArray[np.int32]) -
         return np.lib.stride_tricks.as_strided(data, (SIZE, SIZE), (STRIDE, 4))
 
     tiles = [view(0, False).copy()]
-    for op in ops:
-        def pick(i: int) -> NDArray[np.float32]:
-            return tiles[-1 - i % len(tiles)]
 
+    def pick(i: int) -> NDArray[np.float32]:
+        return tiles[-1 - i % len(tiles)]
+
+    for op in ops:
         if op.name in ("load", "follow"):
             slot = op.i if op.name == "load" else int(index[op.i] * 3 + 1) % SLOTS
             tiles.append(view(slot, op.strided).copy())
@@ -122,7 +125,7 @@ def oracle(memory: NDArray[np.uint8], ops: list[Op], index: NDArray[np.int32]) -
         elif op.name not in ("wait", "wait_all"):
             function = {"add": np.add, "sub": np.subtract, "maximum": np.maximum}[op.name]
             tiles.append(np.minimum(function(pick(op.i), pick(op.j)), 4))
-        tiles = tiles[-6:]
+        del tiles[:-6]
     return tiles
 
 

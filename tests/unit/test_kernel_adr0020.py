@@ -131,7 +131,7 @@ def test_d3_every_result_is_pending_and_wait_is_about_time_alone() -> None:
     error = Run(kernel, memory={0: A}).fail()
     assert isinstance(error, PendingDataError)
     assert str(error) == (
-        f"{at(kernel, 6)}: t2 (the result of gemm_f32) is pending in Phase 1, so its data cannot be had; "
+        f"{at(kernel, 3)}: t2 (the result of gemm_f32) is pending in Phase 1, so its data cannot be had; "
         "branch on what tl.load returns, or look at results after Phase 2"
     )
 

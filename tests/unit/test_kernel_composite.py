@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernbench import Machine, Program, load_config
+from kernbench.config import NpuConfig
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_log import OpLogger
-from kernbench.sim_engine.result import Result
-from kernbench.triton_emu.install import kernel_system
-from kernbench.triton_emu.launch import PeWork
+from tests.kernels import Run, easy
 
 A, B, C, D = (i << 22 for i in range(4))
 RNG = np.random.default_rng(0)
-#: Banks enough that nobody is ever denied, and no setup: times are those of the formulas.
-QUIET: dict[str, Any] = {
-    "dram.channels": 1, "dram.bus_width_bytes": 64, "dram.dram_burst_cycles": 1, "dram.peak_bw_bytes_per_cycle": 64,
-    "dram.t_setup_cycles": 0, "dram.capacity_bytes": 1 << 26, "spm.bank_size_bytes": 1 << 16, "spm.num_banks": 64, "spm.bank_width_bytes": 64,
-    "te.macs_per_cycle": 4096, "te.init_cycles": 0, "te.finalize_cycles": 0, "te.spm_traffic": False,
-    "ve.spm_traffic": False, "dma.alignment_bytes": 64, "dma.max_concurrent_transfers": 4,
-}  # fmt: skip
+WIDE = {"engines": 1, "max_concurrent_transfers": 4}
 
 
-def config(**more: Any) -> Any:
-    return load_config({}, [f"{key}={value}" for key, value in {**QUIET, **{k.replace("__", "."): v for k, v in more.items()}}.items()])
+def machine(dma: Mapping[str, Any] = WIDE, **te: Any) -> NpuConfig:
+    """64 B a cycle from memory, 4096 MACs a cycle unless `te` says otherwise, and nobody is ever denied a bank."""
+    return easy(dma=dma, te={"macs_per_cycle": 4096, **te}, spm={"bank_size_bytes": 1 << 16})
 
 
-class Ran:
-    """One kernel on one NPU, and what came of it."""
+class Ran(Run):
+    """One kernel on one NPU, to its end."""
 
-    def __init__(self, kernel: Callable[..., None], *args: Any, data: dict[int, Any], skip: bool = True, logged: bool = True, **keys: Any):
-        store = MemoryStore()
-        for addr, array in data.items():
-            store.write("hbm", addr, array)
-        self.log = OpLogger(store) if logged else None
-        spec = config(**keys.pop("machine", {}))
-        self.system = kernel_system(spec, self._body, store=store, log=self.log, **keys)
-        self.work = PeWork("pe0", kernel, args)
-        self.machine = Machine(spec, Program("test"), self.system.components)
-        self.system.bind(self.machine)
+    def __init__(
+        self, kernel: Callable[..., None], *args: Any, data: Mapping[int, Any], skip: bool = True, **keys: Any
+    ) -> None:
+        super().__init__(kernel, *args, memory=data, config=keys.pop("config", None) or machine(), **keys)
         self.machine.run(skip=skip)
-        self.result: Result = self.machine.result()
-
-    def _body(self) -> None:
-        self.system.host.wait(self.system.host.launch("test", [self.work]))
+        self.result = self.machine.result()
 
     def read(self, addr: int, shape: tuple[int, ...], dtype: str = "f16") -> Any:
         assert self.log is not None
@@ -59,10 +41,9 @@ class Ran:
         return [record.op_name for record in self.log]
 
     @property
-    def kernel_cycles(self) -> int:
-        launch = self.system.launches[0]
-        assert launch.start is not None and launch.end is not None
-        return launch.end - launch.start
+    def cycles(self) -> int:
+        assert self.launch.start is not None and self.launch.end is not None
+        return self.launch.end - self.launch.start
 
     def failure(self) -> str:
         assert self.result.status == "failed" and self.result.failure is not None
@@ -102,22 +83,22 @@ def test_adr0020_d5_tokens_are_logged_by_stage_and_the_op_once() -> None:
 def test_a_composite_takes_its_longest_stage() -> None:
     """One output tile of 128 x 128 and 64 steps of K, f16; f_a and f_w of 16 bits are 1. Two transfers at a time.
 
-    A step reads 2 * 32 KiB at 64 B a cycle, 1024 cycles, and multiplies in 128^3 / 4096 = 512. The reads never stop, and after the
-    last one come its product and the write of 32 KiB: 64 * 1024 + 512 + 512. With 512 MACs a cycle a product takes 4096, and the
-    products never stop after the first read: 1024 + 64 * 4096 + 512.
+    A step reads 2 * 32 KiB at 64 B a cycle, 1024 cycles, and multiplies in 128^3 / 4096 = 512. The reads never stop, and after
+    the last one come its product and the write of 32 KiB: 64 * 1024 + 512 + 512. With 512 MACs a cycle a product takes 4096,
+    and the products never stop after the first read: 1024 + 64 * 4096 + 512.
     """
     a, b = matrices(128, 128, 8192)
-    how, pair = {"tile": (128, 128, 128)}, {"dma__max_concurrent_transfers": 2}
-    ran = Ran(gemm, A, B, C, 128, 128, 8192, how, data={A: a, B: b}, machine=pair)
-    assert ran.kernel_cycles == 64 * 1024 + 512 + 512
-    slow = Ran(gemm, A, B, C, 128, 128, 8192, how, data={A: a, B: b}, machine={**pair, "te__macs_per_cycle": 512})
-    assert slow.kernel_cycles == 1024 + 64 * 4096 + 512
+    how, pair = {"tile": (128, 128, 128)}, {"max_concurrent_transfers": 2}
+    ran = Ran(gemm, A, B, C, 128, 128, 8192, how, data={A: a, B: b}, config=machine(pair))
+    assert ran.cycles == 64 * 1024 + 512 + 512
+    slow = Ran(gemm, A, B, C, 128, 128, 8192, how, data={A: a, B: b}, config=machine(pair, macs_per_cycle=512))
+    assert slow.cycles == 1024 + 64 * 4096 + 512
 
 
 def test_it_approaches_the_longest_stage_and_not_the_sum() -> None:
-    """512 cubed by tiles of 128 cubed: the channel has 64 reads of 1024 cycles and 16 writes of 512, the engine 64 products of 512."""
+    """512 cubed by tiles of 128 cubed: 64 reads of 1024 cycles and 16 writes of 512 in the channel, 64 products of 512."""
     a, b = matrices(512, 512, 512)
-    cycles = Ran(gemm, A, B, C, 512, 512, 512, {"tile": (128, 128, 128)}, data={A: a, B: b}).kernel_cycles
+    cycles = Ran(gemm, A, B, C, 512, 512, 512, {"tile": (128, 128, 128)}, data={A: a, B: b}).cycles
     channel, engine = 64 * 1024 + 16 * 512, 64 * 512
     assert channel < cycles < channel * 1.04 < (channel + engine) * 0.75
 
@@ -127,9 +108,10 @@ def test_it_approaches_the_longest_stage_and_not_the_sum() -> None:
 def test_times_do_not_depend_on_log_or_skipping(skip: bool, logged: bool) -> None:
     a, b = matrices(96, 80, 72)
     how = {"tile": (32, 32, 32), "epilogue": ["relu"]}
-    ran = Ran(gemm, A, B, C, 96, 80, 72, how, data={A: a, B: b}, skip=skip, logged=logged, machine={"te__spm_traffic": "true"})
+    busy = machine(spm_traffic=True)
+    ran = Ran(gemm, A, B, C, 96, 80, 72, how, data={A: a, B: b}, skip=skip, logged=logged, config=busy)
     assert ran.result.status == "done"
-    first = Ran(gemm, A, B, C, 96, 80, 72, how, data={A: a, B: b}, machine={"te__spm_traffic": "true"})
+    first = Ran(gemm, A, B, C, 96, 80, 72, how, data={A: a, B: b}, config=busy)
     assert ran.result.cycles == first.result.cycles and ran.result.counters == first.result.counters
 
 
@@ -156,8 +138,9 @@ def test_operands_are_pinned_or_streamed_or_transposed() -> None:
     def kernel(tl: Any) -> None:
         pinned = tl.load(A, (64, 32), "f16")
         row = tl.load(D, (48,), "f16")
-        tl.composite("gemm", pinned, tl.ref(B, (64, 48), "f16"), C, transpose_a=True, epilogue=[("add", row), "relu", ("mul", 2.0)],
-                     out_dtype="f32", tile=(32, 16, 64))  # fmt: skip
+        steps = [("add", row), "relu", ("mul", 2.0)]
+        streamed = tl.ref(B, (64, 48), "f16")
+        tl.composite("gemm", pinned, streamed, C, transpose_a=True, epilogue=steps, out_dtype="f32", tile=(32, 16, 64))
 
     ran = Ran(kernel, data={A: np.ascontiguousarray(a.T), B: b, D: bias})
     wanted = np.maximum(expected(a, b, 64) + bias.astype(np.float32), 0) * np.float32(2)
@@ -221,14 +204,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tile": (1, 2)}, "the tile of a GEMM is (m, n, k), each 1 or more, and not (1, 2)"),
     ({"buffers": 0}, "composite with buffers=0: it must be 1 or more"),
     ({"channel": "fast"}, "a DMA engine has the channels act_weight, kv_load, kv_store, and not fast"),
-    ({"epilogue": ["add"]}, "'add' is no step of an epilogue: give the name of an elementwise op, or a pair of it and its second operand"),
-    ({"tile": (512, 512, 512), "buffers": 100}, "the buffers of a composite op takes 157286400 bytes, but of the scratchpad"),
+    ({"epilogue": ["add"]}, "'add' is no step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
+    ({"tile": (512, 512, 512), "buffers": 100}, "takes 157286400 bytes, but of the scratchpad"),
 ]
 
 
 @pytest.mark.parametrize(("how", "text"), REFUSED, ids=[str(sorted(how)) for how, _ in REFUSED])
 def test_what_is_refused(how: dict[str, Any], text: str) -> None:
-    ran = Ran(gemm, A, B, C, 512, 512, 512, how, data={A: np.zeros((512, 512), np.float16), B: np.zeros((512, 512), np.float16)})
+    zeros = np.zeros((512, 512), np.float16)
+    ran = Ran(gemm, A, B, C, 512, 512, 512, how, data={A: zeros, B: zeros})
     assert text in ran.failure() and "test_kernel_composite.py:" in ran.failure()
 
 

@@ -223,7 +223,9 @@ def test_results_need_an_op_log() -> None:
     ctx._store.mark_pending("hbm", x.parts[0].physical, 8, 0)
     with pytest.raises(InputError) as error:
         ctx.to_numpy(x)
-    assert str(error.value) == "tensor x: it holds results of kernels, and this run keeps times alone; run with an op log"
+    assert str(error.value) == (
+        "tensor x: it holds results of kernels, and this run keeps times alone; keep an op log: kbsim run --verify does"
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Host(ComponentBase, kind=HOST):
     def __init__(self, source: HostSource, *, jobs: int) -> None:
         super().__init__()
         self.source = source
-        self.jobs = jobs + 1  # type: ignore[misc]  # and the one that keeps the run going
+        self.jobs = jobs + 1  # and the one that keeps the run going
         self.position: dict[str, int] = {}  #: of components in the core, by name: whom the host can give jobs
         self._running: int | None = None
         self._own = -1  # the job that keeps the run going

@@ -37,7 +37,7 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler
-        self.jobs = scheduler.places  # type: ignore[misc]
+        self.jobs = scheduler.places
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
@@ -72,7 +72,7 @@ class PeCpu(ComponentBase, kind=PE_CPU):
 
     def notify(self, notice: int, number: int, now: int) -> int:
         end = now + 1
-        flight = self.scheduler.job_ended(number, self._start_of(number), end)
+        flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
             return NEVER
         flight.part.ended(flight)
@@ -85,8 +85,3 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             return self.scheduler.next_due
         self._resume = True
         return end
-
-    def _start_of(self, number: int) -> int:
-        """The cycle in which a job that has ended was started."""
-        handed_over = self.scheduler.handed_over.pop(number)
-        return int(self.started(number)) if hasattr(self, "started") else handed_over

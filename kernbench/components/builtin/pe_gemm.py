@@ -40,7 +40,8 @@ class PeGemm(PePart, kind=PE_GEMM):
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """One step of a sum: the sum itself stays in the engine until the last step writes it."""
         work = stage.params
-        m, n, k, bits_a, bits_b = work["m"], work["n"], work["k"], dtype_of(work["dtype_a"]).bits, dtype_of(work["dtype_b"]).bits
+        m, n, k = work["m"], work["n"], work["k"]
+        bits_a, bits_b = dtype_of(work["dtype_a"]).bits, dtype_of(work["dtype_b"]).bits
         time = te_service(self._te, m, n, k, bits_b, bits_a)
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"]]
         if work["out"] is not None:

@@ -35,8 +35,6 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self.places = 4 * queue_depth  #: jobs in the core at a time
         self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
-        self.handed_over: dict[int, int] = {}
-        self.free_at: dict[tuple[int, int], int] = {}
         self.give: Submit | None = None  #: of the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
@@ -86,8 +84,6 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         if flight.jobs_left:
             return None
         flight.end = end
-        if flight.part.engine_type:
-            self.free_at[flight.part.engine_type, flight.engine] = end
         flight.part.load[flight.engine] -= 1
         if flight.parent is None:
             del self.open[flight]
@@ -120,6 +116,4 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def _submit(self, flight: Flight, order: Order) -> None:
         part, submit = flight.part, self.give
         assert submit is not None
-        number = submit(part.engine_type, part.engines[flight.engine], params=order.params, regions=order.regions)
-        self._jobs[number] = flight
-        self.handed_over[number] = max(flight.issued + self._cycles, self.free_at.get((part.engine_type, flight.engine), 0))
+        self._jobs[submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)] = flight

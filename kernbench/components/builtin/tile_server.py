@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 class TileServer(PePart):
-    """The part of the scheduler that serves composite ops; it logs them under the scheduler's id, and tiles under their parts'."""
+    """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
 
     serves = (CompositeCmd,)
 

@@ -43,8 +43,3 @@ def everywhere() -> DPPolicy:
 def normal(seed: int, *shape: int, scale: float = 1.0) -> Array:
     """Normally distributed numbers, the same on every machine."""
     return np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)
-
-
-def cuts(length: int, block: int) -> list[tuple[int, int]]:
-    """First index and number of indices of each block; the last may be shorter."""
-    return [(start, min(block, length - start)) for start in range(0, length, block)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from kernbench.benches._attention import Running, blockwise
-from kernbench.benches._reference import DTYPE, SEED, cuts, normal, spread, wide
+from kernbench.benches._blocks import cuts
+from kernbench.benches._reference import DTYPE, SEED, normal, spread, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from kernbench.benches._reference import DTYPE, SEED, cuts, normal, product, wide
+from kernbench.benches._blocks import cuts
+from kernbench.benches._reference import DTYPE, SEED, normal, product, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem

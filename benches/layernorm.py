@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from kernbench.benches._reference import DTYPE, SEED, cuts, everywhere, normal, rounded, spread, wide
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, everywhere, normal, rounded, spread, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
@@ -34,7 +35,7 @@ def layernorm(
     if blocks:
         scale = done(tl.cast(tl.load(gain, gain.shape, gain.dtype), "f32"))
         offset = done(tl.cast(tl.load(shift, shift.shape, shift.dtype), "f32"))
-    for (at, _), after in zip(blocks, [*blocks[1:], None], strict=True):
+    for (at, _), after in followed(blocks):
         here = done(coming)
         coming = fetch(*after) if after else None
         values = done(tl.cast(here, "f32"))

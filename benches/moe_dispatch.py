@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from kernbench.benches._reference import DTYPE, SEED, cuts, normal, product, rounded, wide
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
@@ -55,7 +56,7 @@ def dispatch(
     )
     coming = fetch(*runs[0])
     tl.wait(matrix)
-    for (slot, first, _), after in zip(runs, [*runs[1:], None], strict=True):
+    for (slot, first, _), after in followed(runs):
         rows, gate = coming
         coming = fetch(*after) if after else ()
         tl.wait(rows, gate)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from kernbench.benches._reference import DTYPE, SEED, cuts, normal, rounded, spread, wide
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
@@ -23,7 +24,7 @@ def softmax(x: DevicePointer, out: DevicePointer, block: int, tl: Any) -> None:
 
     blocks = cuts(rows, block)
     coming = fetch(*blocks[0]) if blocks else None
-    for (at, _), after in zip(blocks, [*blocks[1:], None], strict=True):
+    for (at, _), after in followed(blocks):
         here = coming
         coming = fetch(*after) if after else None
         tl.wait(here)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernbench.benches._reference import DTYPE, SEED, cuts, normal, rounded, spread, wide
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
@@ -21,7 +22,7 @@ def vector_add(x: DevicePointer, y: DevicePointer, out: DevicePointer, block: in
 
     blocks = cuts(x.shape[0], block)
     coming = fetch(*blocks[0]) if blocks else None
-    for (at, _), after in zip(blocks, [*blocks[1:], None], strict=True):
+    for (at, _), after in followed(blocks):
         a, b = coming
         coming = fetch(*after) if after else None
         tl.wait(a, b)

@@ -57,8 +57,9 @@ def bench_details(bench: Bench, width: int) -> Iterator[RenderableType]:
     yield Text(f"{Path(bench.source).name}, runs on {bench.machine} unless --config says otherwise, {reference}", "dim")
     if not bench.params:
         return
+    yield Text("parameters are changed by --set NAME=VALUE", "dim")
     yield ""
-    made = table("Parameters", [("name", "left"), ("default", "right"), ("what it is", "left")], "--set NAME=VALUE")
+    made = table("Parameters", [("name", "left"), ("default", "right"), ("what it is", "left")])
     _wrap_last(made)
     for name, param in bench.params.items():
         allowed = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
@@ -114,6 +115,8 @@ def _headline(report: BenchReport) -> Iterator[Text]:
 
 def _bounds(report: BenchReport) -> Iterator[Text]:
     bound = report.bound
+    if not bound.cycles:
+        return
     kind = report.roofs[0].kind
     text = Text.assemble(f"{kind} bound ", (short(bound.cycles), "bold"))
     if report.result.status == "done":
@@ -173,7 +176,7 @@ def _bandwidth(report: BenchReport) -> Text:
     achieved = moved / report.result.cycles
     text = headed("DRAM").append(f"{share_text(achieved)} of {share_text(capacity)} B/cycle", "bold")
     text.append(f" ({percent(achieved / capacity)}), {share_text(achieved * report.freq_ghz)} GB/s")
-    return text.append(f" over {counted(len(report.channels), 'channel')}")
+    return text.append(f" over the {counted(len(report.channels), 'channel')} in use")
 
 
 def verification_lines(report: BenchReport) -> Iterator[Text]:

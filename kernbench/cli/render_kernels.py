@@ -40,7 +40,9 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
         yield kernel_table(shown, place)
     if len(at_work) > len(shown):
         yield Text(f"{len(at_work) - len(shown):,} more PEs run kernels (--json has them)", "dim")
-    if len(at_work) < len(states):
+    if not at_work:
+        yield Text("no PE runs a kernel", "dim")
+    elif len(at_work) < len(states):
         yield Text(f"{len(states) - len(at_work):,} of {len(states):,} PEs run none", "dim")
     yield from source_lines(running, at_work)
     yield ""

@@ -77,11 +77,7 @@ class TlComposite:
         the result, which is pending.
         """
         line = line_of(sys._getframe(1))
-        if channel not in CHANNELS:
-            raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
-        if buffers < 1:
-            raise KernelError(f"{line}: composite with buffers={buffers}: it must be 1 or more")
-        wanted = _Wanted(line, int(out_ptr), None if tile is None else tuple(tile), buffers, channel)
+        wanted = _wanted(line, int(out_ptr), tile, buffers, channel)
         if op == "gemm":
             steps = [self._epilogue(one, line) for one in epilogue]
             pair, swapped = (self._whole(a, line), self._whole(b, line)), (transpose_a, transpose_b)
@@ -241,6 +237,14 @@ class _Wanted(NamedTuple):
     tile: tuple[int, ...] | None
     buffers: int
     channel: str
+
+
+def _wanted(line: str, out_ptr: int, tile: Sequence[int] | None, buffers: int, channel: str) -> _Wanted:
+    if channel not in CHANNELS:
+        raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
+    if buffers < 1:
+        raise KernelError(f"{line}: composite with buffers={buffers}: it must be 1 or more")
+    return _Wanted(line, out_ptr, None if tile is None else tuple(tile), buffers, channel)
 
 
 def _whole_of(tensor: TensorHandle, tile: int) -> Whole:

@@ -142,8 +142,3 @@ def test_list_and_show_as_json(kbsim: Kbsim) -> None:
 def test_the_result_is_also_written(kbsim: Kbsim, tmp_path: Path) -> None:
     assert kbsim(*RUN, "--quiet", "--out", "result.json").out == ""
     assert json.loads((tmp_path / "result.json").read_text())["verification"]["ok"]
-
-
-def test_a_trace_of_a_bench_is_valid(kbsim: Kbsim) -> None:
-    assert kbsim("run", "scale.py", "--trace", "t.jsonl", "--quiet").code == 0
-    assert kbsim("trace", "validate", "t.jsonl").code == 0

@@ -72,9 +72,8 @@ class TlComposite:
         """`op="gemm"`: `epilogue(a @ b)` into memory at `out_ptr`; `op="math"`: `math_op` of a, or of a and b, likewise.
 
         Operands are pinned (from `tl.load`) or streamed (`tl.ref`, or the result of another composite op). `epilogue`: names of
-        elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows, elements of a row); without it
-        the largest that fits into the free scratchpad with `buffers` of each tile. The kernel goes on at once; `tl.wait` takes
-        the result, which is pending.
+        elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows, elements of a row), else the
+        largest that fits with `buffers` of each. The kernel goes on at once; `tl.wait` takes the result, which is pending.
         """
         line = line_of(sys._getframe(1))
         wanted = _wanted(line, int(out_ptr), tile, buffers, channel)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_tables import banks_line, engine_table, resource_table
-from kernbench.cli.render_trace_parts import part_table, safe, track, stall_table
+from kernbench.cli.render_trace_parts import part_table, safe, stall_table, track
 from kernbench.cli.text import counted, duration, headed, percent, rational, scaled, short, status_text, unit
 from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
 

@@ -1,6 +1,6 @@
 """What can be freed, and how: changes of a machine's description after which a resource limits nothing.
 
-A PE of a system is what an NPU is, so what an NPU has at its top stands below `pe` there; memories and links are of the system's own.
+A PE of a system is what an NPU is, so what an NPU has at its top stands below `pe` there; memories and links are the system's.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class Flows(Law):
             return
         flow.ended = True
         if flow.bare and not self.context.partial:
-            self.context.say("pair", f"DRAM_TX_END of job {record.job_id} on channel {record.channel}, where it has no open flow")
+            text = f"DRAM_TX_END of job {record.job_id} on channel {record.channel}, where it has no open flow"
+            self.context.say("pair", text)
         if record.size_bytes != flow.size:
             text = f"begins with {flow.size} bytes and ends with {record.size_bytes}"
             self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")

@@ -12,7 +12,6 @@ from kernbench.trace.why_queue import queue_spans
 from kernbench.trace.why_shares import Share, Shares
 
 
-
 class Stories:
     """The spans of any command of a run."""
 

@@ -142,7 +142,8 @@ def test_programs_with_sends_are_traced_and_explained(ring: Path, kbsim: Any, le
 
 
 def test_a_program_is_checked_and_shown_on_a_system(ring: Path, kbsim: Any) -> None:
-    assert kbsim("program", "check", "ring.json", "-c", "single_cube").out == "ring.json: 5 entries, valid on single_cube.yaml\n"
+    checked = kbsim("program", "check", "ring.json", "-c", "single_cube")
+    assert checked.out == "ring.json: 5 entries, valid on single_cube.yaml\n"
     bad = kbsim("program", "check", "ring.json", "-c", "single_cube", "--set", "cube.pes=1")
     assert bad.code == 2
     assert "single_cube.yaml has no PE of that name: its PEs are sip0.cube0.pe0 to sip0.cube0.pe0" in bad.err
@@ -159,7 +160,7 @@ def test_a_program_is_checked_and_shown_on_a_system(ring: Path, kbsim: Any) -> N
 def test_resources_of_a_system_are_freed(ring: Path, kbsim: Any) -> None:
     found = json.loads(kbsim("whatif", "ring.json", "-c", "single_cube", "--json").out)
     saved = {row["resources"][0]: row["saved"] for row in found["freed"]}
-    # The launch is all of the run: of its 411 cycles 152 are PCIe, and 3 each the endpoint's and the IO CPU's way in the chiplet.
+    # The launch is all of the run: of its 411 cycles 152 are PCIe, and 3 each the ways in the chiplet to and from its network.
     assert found["cycles"] == 411
     assert saved == {"noc": 158, "banks": 0, "dram": 0, "te": 0, "ve": 0, "dma": 0}
     assert kbsim("whatif", "ring.json", "-c", "single_cube").code == 0

@@ -120,17 +120,17 @@ def test_a_send_by_hand() -> None:
             for e in named(events, "SRAM_ACCESS")] == [
         (2, "sip0.cube0.pe0.pe_tcm", 64, "READ", 48, 3), (2, "sip0.cube0.pe1.pe_tcm", 128, "WRITE", 48, 3)]  # fmt: skip
     assert not named(events, "MEM_ACCESS_EVENT", "DRAM_TX_START", "DRAM_TX_END")
-    assert [(e["event_type"], e["t_cycle"], e["channel"], e["unit"]) for e in named(events, "NOC_TX_START", "NOC_TX_END")] == [
-        ("NOC_TX_START", 0, 0, "sip0.cube0.pe0.pe_dma-sip0.cube0.r0c0"), ("NOC_TX_START", 0, 0, "sip0.cube0.r0c0-sip0.cube0.pe1.pe_dma"),
-        ("NOC_TX_END", 3, 0, "sip0.cube0.pe0.pe_dma-sip0.cube0.r0c0"), ("NOC_TX_END", 3, 0, "sip0.cube0.r0c0-sip0.cube0.pe1.pe_dma")]  # fmt: skip
+    links = ("sip0.cube0.pe0.pe_dma-sip0.cube0.r0c0", "sip0.cube0.r0c0-sip0.cube0.pe1.pe_dma")
+    for kind, cycle in (("NOC_TX_START", 0), ("NOC_TX_END", 3)):
+        assert [(e["t_cycle"], e["channel"], e["unit"]) for e in named(events, kind)] == [(cycle, 0, link) for link in links]
     assert events[-1]["cycles"] == 3
 
 
 def test_who_held_a_send_and_in_which_scratchpad(tmp_path: Path) -> None:
     """Two sends against each other want the one bank of both scratchpads: job 0 is first by its DMA engine, in both.
 
-    cycle 0: both ask both banks. Job 0 is served. Job 1 is denied in both and is held, once; pe0 stands first, and its scratchpad
-        is the other one of job 1, which pe1 runs.
+    cycle 0: both ask both banks. Job 0 is served. Job 1 is denied in both and is held, once; pe0 stands first, and its
+        scratchpad is the other one of job 1, which pe1 runs.
     cycle 1: job 1 has been held for `backpressure_cycles`, so in P7 it goes out: no member from cycle 2 on.
     cycle 3: job 0 is over, and job 1 gets what it asked for in cycle 0: a member again from 4 on, with lines in 4 and 5.
     """
@@ -152,5 +152,7 @@ def test_who_held_a_send_and_in_which_scratchpad(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     file.write_bytes(b"".join(line + b"\n" for line in lines.all()))
     link, pad = "sip0.cube0.pe1.pe_dma-sip0.cube0.r0c0", "sip0.cube0.pe0.pe_tcm"
-    assert [(s.start, s.end, *((p.cause, p.resource) for p in s.parts)) for s in explain(open_trace(file)).story(1).spans] == [
-        (0, 1, ("transfer", link)), (1, 2, ("bank", pad)), (2, 4, ("backpressure", pad)), (4, 6, ("transfer", link))]  # fmt: skip
+    spans = explain(open_trace(file)).story(1).spans
+    assert [(s.start, s.end, *((p.cause, p.resource) for p in s.parts)) for s in spans] == [
+        (0, 1, ("transfer", link)), (1, 2, ("bank", pad)), (2, 4, ("backpressure", pad)),
+        (4, 6, ("transfer", link))]  # fmt: skip

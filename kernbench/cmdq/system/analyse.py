@@ -17,16 +17,18 @@ def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:
     jobs = dict.fromkeys((*plan.dma, *plan.compute), 0)
     names = plan.resources[: plan.channels]
     traffic = {write: dict.fromkeys(names, 0) for write in (False, True)}
-    work = {kind: {name: 0 for name, engine in zip(plan.compute, plan.machine["compute"], strict=True) if engine["kind"] == kind}
-            for kind in (1, 2)}  # fmt: skip
+    engines = list(zip(plan.compute, plan.machine["compute"], strict=True))
+    work = {kind: {name: 0 for name, engine in engines if engine["kind"] == kind} for kind in (1, 2)}  # TE, VE
     asked = elsewhere = 0
     for entry, unit in zip(program.entries, plan.units, strict=True):
         if entry.engine == "control":
             continue
         jobs[unit] += 1
         if entry.engine == "dma":
-            pair = isinstance(entry, PairEntry | HostEntry)
-            asked += bytes_of(entry.num_elements, entry.qbits) if pair else transfer_of(entry, plan.pe).bytes_total
+            if isinstance(entry, PairEntry | HostEntry):
+                asked += bytes_of(entry.num_elements, entry.qbits)
+            else:
+                asked += transfer_of(entry, plan.pe).bytes_total
             row = plan.transfer(entry.index)
             first = plan.machine["memories"][row["memory"]]["first"]
             for channel, nbytes in enumerate(plan.channel_bytes(entry.index)):

@@ -82,7 +82,9 @@ class Columns:
         touched = [k for k, nbytes in enumerate(plan.channel_bytes(entry.index)) if nbytes]
         engine = plan.machine["dma"][row["engine"]]
         pair = isinstance(entry, PairEntry)
-        job_type = entry.opcode.removesuffix("_TILE") if pair or isinstance(entry, HostEntry) else ("DMA_READ", "DMA_WRITE")[write]
+        job_type = "DMA_WRITE" if write else "DMA_READ"
+        if pair or isinstance(entry, HostEntry):
+            job_type = entry.opcode.removesuffix("_TILE")
         return {
             "by": 0,
             "spm": self._scratchpad(engine["spm"]),

@@ -1,6 +1,6 @@
-"""Traces of programs on random systems: they are lawful at every level, the same however they are run, and explained to the cycle.
+"""Traces of programs on random systems: lawful at every level, the same however they are run, and explained to the cycle.
 
-Moves between scratchpads, of SRAMs and of the host are in them: flows without a DRAM channel, and transfers without a scratchpad.
+Moves between scratchpads, of SRAMs and of the host are in them: flows without a DRAM channel, transfers without a scratchpad.
 """
 
 from __future__ import annotations

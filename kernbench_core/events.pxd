@@ -23,6 +23,8 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_RUN = 21              # REC_ACCESS and REC_MOVED of a run
     REC_CPU_START = 22
     REC_CPU_END = 23
+    REC_FAR = 24              # what REC_ACCESS is, in the other scratchpad of a flow between two
+    REC_FAR_STALL = 25        # REC_STALL by a bank of the other scratchpad
     VALUES = 8
 
 cdef enum TraceLevel:

@@ -77,7 +77,7 @@ cdef void emit_stall(Sim* s, DmaJob* j, int32_t phase, int64_t by_job, int32_t p
     if r:
         r.v[0] = j.seq
         r.v[1] = j.reason
-        r.v[2] = channel
+        r.v[2] = channel if channel >= 0 else MISSING
         r.v[3] = MISSING
         r.v[4] = by_job
 
@@ -88,7 +88,7 @@ cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t c
         r.v[0] = j.seq
         r.v[1] = j.reason
         r.v[2] = now - j.stalled_at
-        r.v[3] = channel
+        r.v[3] = channel if channel >= 0 else MISSING
         if phase == 6:
             late(r)                             # behind the RESUME_EVENT of a held request
 

@@ -4,8 +4,8 @@ from kernbench_core.compute cimport Compute, ComputeJob, Region
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
-    MISSING, REC_ACCESS, REC_CONFLICT, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event, FlowTrace, StreamTrace,
-    Tracer, emit)
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
+    FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.pair cimport far_lane
 from kernbench_core.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.share cimport Flow
@@ -58,8 +58,9 @@ cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
 
 
 cdef void emit_access(
-        Sim* s, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked, cycle_t now) noexcept nogil:
-    cdef Event* r = emit(s.trace, REC_ACCESS, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
+        Sim* s, int32_t kind, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked,
+        cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, kind, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
     if r:
         r.v[0] = w.job
         r.v[1] = addr
@@ -70,6 +71,18 @@ cdef void emit_access(
         r.v[6] = now + 1 - asked
 
 
+cdef void flow_touched(
+        Sim* s, Spm* p, slot_t lane, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
+    """Bytes of the open run, `ahead` of its first: in the scratchpad, and in the other one of a flow between two."""
+    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef Who w = who_asks(s, lane)
+    cdef bint writes = not s.dma_job[s.share.flow[lane].job].write
+    emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, asked, now)
+    if s.lane[lane].paired:
+        p = &s.spm[s.lane[far_lane(s, lane)].spm]
+        emit_access(s, REC_FAR, p, w, t.at.dram + ahead, size, not writes, denied, asked, now)
+
+
 cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The bytes of a flow's request move: run by run."""
     cdef Flow* f = &s.share.flow[lane]
@@ -77,25 +90,23 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
     cdef FlowTrace* t = &s.flow_trace[lane]
     cdef nbytes_t left = f.asked, size
     cdef bint ranges = s.trace.level < TRACE_ACCESS
-    cdef Who w
     t.conflict = t.conflict or denied
     if ranges and left < t.left:
         return
-    if ranges and left == t.left:               # one run ends: the lines of both events are next to each other
+    if ranges and left == t.left and not s.lane[lane].paired:   # one run ends: the lines of both events are next to each other
         emit_moved(s, f, t, REC_RUN, now)
         t.asked = NEVER
         return
-    w = who_asks(s, lane)
     while True:
         size = min(left, t.left)
         if not ranges:
-            emit_access(s, p, w, t.at.addr + t.at.run_left - t.left, size, not j.write, denied, asked, now)
+            flow_touched(s, p, lane, t.at.run_left - t.left, size, denied, asked, now)
         left -= size
         t.left -= size
         if t.left:
             return
         if ranges:
-            emit_access(s, p, w, t.at.addr, t.at.run_left, not j.write, t.conflict, t.asked, now)
+            flow_touched(s, p, lane, 0, t.at.run_left, t.conflict, t.asked, now)
         emit_moved(s, f, t, REC_MOVED, now)
         t.asked = NEVER
         if left == 0:
@@ -122,9 +133,10 @@ cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
             t[k].asked = asked
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
-            emit_access(s, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
+            emit_access(
+                s, REC_ACCESS, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, p, who_asks(s, lane), g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
+            emit_access(s, REC_ACCESS, p, who_asks(s, lane), g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
         t[k].first = t[k].last
 
 
@@ -242,7 +254,8 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
 cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
     """A request is held: by the first that got a port of the missing kind on the lowest bank that it lacks."""
     cdef Who w = who_asks(s, a.lane)
-    cdef Event* r = emit(s.trace, REC_STALL, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
+    cdef int32_t record = REC_FAR_STALL if a.lane >= far_lane(s, 0) else REC_STALL
+    cdef Event* r = emit(s.trace, record, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
     cdef Asking* b
     cdef int32_t k, bank = 0
     if not r:

@@ -35,17 +35,18 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Say whether a program is valid: by itself, and with --config on a machine."""
-    from kernbench.cmdq import check_program, load_program
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.cmdq import load_program
+    from kernbench.cmdq.planning import check_on
+    from kernbench.config import load_config
 
     program = load_program(file)
-    npu = None if config is None else load_config(config, overrides or [], kind=NpuConfig)
-    if npu is not None:
-        check_program(program, npu)
+    machine = None if config is None else load_config(config, overrides or [])
+    if machine is not None:
+        check_on(program, machine)
     if as_json:
-        output.show_json({"status": "valid", "entries": len(program), "machine": None if npu is None else npu.source})
+        output.show_json({"status": "valid", "entries": len(program), "machine": None if machine is None else machine.source})
     else:
-        where = "by itself; --config checks it against a machine" if npu is None else f"on {npu.source}"
+        where = "by itself; --config checks it against a machine" if machine is None else f"on {machine.source}"
         output.write(f"{file}: {len(program):,} entries, valid {where}\n")
     return output.OK
 
@@ -62,13 +63,13 @@ def show(
 ) -> int:
     """Show a program's dependency graph, its work and the lower bounds of its cycles, without running it."""
     from kernbench.cli.target import load_target
-    from kernbench.cmdq import check_program, summarise
     from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.cmdq.planning import summarise_on
+    from kernbench.config import load_config
 
-    npu = load_config(config, overrides or [], kind=NpuConfig)
-    program = load_target(target, npu)
-    check_program(program, npu)
+    machine = load_config(config, overrides or [])
+    program = load_target(target, machine)
+    summary = summarise_on(program, machine)
     drawn = dependency_graph(program.entries)
     if graph is not None:
         text = dot_text if graph is GraphFormat.DOT else mermaid_text
@@ -76,11 +77,10 @@ def show(
         return output.OK
     from kernbench.cli.render_program import program_dict, program_summary
 
-    summary = summarise(program, npu)
     if as_json:
-        output.show_json(program_dict(summary, drawn, npu.source))
+        output.show_json(program_dict(summary, drawn, machine.source))
     else:
-        output.show(program_summary(summary, drawn, npu.source, output.console(sys.stdout).width))
+        output.show(program_summary(summary, drawn, machine.source, output.console(sys.stdout).width))
     return output.OK
 
 
@@ -95,16 +95,16 @@ def emit(
 ) -> int:
     """Write the program that a workload is on a machine."""
     from kernbench.cli.target import workload_program
-    from kernbench.cmdq import check_program
+    from kernbench.cmdq.planning import check_on
     from kernbench.common.files import check_writable
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import load_config
 
     check_writable(out)
-    npu = load_config(config, overrides or [], kind=NpuConfig)
-    program = workload_program(workload, npu)
-    check_program(program, npu)
+    machine = load_config(config, overrides or [])
+    program = workload_program(workload, machine)
+    check_on(program, machine)
     program.save(out)
-    output.note(f"{out}: {len(program):,} entries for {npu.source}")
+    output.note(f"{out}: {len(program):,} entries for {machine.source}")
     return output.OK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.text import BUSY, WIDE, Bar, counted, ids, table, unit
+from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, counted, ids, table, unit, without_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from kernbench.cmdq import ProgramSummary
     from kernbench.cmdq.graph import Graph
 
+MOST_CHANNELS = 16  # of each kind the ones with the highest bounds are shown
 MOST_LINKS = 5
+MOST_ENGINES = 16
+BOUND_COLUMNS: list[tuple[str, Justify]] = [("of", "left"), ("", "left"), ("cycles", "right"), ("because of", "left")]
 PATH_ENDS = 6  # ids shown at either end of a long critical path
 
 
@@ -44,9 +47,9 @@ def _facts(summary: ProgramSummary, graph: Graph) -> Table:
         "Graph", f"depth {graph.depth:,}, width {graph.width:,}, {counted(len(graph.edges), 'edge')}{by_control}"
     )
     grid.add_row("Critical path", f"{summary.bounds.critical_path:,} cycles: {_path(summary.bounds.path)}")
-    grid.add_row(
-        "Bytes", f"{unit(read, 'B')} read, {unit(written, 'B')} written; of these {unit(padding, 'B')} only align"
-    )
+    elsewhere = f", {unit(summary.elsewhere, 'B')} over no channel" if summary.elsewhere else ""
+    moved = f"{unit(read, 'B')} read, {unit(written, 'B')} written{elsewhere}"
+    grid.add_row("Bytes", f"{moved}; of these {unit(padding, 'B')} only align")
     grid.add_row("Work", f"{unit(sum(summary.macs.values()), 'MAC')}, {unit(sum(summary.ops.values()), 'op')}")
     return grid
 
@@ -61,26 +64,34 @@ def _path(path: Sequence[int]) -> str:
 
 def _bounds(summary: ProgramSummary, width: int) -> Table:
     bounds = summary.bounds
-    made = table("Lower bounds", [("of", "left"), ("", "left"), ("cycles", "right"), ("because of", "left")])
+    place = common_place([name for part in (bounds.dram, bounds.links, bounds.engines) for name in part])
+    made = table("Lower bounds" + (f" of {place[:-1]}" if place else ""), BOUND_COLUMNS)
     made.columns[-1].no_wrap = False
-    rows = [("critical path", bounds.critical_path, f"{counted(len(bounds.path), 'entry')} one after the other")]
-    for name, cycles in bounds.dram.items():
-        moved = f"{unit(summary.dram_read[name], 'B')} read, {unit(summary.dram_written[name], 'B')} written"
-        rows.append((name, cycles, moved))
-    busiest = sorted(bounds.links, key=lambda link: -bounds.links[link])[:MOST_LINKS]
-    rows += [(name, cycles, "") for name, cycles in bounds.links.items() if name in busiest]
-    if len(bounds.links) > len(busiest):
-        rows.append((counted(len(bounds.links) - len(busiest), "more link"), 0, ""))
-    rows += [(name, cycles, _jobs(summary, name)) for name, cycles in bounds.engines.items()]
-    for name, cycles, reason in rows:
-        if " more link" in name:
-            made.add_row(Text(name, "dim"))
-            continue
-        share = cycles / bounds.cycles if bounds.cycles else 0.0
-        made.add_row(
-            name, Bar([(share, BUSY, "cyan")], 24 if width >= WIDE else 10), f"{cycles:,}", Text(reason, "dim")
-        )
+    path = f"{counted(len(bounds.path), 'entry')} one after the other"
+    _bound_row(made, "critical path", bounds.critical_path, path, bounds.cycles, width)
+    for part, most, noun in (
+        (bounds.dram, MOST_CHANNELS, "more channel"),
+        (bounds.links, MOST_LINKS, "more link"),
+        (bounds.engines, MOST_ENGINES, "more engine"),
+    ):
+        shown = sorted(part, key=lambda name: -part[name])[:most]
+        for name, cycles in part.items():
+            if name in shown:
+                _bound_row(made, without_place(name, place), cycles, _reason(summary, name), bounds.cycles, width)
+        if len(part) > len(shown):
+            made.add_row(Text(counted(len(part) - len(shown), noun), "dim"))
     return made
+
+
+def _bound_row(made: Table, name: str, cycles: int, reason: str, largest: int, width: int) -> None:
+    share = cycles / largest if largest else 0.0
+    made.add_row(name, Bar([(share, BUSY, "cyan")], 24 if width >= WIDE else 10), f"{cycles:,}", Text(reason, "dim"))
+
+
+def _reason(summary: ProgramSummary, name: str) -> str:
+    if name in summary.dram_read:
+        return f"{unit(summary.dram_read[name], 'B')} read, {unit(summary.dram_written[name], 'B')} written"
+    return _jobs(summary, name) if name in summary.jobs else ""
 
 
 def _jobs(summary: ProgramSummary, name: str) -> str:
@@ -102,6 +113,7 @@ def program_dict(summary: ProgramSummary, graph: Graph, machine: str) -> dict[st
         "jobs": summary.jobs,
         "dram_read": summary.dram_read,
         "dram_written": summary.dram_written,
+        "elsewhere": summary.elsewhere,
         "asked_bytes": summary.asked_bytes,
         "moved_bytes": summary.moved_bytes,
         "macs": summary.macs,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_tables import banks_line, engine_table, resource_table
-from kernbench.cli.render_trace_parts import part_table, safe, stall_table
+from kernbench.cli.render_trace_parts import part_table, safe, stall_table, track
 from kernbench.cli.text import counted, duration, headed, percent, rational, scaled, short, status_text, unit
 from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
 
@@ -66,7 +66,7 @@ def _engine_use(metrics: Metrics, index: int) -> EngineUse:
     engine = metrics.engines[index]
     queued = {stall.reason: stall.cycles for stall in metrics.stalls if stall.unit == engine.unit}
     return EngineUse(
-        name=safe(engine.unit, 24),
+        name=track(engine.unit),
         kind=engine.kind.lower(),
         busy=engine.busy,
         bank_conflict=engine.bank_conflict,
@@ -80,7 +80,7 @@ def _engine_use(metrics: Metrics, index: int) -> EngineUse:
 
 
 def _resource_use(channel: Channel, freq_ghz: Fraction) -> ResourceUse:
-    name = safe(channel.unit, 24)
+    name = track(channel.unit)
     return ResourceUse(name, channel.bytes, channel.busy, channel.cycles, channel.capacity, freq_ghz)
 
 
@@ -90,6 +90,7 @@ def _transfers(metrics: Metrics) -> Text:
     text.append(f"{short(float(transfers.bandwidth))} B/cycle", "bold")
     text.append(f", {short(float(transfers.bandwidth * metrics.run.freq_ghz))} GB/s")
     text.append(f"; {unit(transfers.loaded, 'B')} in, {unit(transfers.stored, 'B')} out")
+    text.append(f", {unit(transfers.between, 'B')} between scratchpads" if transfers.between else "")
     return text.append(f"; {transfers.open:,} not ended" if transfers.open else "")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, percent, short, table, unit
+from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, common_place, percent, short, table, unit, without_place
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +24,22 @@ def safe(text: str, most: int) -> str:
     text = text[: most + 1]
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+_NODES = re.compile(r"[a-z0-9_.\[\]-]{1,80}")
+
+
+def track(unit: str) -> str:
+    """The name of a track of the file: that of a node or of a link between two whole, any other as `safe` has it."""
+    return unit if _NODES.fullmatch(unit) else safe(unit, 24)
+
+
+def near(unit: str, most: int = 34) -> str:
+    """The same in one cell: the second end of a link without the place that it shares with the first."""
+    first, dash, second = track(unit).partition("-")
+    if dash and first.startswith(("sip", "host")):
+        second = without_place(second, common_place([first, second]))
+    return safe(first + dash + second, most)
 
 
 def part_table(title: str, parts: Sequence[Part], width: int) -> Table:

@@ -12,12 +12,12 @@ from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, counted, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.config import NpuConfig
+    from kernbench.config import NpuConfig, SystemConfig
     from kernbench.sim_engine.whatif import Freed, WhatIf
 
 #: resource: what it is when it is freed
 UNLIMITED = {
-    "noc": "no mesh: no links, no hops",
+    "noc": "no links, no hops",
     "banks": "a port for every requester",
     "dram": "bandwidth for every flow",
     "te": "a body of one cycle",
@@ -26,7 +26,7 @@ UNLIMITED = {
 }
 
 
-def what_if_table(found: WhatIf, config: NpuConfig, width: int) -> Iterator[RenderableType]:
+def what_if_table(found: WhatIf, config: NpuConfig | SystemConfig, width: int) -> Iterator[RenderableType]:
     """What `kbsim whatif` prints."""
     result = found.result
     text = status_text(result.status).append("  ").append(f"{result.cycles:,} cycles", "bold")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.render_trace_parts import safe
+from kernbench.cli.render_trace_parts import near, safe
 from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, counted, duration, percent, short, status_text, table
 from kernbench.trace.why import merged
 from kernbench.trace.why_parts import WORK, totals
@@ -57,7 +57,7 @@ def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[Ren
 
 def _head(why: Why) -> Iterator[Text]:
     history = why.history
-    freq = history.config.freq_ghz
+    freq = history.freq_ghz
     text = status_text(history.status).append("  ").append(f"{history.cycles:,} cycles", "bold")
     yield text.append(f", {duration(float(history.cycles / freq))} at {float(freq):g} GHz")
     on_path = {stretch.command.id for stretch in why.path if stretch.command is not None}
@@ -78,7 +78,7 @@ def _cost_table(why: Why, most: int, width: int) -> Table:
         share = float(cost.cycles / cycles)
         made.add_row(
             cost.cause,
-            safe(cost.resource, 24),
+            near(cost.resource),
             _bar(cost.cause, share, width),
             Text(percent(share), "bold"),
             _cycles(cost.cycles),
@@ -106,7 +106,7 @@ def _path_table(why: Why, most: int, width: int) -> Table:
 def _times(story: Story) -> str:
     """Readiness, issue, start and end in a sentence."""
     command, job = story.command, story.command.job
-    unit = "" if command.unit == "control" else f" on {safe(command.unit, 24)}"
+    unit = "" if command.unit == "control" else f" on {near(command.unit)}"
     text = f"{_name(command)}{unit}: "
     if story.ready is None:
         return f"{text}never ready"
@@ -131,7 +131,7 @@ def _totals_table(story: Story, width: int) -> Table:
         mine = [part for part in parts if (part.cause, part.resource) == (cause, resource)]
         bar = _bar(cause, share, width)
         cells = (bar, Text(percent(share), "bold"), _cycles(cycles), _blockers(mine))
-        made.add_row(cause, safe(resource, 24), *cells)
+        made.add_row(cause, near(resource), *cells)
     return made
 
 
@@ -189,7 +189,7 @@ def _mostly(parts: Sequence[Part], width: int) -> str:
     words = []
     for (cause, resource), some in order[:few]:
         share = "" if len(order) == 1 else f"{percent(float(_sum(some) / whole))} "
-        words.append(f"{share}{cause} {safe(resource, 24)}")
+        words.append(f"{share}{cause} {near(resource)}")
     return ", ".join(words)
 
 
@@ -198,7 +198,7 @@ def _waited_for(parts: Sequence[Part]) -> str:
     words = []
     for (cause, resource), some in _by_cause(parts).items():
         bank = next((f"bank {part.bank} of " for part in some if part.bank is not None), "")
-        what = f"{bank}{safe(resource, 24)}" if cause == "bank" and bank else f"{cause} {bank}{safe(resource, 24)}"
+        what = f"{bank}{near(resource)}" if cause == "bank" and bank else f"{cause} {bank}{near(resource)}"
         by = _blockers(some)
         words.append(what + (f" {by}" if by else ""))
     return ", ".join(words)

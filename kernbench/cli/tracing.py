@@ -74,8 +74,6 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Pat
     from kernbench.trace.writer import TraceFile
 
     goes_on = machine.cycle > 0
-    if not goes_on:
-        machine.check_trace(options)  # before there is a file
     with TraceFile(path, go_on_at=machine.trace_state()["file_bytes"]) if goes_on else TraceFile(path) as file:
         tracing = machine.go_on_tracing(file) if goes_on else machine.trace(file, options)
         try:

@@ -23,14 +23,14 @@ def whatif(
     """Run a program again with one resource unlimited at a time, and say how many cycles that saves."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import load_target
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import load_config
     from kernbench.sim_engine.whatif import what_if
 
-    npu = load_config(config, overrides or [], kind=NpuConfig)
-    program = load_target(target, npu)
+    machine = load_config(config, overrides or [])
+    program = load_target(target, machine)
     names = [name.strip() for name in free.split(",")]
     with progress_bar(not as_json) as progress:
-        found = what_if(program, npu, names, progress)
+        found = what_if(program, machine, names, progress)
     if as_json:
         from kernbench.cli.render_whatif import what_if_dict
 
@@ -38,5 +38,5 @@ def whatif(
     else:
         from kernbench.cli.render_whatif import what_if_table
 
-        output.show(what_if_table(found, npu, output.console(sys.stdout).width))
+        output.show(what_if_table(found, machine, output.console(sys.stdout).width))
     return output.ENDINGS[found.result.status]

@@ -25,6 +25,7 @@ class ProgramSummary:
     jobs: dict[str, int]  #: entries by engine: `dma0`, `te1`, ...; every engine of the machine
     dram_read: dict[str, int]  #: [byte] per DRAM channel, alignment included
     dram_written: dict[str, int]  #: [byte] per DRAM channel, alignment included
+    elsewhere: int  #: [byte] over no DRAM channel: between scratchpads, and from and to SRAMs
     asked_bytes: int  #: [byte] of all transfers without alignment
     macs: dict[str, int]  #: per tensor engine
     ops: dict[str, int]  #: per vector engine, `length * batch` of its jobs
@@ -32,8 +33,8 @@ class ProgramSummary:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that travel between DRAM and scratchpad."""
-        return sum(self.dram_read.values()) + sum(self.dram_written.values())
+        """Bytes that travel."""
+        return sum(self.dram_read.values()) + sum(self.dram_written.values()) + self.elsewhere
 
 
 def summarise(program: Program, config: NpuConfig) -> ProgramSummary:
@@ -66,6 +67,7 @@ def summarise(program: Program, config: NpuConfig) -> ProgramSummary:
         jobs=jobs,
         dram_read=dict(zip(names, traffic[False], strict=True)),
         dram_written=dict(zip(names, traffic[True], strict=True)),
+        elsewhere=0,
         asked_bytes=asked,
         macs=work["te"],
         ops=work["ve"],

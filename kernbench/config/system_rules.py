@@ -77,12 +77,19 @@ def _hbm_rules(config: SystemConfig) -> Iterator[BrokenRule]:
         yield BrokenRule(("cube", "hbm", "capacity_bytes"), hbm.capacity_bytes, rule)
 
 
+def most_flow_weight(config: SystemConfig) -> int:
+    """The largest sum of weights of all flows at a time.
+
+    A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top of those by PEs.
+    """
+    flows = config.slice_channels * config.pe.dma.engines * engine_weight(config.pe.dma, (0, 1, 2))
+    return (config.pes + config.system.sips) * flows
+
+
 def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     """The terms of every rate that can arise stay below 2^31, even if the transfers of all PEs met at one place."""
     cube, weights = config.cube, [channel.weight for channel in config.pe.dma.channels]
-    # A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top.
-    flows = config.slice_channels * config.pe.dma.engines * engine_weight(config.pe.dma, (0, 1, 2))
-    total = (config.pes + config.system.sips) * flows
+    total = most_flow_weight(config)
     for path, name, capacity in (
         (("system", "link"), "a link between SIPs", config.system.link.bytes_per_cycle),
         (("cube", "mesh", "link"), "a mesh link", cube.mesh.link.bytes_per_cycle),

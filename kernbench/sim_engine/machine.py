@@ -13,7 +13,6 @@ import msgspec
 
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, lower_bounds
-from kernbench.cmdq.entries import PairEntry
 from kernbench.cmdq.parameters import lower_parameters
 from kernbench.cmdq.plan import plan_npu
 from kernbench.cmdq.system import lower_system
@@ -101,17 +100,9 @@ class Machine:
         """
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
-        options = options or TraceOptions()
-        self.check_trace(options)
-        tracing = self._new_tracing(sink, options)
+        tracing = self._new_tracing(sink, options or TraceOptions())
         tracing.begin(self._header()["program"])
         return tracing
-
-    def check_trace(self, options: TraceOptions) -> None:
-        """InputError where this program has no trace of that level."""
-        if options.level != "summary" and any(isinstance(entry, PairEntry) for entry in self.program.entries):
-            rule = "a transfer between scratchpads has no DRAM channel, and the events of this level are about those"
-            raise InputError(Problem("trace", rule, "level", options.level, "take the level summary"))
 
     def go_on_tracing(self, sink: Sink) -> Tracing:
         """After `load` of a checkpoint of a traced run: write the rest of the trace to `sink`, byte for byte as in one run.

@@ -106,6 +106,7 @@ class Transfers:
     bytes: int  #: of those, aligned
     loaded: int  #: [B] towards the scratchpad
     stored: int  #: [B] towards DRAM
+    between: int  #: [B] from one scratchpad to another
     open: int  #: transfers that had not ended
     cycles: int
 

@@ -56,6 +56,7 @@ class Flow:
     out: bool = False  #: suspended
     accessed: int = 0  #: [B] of its MEM_ACCESS_EVENTs
     links: dict[str, bool] = field(default_factory=dict)  #: link: whether it has ended there
+    bare: bool = False  #: without a DRAM channel: its links alone tell of it
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class Job:
     start: int = -1  #: [cycle]; -1: not started
     start_line: int = 0
     size: int = 0  #: [B] of a transfer
+    ends_in: tuple[int, int] = (1, 1)  #: ends of a transfer that are scratchpads, and that are memory next to one
     head: int = 0
     total: int = 0  #: [cycle] of a TE or VE job alone
     end: int = -1
@@ -99,12 +101,19 @@ class Context:
         self.partial: bool = self.meta.filter is not None  #: what began or ends outside the file is no violation
         self.units: dict[str, str] = {str(u.get("unit")): str(u.get("component")) for u in self.meta.units}
         self.tracks: dict[str, dict[str, Any]] = {str(u.get("unit")): u for u in self.meta.units}
+        self.padded: set[str] = {str(u.get("parent")) for u in self.meta.units if u.get("component") == "SRAM"}
         self.jobs: dict[int, Job] = {}
         self.closing: list[Job] = []  #: jobs that ended in the cycle that is read
         self.line = 1
         self.most = most
         self.violations: list[Violation] = []
         self.counts: Counter[str] = Counter()  #: violations by law
+
+    def ends_of_transfer(self, unit: str, direction: str) -> tuple[int, int]:
+        """How many ends of a transfer are scratchpads, and how many memory beside one: a host copy has neither."""
+        if direction == "SRAM_TO_SRAM":
+            return 2, 0
+        return (1, 1) if str(self.tracks.get(unit, {}).get("parent", "")) in self.padded else (0, 0)
 
     def over(self, job: Job, what: str) -> None:
         """One of the events at a job's end has come; with the last of them it is closed once the cycle is over."""

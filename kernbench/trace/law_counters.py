@@ -23,6 +23,7 @@ class Counters(Law):
         self._members: Counter[str] = Counter()  # [member-cycle] of flows that are over or suspended
         self._joined: dict[tuple[int, int], int] = {}  # flows that are members: since when
         self._links: dict[tuple[int, int], list[str]] = {}  # of open flows
+        self._bare: set[tuple[int, int]] = set()  # those without a DRAM channel
         self._done: dict[str, Counter[str]] = {}
         self._sizes: dict[int, int] = {}  # of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # in queues: its unit, since when
@@ -39,6 +40,7 @@ class Counters(Law):
             "DRAM_TX_SUSPEND": self._suspend,
             "DRAM_TX_RESUME": self._back,
             "DRAM_TX_END": self._leave,
+            "NOC_TX_END": self._leave_link,
         }
 
     def _activity(self, unit: str) -> Activity:
@@ -68,11 +70,15 @@ class Counters(Law):
     def _stall(self, record: Record) -> None:
         if record.reason in _QUEUES:
             self._waits[record.job_id, record.reason] = record.unit, record.t_cycle
+        elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
+            self._out((record.job_id, 0), record.t_cycle + 1)
 
     def _resume(self, record: Record) -> None:
         if record.reason in _QUEUES:
             self._waits.pop((record.job_id, record.reason), None)
             self._sum(record.unit)[record.reason] += record.duration_cycles
+        elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
+            self._in((record.job_id, 0), record.t_cycle + 1)
 
     def _join(self, record: Record) -> None:
         key = record.job_id, record.channel
@@ -82,28 +88,41 @@ class Counters(Law):
 
     def _route(self, record: Record) -> None:
         key = record.job_id, record.channel
-        if key in self._links:
-            self._links[key].append(record.unit)
-            if key in self._joined:  # under fifo it may be suspended already
-                self._activity(record.unit).begin(record.t_cycle)
+        if key not in self._links:
+            self._bare.add(key)
+            self._join(record)
+            return
+        self._links[key].append(record.unit)
+        if key in self._joined:  # under fifo it may be suspended already
+            self._activity(record.unit).begin(record.t_cycle)
 
     def _suspend(self, record: Record) -> None:
-        self._out(record, record.t_cycle)
+        self._out((record.job_id, record.channel), record.t_cycle)
 
     def _back(self, record: Record) -> None:
-        key = record.job_id, record.channel
-        if key in self._links and key not in self._joined:
-            self._joined[key] = record.t_cycle
-            for unit in self._links[key]:
-                self._activity(unit).begin(record.t_cycle)
+        self._in((record.job_id, record.channel), record.t_cycle)
 
     def _leave(self, record: Record) -> None:
-        self._out(record, record.t_cycle)
-        self._links.pop((record.job_id, record.channel), None)
-
-    def _out(self, record: Record, t_cycle: int) -> None:
-        """A flow is no member any more."""
         key = record.job_id, record.channel
+        self._out(key, record.t_cycle)
+        self._links.pop(key, None)
+
+    def _leave_link(self, record: Record) -> None:
+        """A flow with a channel has left when it left that."""
+        key = record.job_id, record.channel
+        if key in self._bare:
+            self._bare.discard(key)
+            self._leave(record)
+
+    def _in(self, key: tuple[int, int], t_cycle: int) -> None:
+        """A flow is a member again."""
+        if key in self._links and key not in self._joined:
+            self._joined[key] = t_cycle
+            for unit in self._links[key]:
+                self._activity(unit).begin(t_cycle)
+
+    def _out(self, key: tuple[int, int], t_cycle: int) -> None:
+        """A flow is no member any more."""
         since = self._joined.pop(key, None)
         if since is not None:
             for unit in self._links[key]:

@@ -48,7 +48,10 @@ class Flows(Law):
             return
         if record.channel in job.flows:
             self.context.say("pair", f"job {job.number} has two flows on channel {record.channel}")
-        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle)
+        self._joins(job, record, bare=False)
+
+    def _joins(self, job: Job, record: Record, *, bare: bool) -> None:
+        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle, bare=bare)
         if record.t_cycle != job.start + job.head:
             text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {job.start + job.head}"
             self.context.say("latency", text)
@@ -58,6 +61,9 @@ class Flows(Law):
         if flow is None:
             return
         flow.ended = True
+        if flow.bare and not self.context.partial:
+            text = f"DRAM_TX_END of job {record.job_id} on channel {record.channel}, where it has no open flow"
+            self.context.say("pair", text)
         if record.size_bytes != flow.size:
             text = f"begins with {flow.size} bytes and ends with {record.size_bytes}"
             self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
@@ -78,6 +84,9 @@ class Flows(Law):
             flow.out = False
 
     def _enter(self, record: Record) -> None:
+        job = self._job(record, "NOC_TX_START")
+        if job is not None and record.channel not in job.flows:
+            self._joins(job, record, bare=True)
         flow = self._flow(record, "NOC_TX_START")
         if flow is None:
             return
@@ -97,6 +106,7 @@ class Flows(Law):
                 self.context.say("pair", text)
             return
         flow.links[record.unit] = True
+        flow.ended = flow.ended or (flow.bare and all(flow.links.values()))
 
     def _access(self, record: Record) -> None:
         flow = self._flow(record, "MEM_ACCESS_EVENT")
@@ -115,18 +125,20 @@ class Flows(Law):
         if job.kind != "DMA" or not self.context.full or self.context.partial:
             return
         self._add_up(job, "flows", sum(flow.size for flow in job.flows.values()))
-        self._add_up(job, "SRAM_ACCESS events", job.accessed)
+        scratchpads, memories = job.ends_in
+        self._add_up(job, "SRAM_ACCESS events", job.accessed, scratchpads)
         for channel, flow in sorted(job.flows.items()):
             name = f"the flow of job {job.number} on channel {channel}"
             if not flow.ended:
                 self.context.say("pair", f"{name} has no DRAM_TX_END, but the job is over", job.end_line)
-            if flow.accessed != flow.size:
+            if flow.accessed != flow.size * memories:
                 text = f"{name} has {flow.size} bytes, but its MEM_ACCESS_EVENTs {flow.accessed}"
                 self.context.say("bytes", text, job.end_line)
             for link, over in flow.links.items():
                 if not over:
                     self.context.say("pair", f"{name} does not leave {link}, but the job is over", job.end_line)
 
-    def _add_up(self, job: Job, what: str, found: int) -> None:
-        if found != job.size:
-            self.context.say("bytes", f"job {job.number} moves {job.size} bytes, but its {what} {found}", job.end_line)
+    def _add_up(self, job: Job, what: str, found: int, times: int = 1) -> None:
+        if found != job.size * times:
+            moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
+            self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)

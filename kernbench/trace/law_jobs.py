@@ -122,6 +122,7 @@ class Jobs(Law):
         job.start, job.start_line = record.t_cycle, context.line
         if kind == "DMA":
             job.size, job.head, job.channel = record.size_bytes, record.head_cycles, record.channel
+            job.ends_in = context.ends_of_transfer(record.unit, record.direction)
         else:
             job.total = record.total_cycles
 
@@ -231,7 +232,8 @@ def _named(job: Job, what: str) -> str:
 
 def _limits(machine: dict[str, Any]) -> tuple[int | None, dict[int, int]]:
     """Most transfers of a DMA engine, and of its channels; nothing where the machine does not say."""
-    dma = machine.get("dma")
+    pe = machine.get("pe", machine)
+    dma = pe.get("dma") if isinstance(pe, dict) else None
     if not isinstance(dma, dict):
         return None, {}
     limit, channels = dma.get("max_concurrent_transfers"), dma.get("channels")

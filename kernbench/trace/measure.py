@@ -128,6 +128,7 @@ def _transfers(sums: Collector, cycles: int) -> Transfers:
         bytes=sum(engine.work for engine in dma),
         loaded=sums.moved["DRAM_TO_SRAM"],
         stored=sums.moved["SRAM_TO_DRAM"],
+        between=sums.moved["SRAM_TO_SRAM"],
         open=len(sums.open_sizes),
         cycles=cycles,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = "1.0"  #: of this schema, `major.minor`: a new field or event raises the minor number
+VERSION = "1.1"  #: of this schema, `major.minor`: a new field or event raises the minor number
 
 Level = Literal["summary", "full", "access"]
 LEVELS: tuple[str, ...] = ("off", "summary", "full", "access")  #: each holds all events of those before it
@@ -167,12 +167,13 @@ EVENTS: tuple[Event, ...] = (
         TX, UNIT,
         Field("channel", "int", "DMA channel: 0 act_weight, 1 kv_load, 2 kv_store"),
         Field("direction", "text", "of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM")),
-        Field("src_addr", "int", "first byte, aligned; a scratchpad address is flat"),
+        Field("src_addr", "int", "first byte, aligned; a scratchpad address is flat, the host's end of a host copy 0"),
         Field("dst_addr", "int", "first byte"),
         _bytes("size_bytes", "aligned: what travels"),
         CMD, JOB, PHASE_OF,
         _cycles("head_cycles", "before it is a member of its resources"),
         Field("weight", "int", "of its flows in shared bandwidth"),
+        Field("peer", "text", "track of the other scratchpad, of a transfer between two", required=False, since="1.1"),
     )),
     Event(31, "DMA_END", "summary", 0, "DMA", "Its last byte has moved.", (
         TX, UNIT, Field("channel", "int", "as in DMA_START"), CMD, JOB, _cycles("latency_cycles", "from start to end"),
@@ -206,7 +207,7 @@ EVENTS: tuple[Event, ...] = (
         _cycles("latency_cycles", "from start to end"),
         _cycles("stall_cycles", "of those, held by a bank conflict"),
     )),
-    Event(60, "SRAM_ACCESS", "full", 6, "SRAM", "Bytes of the scratchpad were read or written. At `full` one event a range, written in the cycle "
+    Event(60, "SRAM_ACCESS", "full", 6, "SRAM", "Bytes of a scratchpad were read or written; a transfer between two has events of both. At `full` one event a range, written in the cycle "
           "that completes it: a region of a TE or VE job, or what a flow moved of one contiguous run. At `access` one a served request "
           "and contiguous range of lines.", (
         Field("addr", "int", "flat scratchpad address"),
@@ -227,7 +228,8 @@ EVENTS: tuple[Event, ...] = (
         Field("stalled_clients", "texts", "kinds of those denied, each once: DMA, TE, VE"),
         Field("cmd_id", "int", "command of the first that was denied", required=False),
     )),
-    Event(70, "DRAM_TX_START", "full", 4, "DRAM", "A flow, the bytes of a transfer on one channel, enters its resources: its head latency is over.", (
+    Event(70, "DRAM_TX_START", "full", 4, "DRAM", "A flow, the bytes of a transfer on one channel, enters its resources: its head latency is over. "
+          "A flow without a DRAM channel, from or to an SRAM or another scratchpad, has the events of its links alone.", (
         TX, CHANNEL, UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB, Field("weight", "int", "in shared bandwidth"),
     )),
     Event(71, "DRAM_TX_END", "full", 0, "DRAM", "The flow's last byte has moved.", (TX, CHANNEL, UNIT, CMD, JOB, _bytes("size_bytes", "of the flow"))),
@@ -235,7 +237,7 @@ EVENTS: tuple[Event, ...] = (
         TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo")),
     )),
     Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on it is a member again.", (TX, CHANNEL, UNIT, CMD, JOB)),
-    Event(80, "NOC_TX_START", "full", 4, "NOC", "The flow enters a link, when it enters its channel.", (
+    Event(80, "NOC_TX_START", "full", 4, "NOC", "The flow enters a link, when it enters its channel. One without a channel has 0 for it.", (
         TX, CHANNEL, Field("link_id", "int", "index of the link among the links of TRACE_META.units"), UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB,
     )),
     Event(81, "NOC_TX_END", "full", 0, "NOC", "The flow's last byte has moved.", (TX, CHANNEL, Field("link_id", "int", "link"), UNIT, CMD, JOB)),
@@ -266,7 +268,7 @@ EVENTS: tuple[Event, ...] = (
     Event(110, "ENGINE_EVENT", "summary", 0, "", "A job in one line, when it is over.", (
         UNIT, JOB, CMD, _cycles("start_cycle", "begin"), _cycles("end_cycle", "end"), Field("bytes", "int", "moved, by a transfer", "B", required=False),
     )),
-    Event(111, "MEM_ACCESS_EVENT", "full", 6, "DMA", "A flow has moved one contiguous run of bytes between DRAM and scratchpad; written in the cycle of its last byte.", (
+    Event(111, "MEM_ACCESS_EVENT", "full", 6, "DMA", "A flow has moved one contiguous run of bytes between memory and the own scratchpad; written in the cycle of its last byte.", (
         UNIT, TX, CHANNEL, CMD, JOB,
         Field("source_engine", "text", "always DMA in this version", choices=("DMA",)),
         Field("dram_addr", "int", "first byte"),
@@ -282,6 +284,7 @@ EVENTS: tuple[Event, ...] = (
         Field("channel", "int", "DMA channel, of a job that is queued; DRAM channel of a flow", required=False),
         Field("bank_id", "int", "first bank that was denied", required=False),
         Field("by_job", "int", "job in the way: who took that bank's port, the job that overtook, the oldest of the full queue", required=False),
+        Field("scratchpad", "text", "track with that bank, where it is the other scratchpad of a transfer between two", required=False, since="1.1"),
     )),
     Event(113, "RESUME_EVENT", "summary", 3, "", "That wait is over: the job starts (phase 3), or the request is served (phase 6).", (
         UNIT, JOB, CMD, Field("reason", "text", "which wait", choices=STALL_REASONS), _cycles("duration_cycles", "of the wait"),
@@ -321,4 +324,7 @@ EVENTS: tuple[Event, ...] = (
 BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 
 #: Changes of fields by version, newest first: (version, what).
-CHANGES: tuple[tuple[str, str], ...] = (("1.0", "first version"),)
+CHANGES: tuple[tuple[str, str], ...] = (
+    ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
+    ("1.0", "first version"),
+)

@@ -19,7 +19,7 @@ _UNITS = {
     "cycle": "cycles first last active te ve dma longest busy idle bank_conflict backpressure latency gap cycle",
     "job-cycle": "running queued command_cycles stalls",
     "member-cycle": "members",
-    "B": "bytes read write loaded stored",
+    "B": "bytes read write loaded stored between",
     "B/cycle": "capacity",
     "op/cycle": "peak attained roof",
     "op/B": "intensity ridge",

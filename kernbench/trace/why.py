@@ -104,18 +104,19 @@ def merged(spans: Iterable[Span]) -> list[Part]:
 def names(resources: Iterable[str]) -> str:
     """Names of resources in few words: `dram.ch0..7`, `te0, te2`, `9 links`."""
     given = list(resources)
+    links = [name for name in given if name.startswith("noc.") or "-" in name]
     runs: list[tuple[str, int, int]] = []
-    numbered = [(name, re.fullmatch(r"(.*?)([0-9]{1,9})", name)) for name in given]
-    places = sorted((m[1], int(m[2])) for name, m in numbered if m is not None and not name.startswith("noc."))
+    numbered = [(name, re.fullmatch(r"(.*?)([0-9]{1,9})", name)) for name in given if name not in links]
+    places = sorted((m[1], int(m[2])) for _, m in numbered if m is not None)
     for prefix, number in places:
         if runs and runs[-1][0] == prefix and runs[-1][2] + 1 == number:
             runs[-1] = (prefix, runs[-1][1], number)
         else:
             runs.append((prefix, number, number))
-    others = [name for name, match in numbered if match is None or name.startswith("noc.")]
+    others = [name for name in given if name in links or (name, None) in numbered]
     words = [f"{prefix}{low}" if low == high else f"{prefix}{low}..{high}" for prefix, low, high in runs]
     if len(words) + len(others) > MOST_NAMES or len(others) > MOST_LINKS:
-        kind = "links" if all(name.startswith("noc.") for name in given) else "resources"
+        kind = "links" if len(links) == len(given) else "resources"
         return f"{len(given)} {kind}, most {given[0]}"
     return ", ".join([*words, *others])
 
@@ -158,7 +159,8 @@ def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Gr
     for name, some in found.items():
         resources = () if name in _OWN_NAME else tuple(dict.fromkeys(cost.resource for cost in some))
         if name == "DRAM bandwidth":
-            resources = tuple(dict.fromkeys((*resources, *_nearly_last(path))))
+            channels = (name for name in _nearly_last(path) if history.component.get(name) == "DRAM")
+            resources = tuple(dict.fromkeys((*resources, *channels)))
         made.append(Group(name, resources, sum((cost.cycles for cost in some), Fraction(0))))
     return sorted(made, key=lambda group: -group.cycles)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, chain
 
-from kernbench.config import NpuConfig
+from kernbench.config.schema import Dma
 
 CONTROL = ("NOP", "BARRIER", "END")
 
@@ -21,6 +21,7 @@ class Hold:
     until: int  #: cycle in which it was served
     bank: int | None
     by: int | None  #: job that took the port
+    scratchpad: str | None = None  #: of that bank, where it is not the engine's own
 
 
 @dataclass(slots=True)
@@ -42,7 +43,8 @@ class Flow:
     weight: int
     since: int
     until: int
-    route: tuple[str, ...]  #: its channel, then its links
+    route: tuple[str, ...]  #: its channel, where it has one, then its links
+    bare: bool = False  #: it has none
     outs: list[Out] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
 
@@ -60,6 +62,7 @@ class Job:
     ended: bool = False
     channel: int | None = None  #: DMA channel; None: the trace does not say, as it did not start
     head: int = 0
+    weight: int = 1  #: of a transfer's flows
     address: int = 0  #: first byte written
     stall: tuple[int, str, int | None] | None = None  #: of the queue: since, reason, job in the way
     holds: list[Hold] = field(default_factory=list)  #: of a TE or VE
@@ -120,9 +123,12 @@ class History:
     status: str  #: of TRACE_END; `cut off` where the file broke off before it
     broken: str
     cycles: int
-    config: NpuConfig
+    freq_ghz: Fraction
+    dma: Dma  #: limits of a DMA engine
+    allocation: str
     capacity: dict[str, Fraction]  #: [B/cycle] of channels and links
     component: dict[str, str]  #: of every unit
+    scratchpad: dict[str, str]  #: of every engine that has one
     commands: list[Command]  #: in the order of the queue
     by_id: dict[int, Command]
     jobs: dict[int, Job]

@@ -43,7 +43,7 @@ def queue_spans(history: History, job: Job) -> list[Span]:
 
 def last_state(history: History, job: Job) -> State | None:
     """The last state but for `period`, without a look at those before it; None where there is none."""
-    period = history.config.dma.period
+    period = history.dma.period
     width = period
     while True:
         since = max(job.issue, (job.start - width) // period * period)
@@ -95,7 +95,7 @@ class _DmaQueue:
 
     def __init__(self, history: History, job: Job, begin: int) -> None:
         self.job = job
-        self.limits = history.config.dma
+        self.limits = history.dma
         self.channels = tuple(self.limits.channels)
         self.line = history.on[job.command.unit]
         self.overtakers = [other for other in self.line.starting(begin, job.start) if self._overtakes(other)]

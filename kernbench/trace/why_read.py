@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
-from kernbench.config import NpuConfig, load_config
+from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS
@@ -18,18 +18,20 @@ _FULL = LEVELS.index("full")
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id"),
+    "CMD_START": ("cmd_id",),
     "CMD_END": ("cmd_id", "status"),
     "JOB_ISSUE": ("job_id", "cmd_id"),
     "JOB_DONE": ("job_id",),
-    "DMA_START": ("job_id", "channel", "head_cycles", "dst_addr"),
+    "DMA_START": ("job_id", "channel", "head_cycles", "dst_addr", "weight"),
     "TE_START": ("job_id",),
     "VE_START": ("job_id",),
     "DRAM_TX_START": ("job_id", "channel", "unit", "size_bytes", "weight"),
     "DRAM_TX_END": ("job_id", "channel"),
     "DRAM_TX_SUSPEND": ("job_id", "channel", "reason"),
     "DRAM_TX_RESUME": ("job_id", "channel"),
-    "NOC_TX_START": ("job_id", "channel", "unit"),
-    "STALL_EVENT": ("job_id", "reason", "channel", "bank_id", "by_job"),
+    "NOC_TX_START": ("job_id", "channel", "unit", "size_bytes"),
+    "NOC_TX_END": ("job_id", "channel"),
+    "STALL_EVENT": ("job_id", "reason", "channel", "bank_id", "by_job", "scratchpad"),
     "RESUME_EVENT": ("job_id", "reason", "channel"),
 }
 
@@ -37,7 +39,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 def read_history(trace: Trace) -> History:
     """The run of a trace; InputError where the trace does not hold all that is needed."""
     _check(trace)
-    reading = _Reading()
+    reading = _Reading({str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") == "M_CPU"})
     for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
         for record in records:
             handle = reading.handlers.get(record.event.name)
@@ -47,6 +49,7 @@ def read_history(trace: Trace) -> History:
     cycles = last if trace.end is None else trace.end.cycles
     reading.close(cycles)
     commands = list(reading.commands.values())
+    machine = _machine(trace)
     on: dict[str, list[Job]] = {}
     for job in reading.jobs.values():
         on.setdefault(job.command.unit, []).append(job)
@@ -55,9 +58,12 @@ def read_history(trace: Trace) -> History:
         status="cut off" if trace.end is None else trace.end.status,
         broken="" if trace.broken is None else str(trace.broken),
         cycles=cycles,
-        config=_machine(trace),
+        freq_ghz=machine.freq_ghz,
+        dma=(machine if isinstance(machine, NpuConfig) else machine.pe).dma,
+        allocation=machine.allocation,
         capacity=_capacities(trace),
         component={str(unit.get("unit")): str(unit.get("component")) for unit in trace.meta.units},
+        scratchpad=_scratchpads(trace),
         commands=commands,
         by_id={command.id: command for command in commands},
         jobs=reading.jobs,
@@ -77,12 +83,20 @@ def _check(trace: Trace) -> None:
         raise InputError(Problem(trace.path, "it leaves events out, and why needs all of them", remedy=remedy))
 
 
-def _machine(trace: Trace) -> NpuConfig:
+def _machine(trace: Trace) -> NpuConfig | SystemConfig:
     try:
-        return load_config(trace.meta.sim_config, kind=NpuConfig)
+        machine: NpuConfig | SystemConfig = load_config(trace.meta.sim_config)
     except InputError as error:
         rule = f"the machine in its first line cannot be read: {error.problems[0]}"
         raise InputError(Problem(trace.path, rule)) from None
+    return machine
+
+
+def _scratchpads(trace: Trace) -> dict[str, str]:
+    """The scratchpad of an engine stands where the engine does."""
+    place = {str(u.get("parent")): str(u.get("unit")) for u in trace.meta.units if u.get("component") == "SRAM"}
+    units = {str(u.get("unit")): str(u.get("parent")) for u in trace.meta.units}
+    return {unit: place[parent] for unit, parent in units.items() if parent in place}
 
 
 def _capacities(trace: Trace) -> dict[str, Fraction]:
@@ -95,7 +109,8 @@ def _capacities(trace: Trace) -> dict[str, Fraction]:
 class _Reading:
     """The records of a file, put where they belong; those of jobs that the file does not have are passed over."""
 
-    def __init__(self) -> None:
+    def __init__(self, processors: set[str]) -> None:
+        self._processors = processors
         self.commands: dict[int, Command] = {}
         self.jobs: dict[int, Job] = {}
         self.last = 0
@@ -105,6 +120,7 @@ class _Reading:
         self._out: dict[tuple[int, int], Out] = {}
         self.handlers: dict[str, Callable[[Any], None]] = {
             "CMD_ENQUEUE": self._enqueue,
+            "CMD_START": self._command_start,
             "CMD_END": self._command_end,
             "JOB_ISSUE": self._issue,
             "JOB_DONE": self._done,
@@ -116,6 +132,7 @@ class _Reading:
             "DRAM_TX_SUSPEND": self._suspend,
             "DRAM_TX_RESUME": self._resume,
             "NOC_TX_START": self._link,
+            "NOC_TX_END": self._link_end,
             "STALL_EVENT": self._stall,
             "RESUME_EVENT": self._served,
         }
@@ -148,6 +165,12 @@ class _Reading:
         if made.opcode == "BARRIER":
             self._gate = made
 
+    def _command_start(self, record: Record) -> None:
+        """Launches have no other event at their start."""
+        command = self.commands.get(record.cmd_id)
+        if command is not None and command.job is not None and command.unit in self._processors:
+            command.job.start, command.job.started = record.t_cycle, True
+
     def _command_end(self, record: Record) -> None:
         if record.status == "OK" and record.cmd_id in self.commands:
             self.commands[record.cmd_id].end = record.t_cycle
@@ -170,6 +193,7 @@ class _Reading:
         if record.job_id in self.jobs:
             job = self.jobs[record.job_id]
             job.channel, job.head, job.address = record.channel, record.head_cycles, record.dst_addr
+            job.weight = record.weight
 
     def _done(self, record: Record) -> None:
         if record.job_id in self.jobs:
@@ -192,6 +216,16 @@ class _Reading:
         flow = self._flow(record)
         if flow is not None:
             flow.route = (*flow.route, record.unit)
+        elif record.job_id in self.jobs:  # no DRAM channel: the links alone tell of it
+            job = self.jobs[record.job_id]
+            at = (record.size_bytes, job.weight, record.t_cycle, record.t_cycle)
+            job.flows[record.channel] = Flow(job, record.channel, *at, (record.unit,), bare=True)
+            self._open_flows.add((record.job_id, record.channel))
+
+    def _link_end(self, record: Record) -> None:
+        flow = self._flow(record)
+        if flow is not None and flow.bare:
+            self._flow_end(record)
 
     def _flow_end(self, record: Record) -> None:
         flow = self._flow(record)
@@ -205,9 +239,12 @@ class _Reading:
     def _suspend(self, record: Record) -> None:
         flow = self._flow(record)
         if flow is not None:
-            out = Out(record.t_cycle, record.t_cycle, record.reason)
-            self._out[record.job_id, record.channel] = out
-            flow.outs.append(out)
+            self._goes_out(flow, record.t_cycle, record.reason)
+
+    def _goes_out(self, flow: Flow, cycle: int, reason: str) -> None:
+        out = Out(cycle, cycle, reason)
+        self._out[flow.job.number, flow.channel] = out
+        flow.outs.append(out)
 
     def _resume(self, record: Record) -> None:
         out = self._out.pop((record.job_id, record.channel), None)
@@ -223,11 +260,14 @@ class _Reading:
             job.stall = (record.t_cycle, record.reason, record.by_job)
             if record.channel is not None:
                 job.channel = record.channel
+        bare = job.flows.get(0) if 0 in job.flows and job.flows[0].bare else None
+        if record.reason == "backpressure" and bare is not None:
+            self._goes_out(bare, record.t_cycle + 1, record.reason)
         if record.reason != "bank_conflict":
             return
-        hold = Hold(record.t_cycle, record.t_cycle, record.bank_id, record.by_job)
+        hold = Hold(record.t_cycle, record.t_cycle, record.bank_id, record.by_job, record.scratchpad)
         self._held[record.job_id, record.channel] = hold
-        holder = job if record.channel is None else job.flows.get(record.channel)
+        holder = bare or (job if record.channel is None else job.flows.get(record.channel))
         if holder is not None:
             holder.holds.append(hold)
 
@@ -236,3 +276,8 @@ class _Reading:
             hold = self._held.pop((record.job_id, record.channel), None)
             if hold is not None:
                 hold.until = record.t_cycle
+        elif record.reason == "backpressure":
+            job = self.jobs.get(record.job_id)
+            out = self._out.pop((record.job_id, 0), None) if job is not None and 0 in job.flows and job.flows[0].bare else None
+            if out is not None:
+                out.until = record.t_cycle + 1

@@ -49,7 +49,7 @@ class Shares:
 
     def __init__(self, history: History) -> None:
         self.capacity = history.capacity
-        self.max_min = history.config.allocation == "max_min_v1"
+        self.max_min = history.allocation == "max_min_v1"
         flows = [flow for job in history.jobs.values() for flow in job.flows.values()]
         self._on: dict[str, _Members] = {}
         changes: dict[str, list[tuple[int, int, int]]] = {}

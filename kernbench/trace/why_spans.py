@@ -11,8 +11,6 @@ from kernbench.trace.why_parts import Part, Span, whole
 from kernbench.trace.why_queue import queue_spans
 from kernbench.trace.why_shares import Share, Shares
 
-SPM = "spm"
-
 
 class Stories:
     """The spans of any command of a run."""
@@ -67,6 +65,10 @@ class Stories:
             return list(self._transfer(job))
         return list(self._service(job))
 
+    def _pad(self, unit: str) -> str:
+        """The scratchpad of an engine; one that has none is named itself."""
+        return self.history.scratchpad.get(unit, unit)
+
     def _service(self, job: Job) -> Iterator[Span]:
         """A TE or VE: work, but for the cycles from a denial to the service."""
         at, unit = job.start, job.command.unit
@@ -74,7 +76,7 @@ class Stories:
             if at < hold.since:
                 yield whole(at, hold.since, "work", unit)
             if hold.since < hold.until:
-                yield whole(hold.since, hold.until, "bank", SPM, self.history.command_of(hold.by), hold.bank)
+                yield whole(hold.since, hold.until, "bank", self._pad(unit), self.history.command_of(hold.by), hold.bank)
             at = hold.until
         if at < job.end:
             yield whole(at, job.end, "work", unit)
@@ -92,16 +94,17 @@ class Stories:
 
     def _flow(self, flow: Flow) -> Iterator[Span]:
         full, unit = self.shares.full_rate(flow)
+        pad = self._pad(flow.job.command.unit)
         left = flow.size / full  # [cycle] at the full rate
         for start, end, hold, reason in pieces(flow):
             if hold is not None:
                 cause = "backpressure" if reason == "backpressure" else "bank"
-                yield whole(start, end, cause, SPM, self.history.command_of(hold.by), hold.bank)
+                yield whole(start, end, cause, hold.scratchpad or pad, self.history.command_of(hold.by), hold.bank)
             elif reason:
                 yield from self._in_line(flow, start, end)
             else:
                 for share in self.shares.of(flow, start, end):
-                    parts, left = _parted(share, full, unit, left)
+                    parts, left = _parted(share, full, unit, left, pad)
                     yield Span(share.start, share.end, parts)
 
     def _in_line(self, flow: Flow, start: int, end: int) -> Iterator[Span]:
@@ -140,14 +143,14 @@ def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
         yield a, b, hold, "" if out is None else out.reason
 
 
-def _parted(share: Share, full: Fraction, unit: str, left: Fraction) -> tuple[tuple[Part, ...], Fraction]:
+def _parted(share: Share, full: Fraction, unit: str, left: Fraction, pad: str) -> tuple[tuple[Part, ...], Fraction]:
     """The parts of some cycles at one rate, and what is left of the time alone after them."""
     cycles = share.end - share.start
     used = cycles * share.rate / full
     moved = min(used, left)
     parts = [
         Part("transfer", unit, moved),
-        Part("granularity", SPM, used - moved),
+        Part("granularity", pad, used - moved),
         *_lost(share, cycles - used),
     ]
     return tuple(part for part in parts if part.cycles), left - moved

@@ -123,14 +123,47 @@ def test_a_summary_trace_of_a_system_is_valid_and_names_its_nodes(ring: Path, kb
     assert parents["sip0.cube0.m_cpu"] == "sip0.cube0"
 
 
-def test_full_traces_know_no_transfers_between_scratchpads(ring: Path, kbsim: Any) -> None:
-    said = run(kbsim, "--trace", "run.jsonl", "--trace-level", "full")
-    assert said.code == 2
-    assert said.err == (
-        'error: trace: level = "full", but a transfer between scratchpads has no DRAM channel, and the events of this level '
-        "are about those; take the level summary\n"
-    )
-    assert not (ring / "run.jsonl").exists()
+@pytest.mark.parametrize("level", ["full", "access"])
+def test_programs_with_sends_are_traced_and_explained(ring: Path, kbsim: Any, level: str) -> None:
+    assert run(kbsim, "--trace", "run.jsonl", "--trace-level", level).code == 0
+    assert kbsim("trace", "validate", "run.jsonl").code == 0
+    why = json.loads(kbsim("trace", "why", "run.jsonl", "--op", "2", "--json").out)
+    # 5 cycles of edges, 4096 bytes at the 128 of the links, and nothing in the way: as the run says, 196 to 233.
+    assert (why["start"], why["end"]) == (196, 233)
+    assert {(total["cause"], total["cycles"]) for total in why["totals"]} == {("head", 5), ("transfer", 32)}
+    said = kbsim("trace", "why", "run.jsonl")
+    assert said.code == 0
+    assert "100% of the run is M_CPU work: sip0.cube0.m_cpu" in said.out
+    assert "4,096 B between scratchpads" in " ".join(kbsim("trace", "summary", "run.jsonl").out.split())
+    for form in ("chrome", "perfetto", "csv", "parquet", "jsonl"):
+        assert kbsim("trace", "export", "run.jsonl", "--to", form, "-o", f"run.{form}.out").code == 0
+    assert kbsim("trace", "report", "run.jsonl", "-o", "run.html").code == 0
+    assert kbsim("trace", "diff", "run.jsonl", "run.jsonl").code == 0
+
+
+def test_a_program_is_checked_and_shown_on_a_system(ring: Path, kbsim: Any) -> None:
+    checked = kbsim("program", "check", "ring.json", "-c", "single_cube")
+    assert checked.out == "ring.json: 5 entries, valid on single_cube.yaml\n"
+    bad = kbsim("program", "check", "ring.json", "-c", "single_cube", "--set", "cube.pes=1")
+    assert bad.code == 2
+    assert "single_cube.yaml has no PE of that name: its PEs are sip0.cube0.pe0 to sip0.cube0.pe0" in bad.err
+    shown = json.loads(kbsim("program", "show", "ring.json", "-c", "single_cube", "--json").out)
+    # A load of 4096 bytes over two channels of 51.2 B/cycle; as many between scratchpads.
+    assert shown["dram_read"] == {"sip0.cube0.hbm_ctrl.ch0": 2048, "sip0.cube0.hbm_ctrl.ch1": 2048}
+    assert (shown["asked_bytes"], shown["moved_bytes"], shown["elsewhere"]) == (8192, 8192, 4096)
+    assert shown["macs"] == {"sip0.cube0.pe0.pe_gemm": 4096, "sip0.cube0.pe1.pe_gemm": 0}
+    assert shown["bounds"]["sip0.cube0.m_cpu"] == shown["bounds"]["cycles"] == 411
+    said = kbsim("program", "show", "ring.json", "-c", "single_cube")
+    assert "4,096 B over no channel" in said.out and "Lower bounds of sip0.cube0" in said.out
+
+
+def test_resources_of_a_system_are_freed(ring: Path, kbsim: Any) -> None:
+    found = json.loads(kbsim("whatif", "ring.json", "-c", "single_cube", "--json").out)
+    saved = {row["resources"][0]: row["saved"] for row in found["freed"]}
+    # The launch is all of the run: of its 411 cycles 152 are PCIe, and 3 each the ways in the chiplet to and from its network.
+    assert found["cycles"] == 411
+    assert saved == {"noc": 158, "banks": 0, "dram": 0, "te": 0, "ve": 0, "dma": 0}
+    assert kbsim("whatif", "ring.json", "-c", "single_cube").code == 0
 
 
 def test_workloads_are_for_one_npu(kbsim: Any) -> None:

@@ -12,8 +12,7 @@ from kernbench.cmdq.entries import Entry, PairEntry
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common import naming
 from kernbench.config import NpuConfig, SystemConfig
-from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.schema import Dram
+from kernbench.config.one_pe import pe_as_npu
 from kernbench.policy.routing import PathRouter
 from kernbench.policy.routing.windows import Region
 from kernbench.topology.builder import build_topology
@@ -51,15 +50,8 @@ class Places:
 
     @cached_property
     def pe(self) -> NpuConfig:
-        """One PE. Its DRAM has no end: what memory an address is in is checked apart."""
-        pe = self.config.pe
-        dram = Dram(capacity_bytes=WIDE_LIMIT - 1)
-        npu = NpuConfig.model_validate(
-            {"dma": pe.dma, "te": pe.te, "ve": pe.ve, "spm": pe.spm, "dram": dram}
-            | {name: getattr(self.config, name) for name in ("freq_ghz", "kv_layouts", "energy")}
-        )
-        npu._source = self.config.source
-        return npu
+        """One PE."""
+        return pe_as_npu(self.config)
 
     @cached_property
     def pes(self) -> list[PePlace]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
+from kernbench.cmdq.entries import Entry, HostEntry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.tracing.lines import common_of, text
 from kernbench.sim_engine.tracing.templates import COLUMNS, FIXED, TABLES
@@ -81,12 +81,19 @@ class Columns:
         dram, spm = row["dram_addr"] // memory["align"] * memory["align"], row["spm_addr"]
         touched = [k for k, nbytes in enumerate(plan.channel_bytes(entry.index)) if nbytes]
         engine = plan.machine["dma"][row["engine"]]
+        pair = isinstance(entry, PairEntry)
+        job_type = "DMA_WRITE" if write else "DMA_READ"
+        if pair or isinstance(entry, HostEntry):
+            job_type = entry.opcode.removesuffix("_TILE")
         return {
             "by": 0,
             "spm": self._scratchpad(engine["spm"]),
-            "job_type": self._text("job_types", "DMA_WRITE" if write else "DMA_READ"),
+            "far": self._scratchpad(row["peer"]) if pair else None,
+            "dram": 0 if not pair and self._scratchpad(engine["spm"]) is not None else None,
+            "served": write,
+            "job_type": self._text("job_types", job_type),
             "channel": row["channel"],
-            "direction": write,
+            "direction": 2 if pair else write,
             "src_addr": spm if write else dram,
             "dst_addr": dram if write else spm,
             "size_bytes": plan.bytes_of(entry.index),

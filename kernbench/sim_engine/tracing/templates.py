@@ -15,8 +15,7 @@ NO_UNIT, UNIT_OF_ENTRY = -1, -2  # or -3 - a column that has it
 COLUMNS = (
     "cmd_id", "unit", "job_type", "tile_id", "vec_chunk_id", "phase", "common", "token", "irq_line", "marker", "group",
     "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight", "m", "n", "k",
-    "body_cycles", "spm",
-    "total_cycles", "work", "op_type", "len", "batch", "by",
+    "body_cycles", "spm", "total_cycles", "work", "op_type", "len", "batch", "by", "served", "far", "dram",
 )  # fmt: skip
 #: Tables of texts, by position.
 TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", "reasons", "suspensions", "flags", "directions",
@@ -27,9 +26,9 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "reasons": (*STALL_REASONS,),  # the core's StallReason, from 1 on, then `bank_conflict`
     "suspensions": ("backpressure", "fifo"),
     "flags": (False, True),
-    "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM"),
+    "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM"),
     "accesses": ("READ", "WRITE"),
-    "served": ("WRITE", "READ"),  # by direction: a load writes the scratchpad
+    "served": ("WRITE", "READ"),  # of the own scratchpad, by whether the transfer writes its other end
     "clients": tuple([kind for bit, kind in enumerate(("DMA", "TE", "VE")) if mask >> bit & 1] for mask in range(8)),
 }
 
@@ -140,7 +139,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
     stall: dict[str, Source] = {**NAMES, "reason": reason, "channel": Value(2), "bank_id": Value(3), "by_job": Value(4)}
     resume: dict[str, Source] = {**NAMES, "reason": reason, "duration_cycles": Value(2), "channel": Value(3)}
     tiles: dict[str, Source] = {"tile_id": Column("tile_id"), "vec_chunk_id": Column("vec_chunk_id")}
-    access, moved, conflict, run = _accesses(first_spm)
+    access, moved, conflict, run, far = _accesses(first_spm)
     begin, end = templates("CMD_START", COMMAND), templates("CMD_END", {**COMMAND, **OK})
     return [
         [templates("JOB_ISSUE", {**NAMES, **JOB_TYPE, **tiles, **PHASE})],
@@ -163,17 +162,20 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [run, moved],
         [begin],  # a launch starts
         [end, _done(), *_said(), _whole()],
+        [far],
+        [templates("STALL_EVENT", {**stall, "scratchpad": TextBy("units", "far")})],
     ]
 
 
 def _accesses(first_spm: int) -> list[Template]:
-    """What happens at the banks: served bytes, moved bytes, denials, and served bytes by a record of moved ones."""
+    """What happens at the banks: served bytes, moved bytes, denials, served bytes by a record of moved ones, those of the other
+    scratchpad."""
     access: dict[str, Source] = {
         **NAMES, "unit": TextBy("units", "spm"), "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
         "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
     }  # fmt: skip
     run = access | {
-        "addr": Value(3), "size_bytes": Value(4), "bank_id": Value(6), "access_type": TextBy("served", "direction"),
+        "addr": Value(3), "size_bytes": Value(4), "bank_id": Value(6), "access_type": TextBy("served", "served"),
         "conflict": TextOf("flags", 7), "cycles": Value(5),
     }  # fmt: skip
     moved: dict[str, Source] = {
@@ -186,9 +188,10 @@ def _accesses(first_spm: int) -> list[Template]:
     }  # fmt: skip
     return [
         templates("SRAM_ACCESS", access),
-        templates("MEM_ACCESS_EVENT", moved),
+        templates("MEM_ACCESS_EVENT", moved, COLUMNS.index("dram")),
         templates("SRAM_CONFLICT", conflict),
         templates("SRAM_ACCESS", run),
+        templates("SRAM_ACCESS", {**access, "unit": TextBy("units", "far")}),
     ]
 
 
@@ -207,7 +210,7 @@ def _said() -> list[Template]:
 def _starts() -> list[Template]:
     names = ("channel", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight")
     dma: dict[str, Source] = {name: Column(name) for name in names}
-    dma |= {"tx_id": JOB, "direction": TextBy("directions", "direction")}
+    dma |= {"tx_id": JOB, "direction": TextBy("directions", "direction"), "peer": TextBy("units", "far")}
     te: dict[str, Source] = {f"{tile}{axis}": Column(axis) for tile in ("", "tile_") for axis in "mnk"}
     ve: dict[str, Source] = {"op_type": TextBy("ops", "op_type"), "len": Column("len"), "batch": Column("batch")}
     return [

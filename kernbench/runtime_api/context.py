@@ -160,8 +160,6 @@ class Context:
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):
             if not tensor.deployed and tensor.host is not None:
                 self.deploy_tensor(tensor)
-        if not self.launches and self._log is not None:
-            _ = self._log.initial_store  # a replay begins from what the memories hold now
         work = [
             PeWork(self._places.pes[pe], kernel, tuple(self._argument(one, pe) for one in args), programs, sizes)
             for pe, programs in deal(chosen, sizes)

@@ -35,7 +35,7 @@ class Running:
         self.context = Context(self.places, params, session.store, session.log)
         self._session = session
         self.system = kernel_system(
-            session.config,
+            self.places.config,
             lambda: bench.run(self.context),
             store=session.store,
             log=session.log,

@@ -1,4 +1,4 @@
-"""A machine with a program in it: the only door to `kernbench_core`."""
+"""A machine with a program in it: who runs `kernbench_core` (`components/base.py` only hands on what components derive from)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 def every_path(edges: Edges, source: str, target: str, closed: frozenset[str]) -> Iterator[Path]:
     """Every path without a node twice; nodes of `closed` are its ends or are not on it."""
-    waiting = [(source,)]
+    waiting: list[Path] = [(source,)]
     while waiting:
         path = waiting.pop()
         if path[-1] == target:

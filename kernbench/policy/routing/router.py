@@ -25,10 +25,10 @@ class NoPath(InputError):
 class PathRouter:
     """Paths of one topology, each found once.
 
-    A path goes as seldom as can be from a cube into an IO chiplet. It is the shortest of those `by` weight or distance; of equal
-    ones the shorter by the other measure, then the one of fewer hops, then the one whose names come first, name by name from the
-    source on. So it is unique, it does not depend on the order of nodes and edges, and a path and the path back are equally long.
-    Names compare as text does.
+    A path goes as seldom as can be from a cube into an IO chiplet. It is the shortest of those `by` weight or distance, of
+    equal ones the shorter by the other measure, then the one of fewer hops, then the one whose names come first, name by name
+    from the source on. So it is unique, it does not depend on the order of nodes and edges, and a path and the path back are
+    equally long. Names compare as text does.
 
     Every method raises InputError for a node that the system does not have, and NoPath where no path leads.
     """

@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
     from kernbench.config import NpuConfig, SystemConfig, load_config
+    from kernbench.runtime_api import Bench, Context, DPPolicy, bench
+    from kernbench.sim_engine.data_executor import DataExecutor
+    from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase, Machine, simulate
     from kernbench.sim_engine.result import Result
 
 _HOMES = {
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase"), "kernbench.sim_engine.machine"),
+    **dict.fromkeys(("Bench", "Context", "DPPolicy", "bench"), "kernbench.runtime_api"),
+    "DataExecutor": "kernbench.sim_engine.data_executor",
+    "GraphEngine": "kernbench.sim_engine.engine",
     "InputError": "kernbench.common.errors",
     "InternalError": "kernbench.common.errors",
     "KernbenchError": "kernbench.common.errors",
@@ -36,8 +42,13 @@ __all__ = [
     "FLOW",
     "JOB",
     "NEVER",
+    "Bench",
     "Component",
     "ComponentBase",
+    "Context",
+    "DPPolicy",
+    "DataExecutor",
+    "GraphEngine",
     "InputError",
     "InternalError",
     "KernbenchError",
@@ -47,6 +58,7 @@ __all__ = [
     "Result",
     "SystemConfig",
     "__version__",
+    "bench",
     "check_program",
     "load_config",
     "load_program",

@@ -24,7 +24,7 @@ typedef enum kb_status {
     KB_FAILED = -4   /* said by a callback: ends the run as failed */
 } kb_status;
 
-enum kb_engine_type { KB_DMA = 0, KB_TE = 1, KB_VE = 2, KB_COMPONENT = 6 }; /* whom `submit` names */
+enum kb_engine_type { KB_DMA = 0, KB_TE = 1, KB_VE = 2, KB_COMPONENT = 6, KB_CPU = 7 }; /* whom `submit` names; CPU: an M_CPU */
 enum kb_notice { KB_FLOW = 0, KB_BANKS = 1, KB_JOB = 2 };                   /* what has come to its end */
 
 typedef struct kb_region { /* an operand in the scratchpad */
@@ -53,6 +53,7 @@ typedef struct kb_core_api {
     int64_t (*close_flow)(void *core, int64_t flow); /* early: the bytes that it moved */
     int64_t (*ask_banks)(void *core, int32_t spm, const uint64_t *reads, const uint64_t *writes, int32_t words); /* the ask's id */
     int64_t (*emit)(void *core, int64_t job, const char *name, int64_t value); /* a MARKER of an accepted job's command */
+    int64_t (*started)(void *core, int64_t job); /* when a submitted job started, KB_BUSY before; up to and in the notice of its end */
 } kb_core_api;
 
 typedef struct kb_engine_ops {

@@ -43,6 +43,7 @@ cdef extern from "abi.h" nogil:
         int64_t (*close_flow)(void* core, int64_t flow) noexcept nogil
         int64_t (*ask_banks)(void* core, int32_t spm, const uint64_t* reads, const uint64_t* writes, int32_t words) noexcept nogil
         int64_t (*emit)(void* core, int64_t job, const char* name, int64_t value) noexcept nogil
+        int64_t (*started)(void* core, int64_t job) noexcept nogil
 
     struct kb_engine_ops:
         uint32_t abi_version

@@ -13,6 +13,7 @@ cdef class Arena:
     cdef size_t n
     cdef size_t room
     cdef int own(self, void** slot, size_t items, size_t size, bint state=*) except -1
+    cdef int grow(self, void** slot, size_t items, size_t size) except -1
     cdef int alias(self, void** slot, void* data) except -1
     cdef int adopt(self, void* data, size_t nbytes) except -1
     cdef size_t state_bytes(self)

@@ -40,6 +40,22 @@ cdef class Arena:
         slot[0] = data
         return self.add(data, items * size, slot, True, state)
 
+    cdef int grow(self, void** slot, size_t items, size_t size) except -1:
+        """Give the table at `slot[0]`, in which no slot stands, more items, zeroed; it may move."""
+        cdef size_t k = 0
+        cdef char* data
+        while self.block[k].slot != slot:
+            k += 1
+        data = <char*>realloc(self.block[k].data, items * size if items else size)
+        if data == NULL:
+            raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
+        if items * size > self.block[k].nbytes:
+            memset(data + self.block[k].nbytes, 0, items * size - self.block[k].nbytes)
+        slot[0] = data
+        self.block[k].data = data
+        self.block[k].nbytes = items * size
+        return 0
+
     cdef int adopt(self, void* data, size_t nbytes) except -1:
         """Make state that lives elsewhere a part of snapshots; it is not freed here."""
         return self.add(<char*>data, nbytes, NULL, False, True)

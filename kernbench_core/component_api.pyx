@@ -2,21 +2,22 @@
 from libc.string cimport memset, strcmp, strcpy, strlen
 
 from kernbench_core.abi cimport (
-    KB_ABI_VERSION, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
+    KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
 from kernbench_core.ask cimport ask_open
 from kernbench_core.component_flow cimport flow_close, flow_open
 from kernbench_core.compute cimport ComputeJob, compute_enqueue
 from kernbench_core.control cimport Entry
+from kernbench_core.bank cimport Spm
 from kernbench_core.dma cimport CHANNELS, DmaJob, dma_submit
 from kernbench_core.dram cimport channel_bytes
 from kernbench_core.plug cimport (
-    BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
+    BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
 from kernbench_core.record cimport record_emit
 from kernbench_core.share cimport Resource
 from kernbench_core.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
+    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
 
 cdef enum:
     COUNTS = 100              # BAD_JOB: its number of parameters or regions
@@ -48,6 +49,8 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
         return engine if engine < s.n_dma else NONE
     if kind == COMPONENT:
         return s.n_dma + s.n_compute + engine if engine < s.plugs.n else NONE
+    if kind == CPU:                     # an M_CPU: the core counts them among components
+        kind = COMPONENT
     for k in range(s.n_compute):
         if s.compute[k].kind == kind and s.compute[k].id == engine:
             return s.n_dma + k
@@ -66,11 +69,33 @@ cdef int32_t wrong_region(Sim* s, int32_t spm, const kb_job* j) noexcept nogil:
     return NONE
 
 
+cdef nbytes_t room_in(Spm* p) noexcept nogil:
+    """[B] that a transfer can be of: what has no banks has no end."""
+    return LONGEST if p.nowhere else p.bank_lines * p.banks * p.line
+
+
+cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
+    """Where its bytes are and the way there: on one NPU its own, else memory and route."""
+    d.peer = NONE
+    if s.own_routes:
+        d.memory = 0
+        d.route = (2 * engine + d.write) * s.memory[0].channels
+        return NONE
+    if not 0 <= j.params[6] < s.n_memories:
+        return 6
+    if not 0 <= j.params[7] < s.roads.n or s.roads.memory[j.params[7]] != j.params[6]:
+        return 7
+    d.memory = <int32_t>j.params[6]
+    d.route = <int32_t>j.params[7]
+    return NONE
+
+
 cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """A transfer: channel, write, dram_addr, row_bytes, stride, rows; its one region says where in the scratchpad."""
+    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route; its one region says where in
+    the scratchpad."""
     cdef int32_t k
-    cdef nbytes_t room = s.spm[s.dma_spm[engine]].bank_lines * s.spm[s.dma_spm[engine]].banks * s.spm[s.dma_spm[engine]].line
-    if j.n_params < 6 or j.n_regions != 1:
+    cdef nbytes_t room = room_in(&s.spm[s.dma_spm[engine]])
+    if j.n_params < (6 if s.own_routes else 8) or j.n_regions != 1:
         return COUNTS
     if not 0 <= j.params[0] < CHANNELS:
         return 0
@@ -95,13 +120,11 @@ cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexce
     d.t_start = 0
     d.flows = NONE
     d.nbytes = 0
-    if not s.own_routes:                # an address says nothing about the way there
-        return 2
-    d.memory = 0
-    d.route = (2 * engine + d.write) * s.memory[0].channels
-    d.peer = NONE
-    channel_bytes(s.channel_bytes, &s.memory[0], &d.extent)
-    for k in range(s.memory[0].channels):
+    k = fill_road(s, d, engine, j)
+    if k != NONE:
+        return k
+    channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
+    for k in range(s.memory[d.memory].channels):
         d.nbytes += s.channel_bytes[k]
     return KB_PARAMS if not 0 <= d.extent.spm_addr <= room - d.nbytes else NONE
 
@@ -154,7 +177,7 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
     cdef PlugState* to
     e.number = s.control.submitted
-    e.issue = p.now
+    e.issue = p.now + p.late
     e.start = e.end = NEVER
     s.control.submitted += 1
     if engine < s.n_dma:
@@ -201,6 +224,20 @@ cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* 
     ghost.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
     enqueue(s, number, g)
     return ghost.job.id
+
+
+cdef int64_t api_started(void* core, int64_t job) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int64_t g = place_in(job) - s.control.n - 1
+    cdef Ghost* ghost
+    if not inside(u):
+        return KB_REFUSED
+    ghost = &s.plugs.ghost[g] if job >= 0 and 0 <= g < s.n_ghosts else NULL
+    if ghost == NULL or ghost.by != u.id or ghost.job.id != job:
+        return refuse(u, FORGOTTEN_JOB, job)
+    job = s.control.entry[s.control.n + 1 + g].start
+    return KB_BUSY if job == NEVER else job
 
 
 cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
@@ -346,3 +383,4 @@ cdef void open_api(kb_core_api* api, Plug* plug) noexcept nogil:
     api.close_flow = api_close_flow
     api.ask_banks = api_ask_banks
     api.emit = api_emit
+    api.started = api_started

@@ -22,10 +22,10 @@ class Component(Plugged):
     kinds: ClassVar[dict[str, type[Component]]] = {}  #: by the `kind` that classes were given
     kind: ClassVar[str] = ""
     Spec: ClassVar[type[Any]] = NoParameters
-    jobs: ClassVar[int] = 16  #: place is kept for so many submitted and not ended,
-    flows: ClassVar[int] = 16  #: flows open,
+    jobs: int = 16  #: place is kept for so many submitted and not ended,
+    flows: int = 16  #: flows open,
     no_snapshot: ClassVar[str] = ""  #: why it can never be saved
-    asks: ClassVar[int] = 4  #: and bank requests not served, at a time
+    asks: int = 4  #: and bank requests not served, at a time
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:
         super().__init_subclass__(**rest)

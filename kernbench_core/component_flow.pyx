@@ -72,7 +72,7 @@ cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, 
     f.engine = s.n_dma + c
     f.job_seq = p.flow[k].id >> 32
     f.bus = NONE
-    f.route.first = p.first_path + k * p.path_room
+    f.route.first = k * p.path_room             # the first part of the table is theirs
     f.route.length = n
     for h in range(n):
         s.share.path[f.route.first + h] = path[h]

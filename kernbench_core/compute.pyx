@@ -53,7 +53,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.idle = 0
     e.body = j.body
     e.body_left = j.body
-    if not e.traffic or j.body == 0:
+    if not e.traffic or j.body == 0 or j.regions == 0:
         e.body_left = 0
         e.done_at = now + (j.init + j.body + j.finalize - 1) * e.period
         return NEVER

@@ -1,7 +1,7 @@
 """Builds the tables of a run from a machine and a program that are valid already (`kernbench` checks them).
 
 `machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
-here: no table grows during a run.
+here: no table grows during a run but those of routes that are added to it (roads.pyx).
 """
 from kernbench_core.abi cimport KB_HOPS
 from kernbench_core.ahead cimport Ahead
@@ -20,11 +20,33 @@ from kernbench_core.tally cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
 
 
+cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
+    """Routes of all transfers; returns the resources of the longest path. Paths of components' flows stand before theirs."""
+    cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
+    cdef int32_t k, hops = min(<int32_t>KB_HOPS, s.share.n_res) if s.n_open else 0, first = s.n_open * hops
+    s.roads.n_path = first + <int32_t>path.shape[0]
+    s.roads.n = <int32_t>latency.shape[0]
+    a.own(<void**>&s.share.path, s.roads.n_path, sizeof(slot_t), s.n_open > 0)
+    for k in range(<int32_t>path.shape[0]):
+        s.share.path[first + k] = <slot_t>path[k]
+    a.own(<void**>&s.route, s.roads.n, sizeof(Route), False)
+    a.own(<void**>&s.route_latency, s.roads.n, sizeof(int64_t), False)
+    a.own(<void**>&s.roads.memory, s.roads.n, sizeof(int32_t), False)
+    for k in range(s.roads.n):
+        s.route[k].first = first + <int32_t>start[k]
+        s.route[k].length = <int32_t>(start[k + 1] - start[k])
+        s.route_latency[k] = latency[k]
+        s.roads.memory[k] = NONE
+        hops = max(hops, s.route[k].length)
+    for k in range(s.n_dma_jobs):
+        s.roads.memory[s.dma_job[k].route] = s.dma_job[k].memory
+    return hops
+
+
 cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
-    cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
     cdef int32_t k
-    cdef object hops = 0
+    cdef object hops
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
     s.share.channels = m["channels"]
@@ -38,18 +60,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.share.res[k].first = NONE
     for k in range(s.share.channels):
         s.share.line[k] = NONE
-    a.own(<void**>&s.share.path, path.shape[0] + <size_t>s.n_open * min(<int32_t>KB_HOPS, s.share.n_res), sizeof(slot_t), s.n_open > 0)
-    for k in range(<int32_t>path.shape[0]):
-        s.share.path[k] = <slot_t>path[k]
-    a.own(<void**>&s.route, latency.shape[0], sizeof(Route), False)
-    a.own(<void**>&s.route_latency, latency.shape[0], sizeof(int64_t), False)
-    for k in range(<int32_t>latency.shape[0]):
-        s.route[k].first = <int32_t>start[k]
-        s.route[k].length = <int32_t>(start[k + 1] - start[k])
-        s.route_latency[k] = latency[k]
-        hops = max(hops, s.route[k].length)
-    if s.n_open:
-        hops = max(hops, min(<int32_t>KB_HOPS, s.share.n_res))
+    hops = lay_out_routes(s, a, m)
     s.share.hop_shift = max(hops - 1, 0).bit_length()
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
@@ -247,7 +258,8 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, how many flows it can have at one time."""
     cdef int32_t k
-    jobs, channels = [s.n_ghosts] * s.n_dma, [1 if s.n_ghosts else 0] * s.n_dma
+    most = max([s.memory[k].channels for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may reach any memory
+    jobs, channels = [s.n_ghosts] * s.n_dma, [most] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
         channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)

@@ -22,6 +22,7 @@ from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
+from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
@@ -324,6 +325,13 @@ cdef class Core:
         """The number of an entry's job, in the order of issue."""
         return self.sim.control.entry[entry].number
 
+    def add_route(self, int64_t memory, list links not None, int64_t latency):
+        """A route of transfers between a memory and an engine, over these links (resources): its number, which transfers name.
+
+        Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
+        """
+        return road_add(&self.sim, self.arena, memory, links, latency)
+
     def tracer(self, int32_t level):
         """A `Trace` for this run, for `run`."""
         cdef int32_t words = 1, k
@@ -340,6 +348,7 @@ cdef class Core:
     def snapshot(self):
         """All state as bytes; equal states give equal bytes on one build. ValueError where a component cannot be saved."""
         refuse_snapshot(self.components)
+        road_refuse_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
         image = self.arena.dump()
         return image + plug_snapshot(&self.sim) if self.components else image
@@ -347,6 +356,7 @@ cdef class Core:
     def restore(self, bytes image not None):
         """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
         cdef size_t own = self.arena.state_bytes()
+        road_refuse_snapshot(&self.sim)
         if not self.components:
             self.arena.load(image)
             return

@@ -23,6 +23,7 @@ cdef enum Mistake:            # why a run failed; texts in plug_layout.pyx
     OUTSIDE = 12              # called when the core called nobody
     BAD_NAME = 13
     TAKES_NO_JOBS = 14        # the job
+    FORGOTTEN_JOB = 15        # the job: of started
 
 cdef struct Plug:             # a component; constant
     const kb_engine_ops* ops
@@ -98,7 +99,6 @@ cdef struct Plugs:
     slot_t* touched           # flows whose end is to be found again
     int32_t n_touched
     int32_t path_room         # resources of a flow, at most
-    slot_t first_path         # in Share.path
     int32_t first_lane        # lanes from here on are asks
     Ask* ask
     slot_t* served            # asks served in this cycle

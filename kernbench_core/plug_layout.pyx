@@ -31,6 +31,7 @@ MISTAKES = (
     "it calls the core while it is not called itself",
     "an event's name has 1 to {0} bytes, with the 0 at its end",
     "it is given job {0}, but takes no jobs (accept is NULL)",
+    "job {0} is none that it has submitted, or its place is taken again",
 )  #: by Mistake (plug.pxd)
 
 
@@ -175,7 +176,6 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
     p.first_flow = s.n_flows - s.n_open
     p.first_lane = s.n_flows + s.n_compute
     p.path_room = min(<int32_t>KB_HOPS, s.share.n_res)
-    p.first_path = len(machine["route_path"])
     for k in range(s.n_open):
         s.lane[p.first_flow + k].spm = NONE
     for k in range(s.n_asks):

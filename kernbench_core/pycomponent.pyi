@@ -37,9 +37,12 @@ class Plugged:
     @property
     def failure(self) -> BaseException | None: ...
     def submit(
-        self, kind: int, engine: int, *, opcode: int = 0, params: Sequence[int] = (), regions: Sequence[tuple[int, int, int]] = ()
+        self, kind: int, engine: int, params: Sequence[int] = (), regions: Sequence[tuple[int, int, int]] = (), opcode: int = 0
     ) -> int:
         """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
+
+    def started(self, job: int) -> int:
+        """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
 
     def complete(self, job: int) -> None:
         """A job that was accepted ends with this cycle."""

@@ -108,21 +108,29 @@ cdef class Plugged:
     cdef bint plugged
     cdef readonly object failure  # what a method raised, or None
 
-    def submit(self, int32_t kind, int32_t engine, *, int32_t opcode=0, params=(), regions=()):
+    def submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
         """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
         cdef kb_job job
         cdef int32_t k
-        if len(params) > KB_PARAMS or len(regions) > KB_REGIONS:
-            raise ValueError(f"{len(params)} parameters and {len(regions)} regions: at most {KB_PARAMS} and {KB_REGIONS}")
+        cdef tuple values = tuple(params), places = tuple(regions)
+        if len(values) > KB_PARAMS or len(places) > KB_REGIONS:
+            raise ValueError(f"{len(values)} parameters and {len(places)} regions: at most {KB_PARAMS} and {KB_REGIONS}")
         job.opcode = opcode
-        job.n_params = len(params)
-        job.n_regions = len(regions)
+        job.n_params = <int32_t>len(values)
+        job.n_regions = <int32_t>len(places)
         for k in range(job.n_params):
-            job.params[k] = params[k]
+            job.params[k] = values[k]
         for k in range(job.n_regions):
-            job.region[k].addr, job.region[k].nbytes, job.region[k].write = regions[k]
+            job.region[k].addr, job.region[k].nbytes, job.region[k].write = places[k]
         self.check_called()
         return self.said(self.api.submit(self.api.core, kind, engine, &job))
+
+    def started(self, int64_t job):
+        """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
+        cdef int64_t at
+        self.check_called()
+        at = self.api.started(self.api.core, job)
+        return NEVER if at == KB_BUSY else self.said(at)
 
     def complete(self, int64_t job):
         """A job that was accepted ends with this cycle."""

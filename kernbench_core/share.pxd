@@ -20,6 +20,14 @@ cdef struct Route:
     int32_t first             # in Share.path
     int32_t length
 
+cdef struct Roads:            # of all routes; they may grow in number (roads.pyx)
+    int32_t* memory           # [n] the memory where a transfer's first one is, else NONE
+    int32_t n
+    int32_t n_path            # resources in Share.path
+    int32_t room              # for routes and for what is in their paths, once they have grown
+    int32_t path_room
+    bint grown
+
 cdef struct Pace:             # a rate, and what follows from it
     int64_t raw_num           # before it was brought to lowest terms
     int64_t raw_den

@@ -8,7 +8,7 @@ from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
-from kernbench_core.share cimport Route, Share
+from kernbench_core.share cimport Roads, Route, Share
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
@@ -34,6 +34,7 @@ cdef struct Sim:
     bint own_routes           # one memory, and each engine has its routes to it: engine, direction, channel
     Route* route              # a job's flows have consecutive ones, by channel
     cycle_t* route_latency    # of each, the sum of its links' latencies
+    Roads roads
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm

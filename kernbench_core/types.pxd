@@ -20,7 +20,8 @@ cpdef enum EngineType:        # the order that breaks ties (MODEL section 1): ap
     MEMORY = 3
     TRACE = 4
     CONTROL = 5
-    COMPONENT = 6
+    COMPONENT = 6             # and M_CPUs
+    CPU = 7                   # an M_CPU, as `submit` names it
 
 cpdef enum Opkind:            # what an entry of a command queue is for the core
     OP_DMA = 0

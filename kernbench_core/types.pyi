@@ -12,6 +12,7 @@ class EngineType(IntEnum):
     TRACE = 4
     CONTROL = 5
     COMPONENT = 6
+    CPU = 7
 
 class Opkind(IntEnum):
     """What an entry of a command queue is for the core."""

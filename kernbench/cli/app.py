@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.bench import app as bench_app
 from kernbench.cli.config import app as config_app
 from kernbench.cli.probe import probe
 from kernbench.cli.program import app as program_app
@@ -19,9 +20,10 @@ from kernbench.cli.whatif import whatif
 
 app = typer.Typer(
     name="kbsim",
-    help="How many cycles a command queue program takes on a machine described in YAML, and why.",
-    epilog="Exit codes: 0 done, 1 a trace breaks a law or a limit, 2 bad input or usage, 3 stopped at max_cycles, "
-    "4 deadlock, 5 a check or a component failed, 70 our bug, 130 interrupted.",
+    help="How many cycles a kernel or a command queue program takes on a machine described in YAML, and why.",
+    epilog="Exit codes: 0 done, 1 a tensor is wrong, or a trace breaks a law or a limit, 2 bad input or usage, "
+    "3 stopped at max_cycles, "
+    "4 deadlock, 5 a check, a component or a kernel failed, 70 our bug, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(step)
+app.add_typer(bench_app, name="bench")
 app.add_typer(program_app, name="program")
 app.add_typer(config_app, name="config")
 app.add_typer(topology_app, name="topology")

@@ -12,6 +12,28 @@ Target = Annotated[
     str,
     typer.Argument(metavar="TARGET", help="A program (.json, .yaml) or the name of a workload.", show_default=False),
 ]
+AnyTarget = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A bench (its name, or a .py file), a program (.json, .yaml) or the name of a workload.",
+        show_default=False,
+    ),
+]
+AnyConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME|FILE",
+        help="The machine: a preset's name, or a .yaml or .json file.",
+        show_default=f"{DEFAULT_MACHINE}; of a bench the one that it names",
+    ),
+]
+StrictWait = Annotated[
+    bool,
+    typer.Option("--strict-wait", help="Of a bench: using what was not waited for is an error.")
+]
 Config = Annotated[
     str,
     typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file."),
@@ -21,7 +43,7 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Set one value of the machine: dram.channels=4. May be repeated.",
+        help="Set one value of the machine (dram.channels=4), or of a bench's parameters (n=512). May be repeated.",
         show_default=False,
     ),
 ]

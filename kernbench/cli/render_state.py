@@ -31,6 +31,11 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
     place = common_place([engine.name for engine in state.engines])
     if place:
         yield Text(f"names are of {place[:-1]}", "dim")
+    yield from engine_states(state, place)
+
+
+def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
+    """Each engine, called as inside `place`; of many those that work, then the resources in use."""
     shown = state.engines
     if len(shown) > MANY_ENGINES:
         shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)
@@ -67,13 +72,18 @@ def _jobs(engine: EngineState) -> Table:
     if engine.entry is not None:
         left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
         waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
-        grid.add_row(str(engine.entry), engine.opcode, left, f"since {engine.started:,}", Text(waits, "red"))
+        grid.add_row(_id(engine.entry), engine.opcode, left, f"since {engine.started:,}", Text(waits, "red"))
     for job in engine.jobs[:MOST_JOBS]:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
-        grid.add_row(str(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
+        grid.add_row(_id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
     if len(engine.jobs) > MOST_JOBS:
         grid.add_row("", f"{len(engine.jobs) - MOST_JOBS} more transfers")
     return grid
+
+
+def _id(number: int) -> str:
+    """An entry's id; a job that a component submitted has none."""
+    return "" if number < 0 else str(number)
 
 
 def _waits(job: JobState) -> Text:
@@ -107,7 +117,8 @@ def _queue(engine: EngineState) -> Text:
     text = Text("      queue ", "dim")
     names = []
     for number, stall, since in zip(engine.queue, engine.queue_stalls, engine.queue_since, strict=True):
-        names.append(f"{number}" if stall is None else f"{number} ({stall} since {since:,})")
+        name = _id(number) or "a command"
+        names.append(name if stall is None else f"{name} ({stall} since {since:,})")
     text.append(", ".join(names[:MOST_QUEUED]))
     if len(names) > MOST_QUEUED:
         text.append(f", {len(names) - MOST_QUEUED} more")

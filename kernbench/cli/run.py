@@ -1,4 +1,4 @@
-"""`kbsim run`: a program on a machine, from cycle 0 to its end."""
+"""`kbsim run`: a bench or a program on a machine, from cycle 0 to its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Quiet, Target
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, Quiet, StrictWait
 from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, reported, trace_options
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    target: Target,
-    config: Config = DEFAULT_MACHINE,
+    target: AnyTarget,
+    config: AnyConfig = None,
     overrides: Overrides = None,
     out: Annotated[
         Path | None,
@@ -27,6 +27,8 @@ def run(
     ] = None,
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
+    strict_wait: StrictWait = False,
     trace: TraceTo = None,
     report: Report = None,
     trace_level: TraceLevel = "summary",
@@ -35,9 +37,9 @@ def run(
     trace_only: TraceOnly = None,
     quiet: Quiet = False,
 ) -> int:
-    """Run a program to its end and say what it took, and why."""
+    """Run a bench or a program to its end and say what it took, and why."""
     from kernbench.cli.progress import progress_bar
-    from kernbench.cli.target import load_target
+    from kernbench.cli.target import find_bench, load_target, refuse_bench_options
     from kernbench.common.files import check_writable, write_whole
     from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
@@ -45,7 +47,14 @@ def run(
     if out is not None:
         check_writable(out)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
-    spec = load_config(config, overrides or [])
+    bench = find_bench(target)
+    if bench is not None:
+        from kernbench.cli.bench_run import run_bench
+
+        given = {"verify": verify, "strict_wait": strict_wait, "skip": not no_skip, "as_json": as_json, "quiet": quiet}
+        return run_bench(bench, config, overrides, trace=trace, page=report, options=options, out=out, **given)
+    refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
+    spec = load_config(config or DEFAULT_MACHINE, overrides or [])
     machine = Machine(spec, load_target(target, spec))
     with reported(machine, trace, report, options), progress_bar(not quiet) as progress:
         machine.run(skip=not no_skip, progress=progress)

@@ -1,4 +1,4 @@
-"""`kbsim step`: a program on a machine, stopped where one wants to look."""
+"""`kbsim step`: a bench or a program on a machine, stopped where one wants to look."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, StrictWait
 from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
 from kernbench.common.errors import InputError, Problem
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from kernbench.cli.bench_step import BenchStepper
     from kernbench.sim_engine.machine import Machine
+    from kernbench.sim_engine.tracing import TraceOptions
 
 FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be seen
 
@@ -50,15 +52,16 @@ Watch = Annotated[
 
 
 def step(
-    target: Target,
+    target: AnyTarget,
     cycles: Cycles = None,
     until: Until = None,
-    config: Config = DEFAULT_MACHINE,
+    config: AnyConfig = None,
     overrides: Overrides = None,
     start: From = None,
     save: Save = None,
     as_json: Json = False,
     watch: Watch = False,
+    strict_wait: StrictWait = False,
     trace: TraceTo = None,
     trace_level: TraceLevel = "summary",
     trace_window: TraceWindow = 1024,
@@ -70,23 +73,57 @@ def step(
     With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
-    from kernbench.cli.target import load_target
+    from kernbench.cli.target import find_bench, load_target, refuse_bench_options
     from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
 
     _check(cycles, until, save, as_json=as_json, watch=watch)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
-    spec = load_config(config, overrides or [])
+    bench = find_bench(target)
+    if bench is not None:
+        from kernbench.cli.bench_step import BenchStepper
+
+        stepper = BenchStepper(bench, config, overrides, strict_wait=strict_wait)
+        return _step_bench(stepper, cycles, until, start, save, trace, options, as_json=as_json, watch=watch)
+    refuse_bench_options(target, strict_wait=strict_wait)
+    spec = load_config(config or DEFAULT_MACHINE, overrides or [])
     machine = Machine(spec, load_target(target, spec))
     if start is not None:
         machine.load(start)
     with traced(machine, trace, options, save):
-        came = _watch(machine, cycles or 1, until) if watch else _run(machine, cycles, until, as_json)
+        came = _watch(machine, cycles or 1, until, _state) if watch else _run(machine, cycles, until, as_json)
     if as_json:
         output.show_json({**machine.result().to_dict(), "engines": machine.peek().to_dict()})
     elif not watch:
         output.show(_state(machine, _note(machine, until, came)))
     return output.ENDINGS[machine.status]
+
+
+def _step_bench(
+    stepper: BenchStepper,
+    cycles: int | None,
+    until: str | None,
+    start: Path | None,
+    save: Path | None,
+    trace: Path | None,
+    options: TraceOptions,
+    *,
+    as_json: bool,
+    watch: bool,
+) -> int:
+    """The same for a bench, whose kernels are shown too."""
+
+    def advance(machine: Machine) -> bool:
+        if watch:
+            return _watch(machine, cycles or 1, until, lambda machine, note: stepper.show(note))
+        return _run(machine, cycles, until, as_json)
+
+    came = stepper.run(advance, start, save, trace, options)
+    if as_json:
+        output.show_json(stepper.answer())
+    elif not watch:
+        output.show(stepper.show(_note(stepper.machine, until, came)))
+    return stepper.finish()
 
 
 def _check(cycles: int | None, until: str | None, save: Path | None, *, as_json: bool, watch: bool) -> None:
@@ -123,13 +160,15 @@ def _state(machine: Machine, note: str) -> Iterator[RenderableType]:
     return machine_state(machine.peek(), machine.program.name, machine.config.source, note)
 
 
-def _watch(machine: Machine, cycles: int, until: str | None) -> bool:
+def _watch(
+    machine: Machine, cycles: int, until: str | None, state: Callable[[Machine, str], Iterator[RenderableType]]
+) -> bool:
     """Show a frame every `cycles` cycles."""
     came = False
     with _frames() as frame:
         while not came and machine.status == "running":
             came = machine.run(until, cycles=cycles)
-            frame(list(_state(machine, _note(machine, until, came) if came else "")))
+            frame(list(state(machine, _note(machine, until, came) if came else "")))
     return came
 
 

@@ -1,4 +1,4 @@
-"""What a TARGET on the command line means: a program's file, or the name of a workload of the package."""
+"""What a TARGET on the command line means: a bench, a program's file, or the name of a workload of the package."""
 
 from __future__ import annotations
 
@@ -11,8 +11,25 @@ from kernbench.common.errors import InputError, Problem
 if TYPE_CHECKING:
     from kernbench.cmdq import Program
     from kernbench.config import MachineConfig
+    from kernbench.runtime_api.bench import Bench
 
 SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def find_bench(target: str) -> Bench | None:
+    """The bench that a TARGET names; None where it names a program, or nothing."""
+    if target.lower().endswith(SUFFIXES):
+        return None
+    from kernbench.runtime_api.discovery import is_bench_target, load_bench
+
+    return load_bench(target) if is_bench_target(target) else None
+
+
+def refuse_bench_options(target: str, **given: bool) -> None:
+    """InputError where an option of benches is given with a program."""
+    wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if wrong:
+        raise InputError(Problem("kbsim", f"{', '.join(wrong)} is for benches, and {target} is none", remedy="leave it out"))
 
 
 def load_target(target: str, config: MachineConfig) -> Program:
@@ -27,12 +44,14 @@ def load_target(target: str, config: MachineConfig) -> Program:
 def workload_program(name: str, config: MachineConfig) -> Program:
     """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
     from kernbench.config import NpuConfig
+    from kernbench.runtime_api.discovery import installed_benches
     from kernbench.workloads.catalogue import WORKLOADS
 
     if name not in WORKLOADS:
-        rule = f"there is no such workload; workloads are: {', '.join(sorted(WORKLOADS))}"
-        near = difflib.get_close_matches(name, WORKLOADS, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}"
+        benches = list(installed_benches())
+        rule = f"there is no such workload or bench; workloads: {', '.join(sorted(WORKLOADS))}; benches: {', '.join(benches)}"
+        near = difflib.get_close_matches(name, [*WORKLOADS, *benches], n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
         raise InputError(Problem(name, rule, remedy=remedy))
     if not isinstance(config, NpuConfig):
         remedy = "take a machine of kernbench/npu/1, as npu_server"

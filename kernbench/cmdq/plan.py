@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernbench.cmdq.check import check_program
 from kernbench.cmdq.footprint import Transfer, aligned_bytes
@@ -16,6 +16,9 @@ from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common import naming
 from kernbench.config import NpuConfig
 from kernbench.config.schema import Dram
+
+if TYPE_CHECKING:
+    from kernbench.cmdq.system.reach import Reach
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,14 @@ class Plan:
     channels: int  #: the first so many resources are DRAM channels
     scratchpads: tuple[str, ...]  #: those that count; further ones stand for what has no banks
 
+    reach: Reach | None = None  #: of a whole system: the ways to memories, found when they are first asked for
     _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head latency that are an endpoint's
+
+    @property
+    def whole(self) -> bool:
+        """It has every engine and resource of a system, most of which a run may never use."""
+        return self.reach is not None
 
     @property
     def with_scratchpad(self) -> int:

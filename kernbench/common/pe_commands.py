@@ -42,6 +42,7 @@ class DmaReadCmd(DataMsg):
     nbytes: int
     src_space: str = "hbm"
     src_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
+    channel: str = "act_weight"  #: of the DMA engine
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,6 +61,7 @@ class DmaWriteCmd(DataMsg):
     dst_addr: int
     nbytes: int
     dst_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
+    channel: str = "act_weight"  #: of the DMA engine
 
     @property
     def data(self) -> Array:
@@ -137,6 +139,8 @@ class CompositeCmd(DataMsg):
     out_nbytes: int
     work: GemmCmd | MathCmd  #: the op on the whole tensors
     epilogue: Sequence[Epilogue] = ()
+    plan: Any = None  #: its tiles (components/builtin/tile_plan.py)
+    room: Any = None  #: keeps the scratchpad of its buffers
 
 
 @dataclass(eq=False)

@@ -15,6 +15,7 @@ from kernbench.common.errors import shown
 from kernbench.common.naming import KINDS, io_index
 from kernbench.config.fields import (
     MAX_ENGINES,
+    Count,
     Engines,
     Length,
     Natural,
@@ -207,12 +208,20 @@ class PeCpu(Section):
     """The processor of a PE."""
 
     cycles: Natural = Field(default=10, description="[cycle] of a launch in it")
+    scalar_cycles: Natural = Field(default=0, description="[cycle] of an integer op of a kernel on known operands")
 
 
 class PeScheduler(Section):
     """The scheduler of a PE."""
 
     cycles: Natural = Field(default=1, description="[cycle] of a command in it")
+    queue_depth: Count = Field(default=64, description="[commands] of a kernel that have not ended; one more waits")
+
+
+class PeFetchStore(Section):
+    """What hands the tiles of composite ops over between a PE's scratchpad and its engines."""
+
+    cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
 
 
 class PeLink(Link):
@@ -226,6 +235,7 @@ class Pe(Section):
 
     cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
+    fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")
     link: PeLink = Field(default_factory=PeLink, description="between the DMA engines and the router")
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")

@@ -3,6 +3,7 @@
 Ops are taken in order of `t_start` (memory before math at one time, and never before what they depend on), so many at a time,
 and sorted into levels of ops that do not touch each other's results. A level reads all its operands, computes in threads with
 equal small GEMMs stacked, and writes all results. Arrays in the store are never changed, so an operand is a reference.
+Where few components compute, levels would hold an op or two each: such ops are done one after the other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+
+import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
@@ -23,6 +26,7 @@ from kernbench.sim_engine.replay_tasks import Tasks
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
 WINDOW = 4096  # ops that are sorted into levels at once
+SIDE_BY_SIDE = 4  # components that must compute in a window for its levels to hold more than an op or two each
 
 
 class DataExecutor:
@@ -76,8 +80,11 @@ class DataExecutor:
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
-                for level in levels(window):
-                    self._run_level(tasks, level, pool)
+                if self._one_by_one(window):
+                    self._run_in_order(tasks, window)
+                else:
+                    for level in levels(window):
+                        self._run_level(tasks, level, pool)
                 if until is not None and window[0].op_id == until:
                     break
         return self
@@ -101,6 +108,25 @@ class DataExecutor:
     def _records(self) -> Iterable[OpRecord]:
         return self._log if isinstance(self._log, OpLogger) else sorted(self._log, key=lambda record: record.t_start)
 
+    def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
+        """Whether levels are not worth sorting: few components compute, one op after the other."""
+        computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
+        if self._debug or len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
+            return False
+        return len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
+
+    def _run_in_order(self, tasks: Tasks, ops: Sequence[ReplayOp]) -> None:
+        with np.errstate(all="ignore"):
+            for op in ops:
+                done = tasks.run(op)
+                if done is not None and op.record.op_kind == "math":
+                    self._keep_known(op, *done)
+
+    def _keep_known(self, op: ReplayOp, inputs: Sequence[Array], result: Array) -> None:
+        known = op.params.get("value")
+        if known is not None:
+            self._known.append(Boundary(op.record, inputs, result, known))
+
     def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None) -> None:
         """Move and read, then compute, then write: the ops of a level do not touch each other's results."""
         work = tasks.of_level(level)
@@ -115,8 +141,7 @@ class DataExecutor:
         for task, arrays in zip(work, results, strict=True):
             for op, inputs, array in zip(task.ops, task.inputs, arrays, strict=True):
                 tasks.write(op, array)
-                known = op.params.get("value") if op.record.op_kind == "math" else None
-                if known is not None:
-                    self._known.append(Boundary(op.record, inputs, array, known))
+                if op.record.op_kind == "math":
+                    self._keep_known(op, inputs, array)
                 if self._debug:
                     self.boundaries.append(Boundary(op.record, inputs, array))

@@ -26,6 +26,7 @@ from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.failure import component_failure, overlap_failure
+from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
@@ -46,17 +47,27 @@ class Machine:
     """One run: it steps, runs on, shows its engines, and can be saved and taken up again.
 
     `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
+    `whole`: of a system, also what no entry of the program names: for jobs that components submit while it runs.
     Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
-    def __init__(self, config: NpuConfig | SystemConfig, program: Program, components: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        config: NpuConfig | SystemConfig,
+        program: Program,
+        components: Mapping[str, Any] | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
         self.config = config
         self.program = program
-        self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
+        self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config, whole=whole)
         self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self._core = self._new_core()
+        if self.plan.reach is not None:
+            self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
@@ -242,7 +253,7 @@ class Machine:
                 "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle),
             },
-            warnings=self._overlaps() if self.plan.pe.spm.check_overlap == "warn" else [],
+            warnings=self._overlaps(),
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
             failure=self.failure(),
             components=dict(zip(self.components, self._core.component_counters(), strict=True)),
@@ -258,21 +269,9 @@ class Machine:
         ]
 
     def _overlaps(self) -> list[dict[str, Any]]:
-        entries = self.program.entries
-        starts = self._core.entries()[1].tolist()
-        found = [
-            {
-                "code": "OVERLAP",
-                "cycle": starts[late],
-                "entry": entries[late].id,
-                "with": entries[early].id,
-                "message": f"{entries[late].where} starts while {entries[early].where} still runs, and their scratchpad "
-                "ranges overlap where at least one writes",
-            }
-            for late, early in self._core.overlaps()
-            if starts[late] >= 0
-        ]
-        return sorted(found, key=lambda w: (w["cycle"], w["entry"]))
+        if self.plan.pe.spm.check_overlap != "warn":
+            return []
+        return overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps())
 
     def failure(self) -> dict[str, Any] | None:
         """Of a run that failed: which check or component, when, who; else None."""

@@ -102,7 +102,7 @@ LOGIC: dict[str, Callable[..., Value]] = {
     "shr": _shift(np.right_shift),
 }
 REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all")
-SCANS = ("cumsum", "softmax")
+SCANS = ("cumsum", "softmax", "layernorm", "rmsnorm")
 NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS)
 _ONE = (*FLOAT, "copy", "cast", "transpose", "neg", "abs", "relu", "floor", "ceil", "full", "not")
 #: How many operands an elementwise op takes.
@@ -189,12 +189,18 @@ def _sum(x: Array, axis: int | None, keep_dims: bool, round_sum: Callable[[Array
     return total.reshape((1,) * x.ndim) if axis is None else np.expand_dims(total, axis)
 
 
-def scan(op: str, x: Array, axis: int | None) -> Array:
-    """`cumsum` or `softmax` along an axis (None: the last)."""
+def scan(op: str, x: Array, axis: int | None, eps: float = 0.0) -> Array:
+    """An op on whole rows along an axis (None: the last) that keeps the shape. `eps` is added to the variance, or the mean of
+    squares, of a norm."""
     along = -1 if axis is None else axis
     if op == "cumsum":
         x = x.astype(np.int64) if x.dtype == np.bool_ else x
         return np.asarray(np.cumsum(x, along, dtype=x.dtype))
     x = x.astype(np.float32, copy=False)
-    raised = np.exp(x - np.max(x, along, keepdims=True))
-    return np.asarray(raised / np.sum(raised, along, keepdims=True))
+    if op == "softmax":
+        raised = np.exp(x - np.max(x, along, keepdims=True))
+        return np.asarray(raised / np.sum(raised, along, keepdims=True))
+    if op == "layernorm":
+        x = x - np.mean(x, along, keepdims=True)
+    squares = np.mean(x * x, along, keepdims=True)
+    return np.asarray(x / np.sqrt(squares + np.float32(eps)))

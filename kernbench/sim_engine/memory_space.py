@@ -1,7 +1,8 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
-The arrays are the writers' own (no copy); none is ever changed here. A write over part of an array leaves the rest of it
-as a copy, so that neither sees the other's changes from then on.
+The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest
+of it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go
+into such a copy, which is then the store's alone: what is read of it is copied, until a reader takes all of it.
 """
 
 from __future__ import annotations
@@ -30,38 +31,56 @@ def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np
 class Space(dict[int, Array]):
     """`{address: array}`, the arrays disjoint as ranges of bytes."""
 
-    __slots__ = ("detached", "pending", "starts", "tensors")
+    __slots__ = ("owned", "pending", "starts", "tensors")
 
     def __init__(self) -> None:
         super().__init__()
         self.starts: list[int] = []  #: the keys in order
-        self.detached: set[int] = set()  #: the keys whose arrays are copies made here
+        self.owned: set[int] = set()  #: the keys whose arrays are bytes made here, that nobody else has seen
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
-        self.pending: RangeMap[int] = RangeMap()  #: bytes without a value yet; the op that will give it
+        self.pending: RangeMap[int] = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
 
     def fork(self) -> Space:
         """The same arrays under a dictionary of its own."""
+        self.owned.clear()  # two have seen them now
         new = Space()
         new.update(self)
-        new.starts, new.detached, new.tensors = self.starts[:], set(self.detached), dict(self.tensors)
+        new.starts, new.tensors = self.starts[:], dict(self.tensors)
         new.pending = self.pending.copy()
         return new
 
     def put(self, addr: int, array: Array) -> None:
         """Store an array of at least one byte, over whatever is there."""
         old = self.get(addr)
-        nbytes = stored_bytes(array)
-        if old is not None and stored_bytes(old) == nbytes:
-            self.detached.discard(addr)
+        nbytes = array.nbytes if array.dtype != INT4 else array.size // 2
+        if old is not None and (old.nbytes if old.dtype != INT4 else old.size // 2) == nbytes:
+            if self.owned:
+                self.owned.discard(addr)
         else:
-            self.clear_range(addr, addr + nbytes)
+            self._clear(addr, addr + nbytes)
             insort(self.starts, addr)
         self[addr] = array
         self.tensors[addr] = (array.shape, array.dtype)
-        if len(self.pending):
+        if self.pending.starts:
             self.pending.remove(addr, addr + nbytes)
 
-    def clear_range(self, start: int, end: int) -> None:
+    def own(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)`, to be written to: part of one array, which is copied first where others have seen it.
+
+        None where no single array has them all.
+        """
+        found = self._block_at(start)
+        if found is None:
+            return None
+        key, array = found
+        if key + stored_bytes(array) < end:
+            return None
+        if key not in self.owned:
+            array = self[key] = bytes_of(array) if array.dtype == INT4 else bytes_of(array).copy()
+            self.owned.add(key)
+        return bytes_of(array, start - key, end - key)
+
+    def _clear(self, start: int, end: int) -> None:
         """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
         i = bisect_right(self.starts, start)
         if i and self.starts[i - 1] + stored_bytes(self[self.starts[i - 1]]) > start:
@@ -73,11 +92,11 @@ class Space(dict[int, Array]):
             last += 1
         for key in self.starts[i:last]:
             del self[key]
-            self.detached.discard(key)
+            self.owned.discard(key)
         self.starts[i:last] = [key for key, _ in rest]
         for key, array in rest:
             self[key] = array
-            self.detached.add(key)
+            self.owned.add(key)
 
     def _outside(self, key: int, start: int, end: int) -> list[tuple[int, Array]]:
         """The parts of the array at `key` before `start` and from `end` on, as bytes that the store owns."""
@@ -86,12 +105,12 @@ class Space(dict[int, Array]):
         if start <= key and stop <= end:
             return []
         data = bytes_of(array)
-        if key not in self.detached and array.dtype != INT4:
+        if key not in self.owned and array.dtype != INT4:
             data = data.copy()
         parts = [(key, data[: start - key])] if key < start else []
         return [*parts, (end, data[end - key :])] if end < stop else parts
 
-    def block_at(self, addr: int) -> tuple[int, Array] | None:
+    def _block_at(self, addr: int) -> tuple[int, Array] | None:
         """The array that holds the byte at `addr`, and its address."""
         i = bisect_right(self.starts, addr) - 1
         if i < 0:
@@ -101,12 +120,19 @@ class Space(dict[int, Array]):
 
     def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)`: a view where one array has them all, else a copy; None where some were never written."""
-        found = self.block_at(start)
+        found = self._block_at(start)
         if found is None:
             return None
         key, array = found
-        if key + stored_bytes(array) >= end:
-            return bytes_of(array, start - key, end - key)
+        stop = key + stored_bytes(array)
+        if stop >= end:
+            data = bytes_of(array, start - key, end - key)
+            if key not in self.owned:
+                return data
+            if key < start or end < stop:
+                return data.copy()
+            self.owned.discard(key)
+            return data
         out = np.empty(end - start, np.uint8)
         i = bisect_right(self.starts, start) - 1
         at = start
@@ -120,11 +146,23 @@ class Space(dict[int, Array]):
             i += 1
         return out
 
+    def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)` where one array has them all, to be looked at and not kept; else None."""
+        found = self._block_at(start)
+        if found is None or found[0] + stored_bytes(found[1]) < end:
+            return None
+        return bytes_of(found[1], start - found[0], end - found[0])
+
     def missing(self, start: int, end: int) -> int | None:
-        """The first byte of `[start, end)` that was never written; None where all were."""
+        """The first byte of `[start, end)` that has no value; None where all have."""
+        if self.pending.starts:
+            waiting = self.pending.over(start, end)
+            if waiting:
+                first = self.missing(start, waiting[0][0])
+                return waiting[0][0] if first is None else first
         at = start
         while at < end:
-            found = self.block_at(at)
+            found = self._block_at(at)
             if found is None:
                 return at
             at = found[0] + stored_bytes(found[1])

@@ -5,9 +5,11 @@ A MemoryStore knows no time and no machine: a space is a name, an address a numb
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernbench.common.dtypes import INT4, Array, dtype_of, nbytes_of, unpack_i4
 from kernbench.sim_engine.memory_space import Space, bytes_of, stored_bytes
@@ -59,6 +61,14 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: the tensor here has {have} bytes, and shape {tuple(shape)} takes {want}")
         return self._typed(space, addr, own_shape if shape is None else tuple(shape), own_dtype)
 
+    def exact(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
+        """The stored array itself, where one was written here that has this shape and type; `read` for all else."""
+        memory = self._storage.get(space)
+        if memory is None or memory.pending.starts or addr in memory.owned:
+            return None
+        array = memory.get(addr)
+        return array if array is not None and array.dtype == dtype and array.shape == shape else None
+
     def has(self, space: str, addr: int, nbytes: int = 1) -> bool:
         """Whether these bytes have a value: all were written, and none is pending."""
         return space in self._storage and self._storage[space].missing(addr, addr + nbytes) is None
@@ -73,15 +83,31 @@ class MemoryStore:
         """The record `op_id` will give these bytes their value: until something is written there they have none."""
         if nbytes <= 0:
             return
-        memory = self._space(space)
-        memory.clear_range(addr, addr + nbytes)
-        memory.pending.put(addr, addr + nbytes, op_id)
+        self._space(space).pending.put(addr, addr + nbytes, op_id)
 
     def pending(self, space: str, addr: int, nbytes: int) -> list[int]:
         """The records that will give bytes of this range their value, in order, each once; none where all are known."""
         if space not in self._storage:
             return []
         return sorted({op_id for _, _, op_id in self._storage[space].pending.over(addr, addr + nbytes)})
+
+    def rows_to_write(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)` to write some of, seen by nobody else; None where no single array has them all."""
+        return self._storage[space].own(start, end) if space in self._storage else None
+
+    def rows_to_read(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)` to copy from; None where no single array has them all, or some are pending."""
+        memory = self._storage.get(space)
+        if memory is None or (memory.pending.starts and memory.pending.over(start, end)):
+            return None
+        return memory.window(start, end)
+
+    def rows_written(self, space: str, starts: Iterable[int], nbytes: int) -> None:
+        """So many bytes from each of these on have a value now: it was put into `rows_to_write`."""
+        pending = self._storage[space].pending
+        if pending.starts:
+            for start in starts:
+                pending.remove(start, start + nbytes)
 
     def _space(self, name: str) -> Space:
         memory = self._storage.get(name)
@@ -90,12 +116,9 @@ class MemoryStore:
         return memory
 
     def _tensor(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array:
-        wanted = dtype_of(dtype)
-        memory = self._storage.get(space)
-        array = memory.get(addr) if memory is not None else None
-        if array is not None and array.dtype == wanted.numpy and array.shape == shape:
-            return array
-        return self._typed(space, addr, shape, wanted.numpy)
+        wanted = dtype_of(dtype).numpy
+        array = self.exact(space, addr, shape, wanted)
+        return self._typed(space, addr, shape, wanted) if array is None else array
 
     def _typed(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         """The tensor of these bytes; ValueError where some have no value."""
@@ -108,8 +131,8 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: {error}") from None
         _check_address(space, addr, 1 if dtype == INT4 else dtype.itemsize)
         memory = self._storage.get(space)
-        if memory is not None:
-            array = memory.get(addr)
+        if memory is not None and not (memory.pending.starts and memory.pending.over(addr, addr + nbytes)):
+            array = memory.get(addr) if addr not in memory.owned else None
             if array is not None and array.dtype == dtype and stored_bytes(array) == nbytes:
                 return array if array.shape == shape else array.reshape(shape)
             data = memory.gather(addr, addr + nbytes)

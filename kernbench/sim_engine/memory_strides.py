@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -33,7 +34,12 @@ def strides_of(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
 def read_strided(store: MemoryStore, space: str, addr: int, shape: Sequence[int], strides: Sequence[int], dtype: str) -> Array:
     """A contiguous copy of a tensor whose axes advance by `strides` bytes; ValueError as `MemoryStore.read`."""
     run, outer = _runs(shape, strides, dtype)
+    low, high = span_of(shape, strides, dtype)
+    data = store.rows_to_read(space, addr + low, addr + high) if addr % dtype_of(dtype).align == 0 else None
     out = np.empty(tuple(shape), dtype_of(dtype).numpy)
+    if data is not None and data.size and dtype_of(dtype).bits >= 8:
+        out.reshape(-1).view(np.uint8).reshape(*shape[:outer], -1)[...] = _apart(data, -low, shape[:outer], strides, run, dtype)
+        return out
     rows = out.reshape(-1, run)
     for row, offset in zip(rows, _offsets(shape, strides, outer), strict=True):
         row[:] = store.read(space, addr + offset, (run,), dtype)
@@ -43,8 +49,45 @@ def read_strided(store: MemoryStore, space: str, addr: int, shape: Sequence[int]
 def write_strided(store: MemoryStore, space: str, addr: int, data: Array, strides: Sequence[int], dtype: str) -> None:
     """Write a contiguous tensor so that its axes advance by `strides` bytes; ValueError as `MemoryStore.write`."""
     run, outer = _runs(data.shape, strides, dtype)
+    low, high = span_of(data.shape, strides, dtype)
+    align = dtype_of(dtype).align
+    if outer and dtype_of(dtype).bits >= 8 and addr % align == 0 and _disjoint(data.shape[:outer], strides, run * align):
+        into = store.rows_to_write(space, addr + low, addr + high)
+        if into is not None and into.size:
+            source = data.reshape(-1).view(np.uint8).reshape(*data.shape[:outer], -1)
+            _apart(into, -low, data.shape[:outer], strides, run, dtype)[...] = source
+            starts = (addr + offset for offset in _offsets(data.shape, strides, outer))
+            store.rows_written(space, starts, run * align)
+            return
     for row, offset in zip(data.reshape(-1, run), _offsets(data.shape, strides, outer), strict=True):
         store.write(space, addr + offset, row)
+
+
+def mark_strided(
+    store: MemoryStore, space: str, addr: int, shape: Sequence[int], strides: Sequence[int], dtype: str, op_id: int
+) -> None:
+    """`MemoryStore.mark_pending` of a tensor whose axes advance by `strides` bytes."""
+    run, outer = _runs(shape, strides, dtype)
+    for offset in _offsets(shape, strides, outer):
+        store.mark_pending(space, addr + offset, run * dtype_of(dtype).bits // 8, op_id)
+
+
+def _apart(
+    data: NDArray[np.uint8], first: int, outer: Sequence[int], strides: Sequence[int], run: int, dtype: str
+) -> NDArray[np.uint8]:
+    """The runs of a tensor in the bytes of its span, which has its first element at `first`."""
+    nbytes = run * dtype_of(dtype).align
+    return np.ndarray((*outer, nbytes), np.uint8, data, first, (*strides[: len(outer)], 1))
+
+
+def _disjoint(outer: Sequence[int], strides: Sequence[int], nbytes: int) -> bool:
+    """Whether runs of `nbytes` surely share no byte: each axis steps over all that the later ones reach."""
+    reach = nbytes
+    for count, stride in sorted(zip(outer, map(abs, strides), strict=False), key=lambda one: one[1]):
+        if count > 1 and stride < reach:
+            return False
+        reach += stride * (count - 1)
+    return True
 
 
 def _runs(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[int, int]:

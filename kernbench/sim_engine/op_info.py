@@ -14,6 +14,7 @@ from kernbench.common.pe_commands import (
     GemmCmd,
     MathCmd,
     MemoryWriteMsg,
+    TileToken,
 )
 from kernbench.sim_engine.op_params import Form, Params, shared
 
@@ -74,10 +75,9 @@ def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
 def snapshot_sources(msg: Any) -> list[TensorHandle]:
     """What ADR-0052 D4 has copied when the message is done: the inputs of math, and the source of a write from HBM to HBM.
 
-    A write from the scratchpad is left out on purpose: what Phase 1 finds there may be an earlier kernel's.
+    A write from the scratchpad is left out on purpose: what Phase 1 finds there may be an earlier kernel's. So is a composite op:
+    it reads memory as it was at its issue, which a store may have changed by its end.
     """
-    if isinstance(msg, CompositeCmd):
-        msg = msg.work
     if isinstance(msg, MathCmd):
         return msg.handles
     if isinstance(msg, DmaWriteCmd) and msg.handle.space == "hbm":
@@ -144,6 +144,11 @@ def _composite(msg: CompositeCmd, snapshots: tuple[Any, ...]) -> Info:
     return "gemm" if msg.op == "gemm" else "math", _name("composite", msg.op), params
 
 
+def _tile_token(msg: TileToken, snapshots: tuple[Any, ...]) -> Info:
+    """Timing alone: the op log adds the stage's name and parameters (D5), and Phase 2 replays the composite op."""
+    return "unknown", "TileToken", shared({})
+
+
 def _epilogue_step(op: str, operand: Any) -> dict[str, Any]:
     if isinstance(operand, TensorHandle):
         return {"op": op, "addr": operand.addr, "space": operand.space, "shape": operand.shape, "dtype": operand.dtype}
@@ -177,4 +182,5 @@ _ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Info]] = {
     MathCmd: _math,
     CompositeCmd: _composite,
     MemoryWriteMsg: _memory_write,
+    TileToken: _tile_token,
 }

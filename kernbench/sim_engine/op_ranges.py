@@ -26,26 +26,45 @@ class Reach(NamedTuple):
 class ReplayOp:
     """An op of a replay: its record, and the bytes it touches."""
 
-    __slots__ = ("deps", "op_id", "params", "reads", "record", "writes")
+    __slots__ = ("_reads", "_writes", "deps", "op_id", "params", "record")
 
     def __init__(self, record: OpRecord, op_id: int) -> None:
         self.record = record
         self.op_id = op_id
         self.deps = record.dependency_ids
-        self.params = params = shared(record.params)
-        self.reads: list[Bytes] = []
-        self.writes: list[Bytes] = []
+        self.params = shared(record.params)
+        self._reads: list[Bytes] | None = None  # found when they are first asked for
+        self._writes: list[Bytes] = []
+
+    @property
+    def reads(self) -> list[Bytes]:
+        """The bytes that it reads."""
+        return self._reads if self._reads is not None else self._find()
+
+    @property
+    def writes(self) -> list[Bytes]:
+        """The bytes that it writes."""
+        if self._reads is None:
+            self._find()
+        return self._writes
+
+    def _find(self) -> list[Bytes]:
+        params = self.params
+        reads: list[Bytes] = []
         plans, values = params.template.plans, params.values_of_op
-        reaches = plans.get(record.op_kind)
+        kind = self.record.op_kind
+        reaches = plans.get(kind)
         if reaches is None:
-            reaches = plans[record.op_kind] = tuple(_reaches(record.op_kind, params))
+            reaches = plans[kind] = tuple(_reaches(kind, params))
         for where, space, low, high, writes in reaches:
             addr = values[where]
             if addr is not None:
-                (self.writes if writes else self.reads).append((space, addr + low, addr + high))
+                (self._writes if writes else reads).append((space, addr + low, addr + high))
         if "epilogue" in params.template.varying:
-            steps = [step for step in self.params["epilogue"] if "addr" in step]
-            self.reads += [(one["space"], one["addr"], one["addr"] + nbytes_of(one["shape"], one["dtype"])) for one in steps]
+            steps = [step for step in params["epilogue"] if "addr" in step]
+            reads += [(one["space"], one["addr"], one["addr"] + nbytes_of(one["shape"], one["dtype"])) for one in steps]
+        self._reads = reads
+        return reads
 
     def conflicts(self, other: ReplayOp) -> bool:
         """Whether one of the two writes a byte that the other reads or writes."""

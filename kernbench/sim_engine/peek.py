@@ -29,12 +29,20 @@ def _flow(flow: dict[str, Any], plan: Plan) -> FlowState:
     return FlowState(channel, flow["bytes_left"], Fraction(*flow["rate"]), flow["held_since"], waits)
 
 
+def _id_and_opcode(position: int, program: Program) -> tuple[int, str]:
+    """Of an entry, or of a job that a component submitted: those stand behind the entries, and have no id."""
+    if position < len(program.entries):
+        entry = program.entries[position]
+        return entry.id, entry.opcode
+    return -1, "COMPONENT"
+
+
 def _job(job: dict[str, Any], program: Program, plan: Plan) -> JobState:
-    entry = program.entries[job["entry"]]
+    id, opcode = _id_and_opcode(job["entry"], program)
     flows = tuple(_flow(flow, plan) for flow in job["flows"]) if job["state"] else ()
     return JobState(
-        id=entry.id,
-        opcode=entry.opcode,
+        id=id,
+        opcode=opcode,
         state=DMA_STATES[job["state"]],
         channel=CHANNELS[job["channel"]],
         bytes=job["bytes"],
@@ -69,11 +77,11 @@ def _dma_engine(name: str, engine: dict[str, Any], program: Program, plan: Plan,
 
 
 def _compute_engine(name: str, engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
-    queue = tuple(program.entries[i].id for i in engine["queue"])
+    queue = tuple(_id_and_opcode(i, program)[0] for i in engine["queue"])
     nothing = (None,) * len(queue)
     if engine["entry"] is None:
         return EngineState(name, "idle", (), queue, nothing, nothing)
-    entry = program.entries[engine["entry"]]
+    id, opcode = _id_and_opcode(engine["entry"], program)
     held = engine["held_since"]
     due = engine["done_at"] if engine["done_at"] is not None else engine["next_at"]
     return EngineState(
@@ -83,8 +91,8 @@ def _compute_engine(name: str, engine: dict[str, Any], program: Program, cycle: 
         queue=queue,
         queue_stalls=nothing,
         queue_since=nothing,
-        entry=entry.id,
-        opcode=entry.opcode,
+        entry=id,
+        opcode=opcode,
         started=engine["started"],
         body_left=engine["body_left"],
         held_since=held,

@@ -95,10 +95,15 @@ def _exact(params: Mapping[str, Any], k: int) -> Any:
 def run_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]] = ()) -> Array:
     """One GEMM on widened operands; `epilogue`: ops on the sum and what follows it, before it is rounded."""
     with np.errstate(all="ignore"):
-        total = form.product(a, b, acc)
-        for op, operands in epilogue:
-            total = np.asarray(evaluate(op, [total, *operands]))
-        return form.rounded(total)
+        return one_gemm(form, a, b, acc, epilogue)
+
+
+def one_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]]) -> Array:
+    """The same where numpy has been told already to say nothing of overflows."""
+    total = form.product(a, b, acc)
+    for op, operands in epilogue:
+        total = np.asarray(evaluate(op, [total, *operands]))
+    return form.rounded(total)
 
 
 def run_stack(form: GemmForm, a: Sequence[Array], b: Sequence[Array], acc: Sequence[Array] | None) -> Array:

@@ -24,7 +24,7 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
         if op in REDUCTIONS:
             result = reduce(op, wide[0], params.get("axis"), params.get("keep_dims", False), mask, rounding(params))
         elif op in SCANS:
-            result = scan(op, wide[0], params.get("axis"))
+            result = scan(op, wide[0], params.get("axis"), *(params.get("scalars") or {}).values())
         else:
             result = evaluate(op, _operands(wide, params.get("scalars") or {}))
             if mask is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kernbench.common.dtypes import Array, widen
+from kernbench.common.dtypes import Array, dtype_of, widen
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.memory_strides import read_strided, write_strided
 from kernbench.sim_engine.op_params import Params
 from kernbench.sim_engine.op_ranges import ReplayOp, copy_size, math_inputs
-from kernbench.sim_engine.replay_gemm import GemmForm, run_gemm, run_stack
+from kernbench.sim_engine.replay_gemm import GemmForm, one_gemm, run_gemm, run_stack
 from kernbench.sim_engine.replay_math import run_math
 from kernbench.sim_engine.replay_wide import WideCache
 
@@ -31,18 +31,23 @@ class Task(NamedTuple):
             raise InputError(Problem(str(self.ops[0]), f"it cannot be computed: {error}")) from None
 
 
-class Place(NamedTuple):
-    """An operand of all ops of a template."""
+class Place:
+    """An operand of all ops of a template: `where` its address is among an op's values, its space, shape and type."""
 
-    where: int  #: of its address among the op's values
-    space: str
-    shape: tuple[int, ...]
-    dtype: str
+    __slots__ = ("_numpy", "dtype", "shape", "space", "where")
+
+    def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
+        self.where, self.space, self.shape, self.dtype = where, space, shape, dtype
+        self._numpy = dtype_of(dtype).numpy
 
     def read(self, store: MemoryStore, op: ReplayOp) -> Array:
         """The operand's elements; InputError where they were never written."""
+        addr = op.params.values_of_op[self.where]
+        found = store.exact(self.space, addr, self.shape, self._numpy)
+        if found is not None:
+            return found
         try:
-            return store.read(self.space, op.params.values_of_op[self.where], self.shape, self.dtype)
+            return store.read(self.space, addr, self.shape, self.dtype)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
 
@@ -127,6 +132,13 @@ class Gemm:
 
         return Task(ops, read, compute)
 
+    def run(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> tuple[list[Array], Array]:
+        """One op by itself, numpy being told to say nothing of overflows: its operands and its result."""
+        read = self.operands(store, op)
+        acc = None if self._acc is None else widen(read[2])
+        epilogue = self._epilogue(store, op) if self._epilogues else ()
+        return read, one_gemm(self.form, wide.get(read[0]), wide.get(read[1]), acc, epilogue)
+
     @staticmethod
     def _epilogue(store: MemoryStore, op: ReplayOp) -> list[tuple[str, list[Any]]]:
         steps: list[tuple[str, list[Any]]] = []
@@ -201,6 +213,22 @@ class Tasks:
                 tasks.append(self._plan(op, Math).task(self._store, op))
         tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
         return tasks
+
+    def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
+        """Do one op by itself: what it read and what it wrote; None where it writes nothing. InputError as `of_level`."""
+        kind = op.record.op_kind
+        if kind == "memory":
+            inputs, written = self._plan(op, Move).run(self._store, op)
+            return None if written is None else (inputs, written)
+        if kind == "gemm":
+            inputs, result = self._plan(op, Gemm).run(self._store, self._wide, op)
+        elif kind == "math":
+            task = self._plan(op, Math).task(self._store, op)
+            (inputs,), (result,) = task.inputs, task.run()
+        else:
+            return None
+        self.write(op, result)
+        return inputs, result
 
     def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
         """Put a computed result where it belongs; returns the place."""

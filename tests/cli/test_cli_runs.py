@@ -130,13 +130,15 @@ REFUSALS = [
     (("run", "missing.json"), "missing.json: it cannot be read: No such file or directory"),
     (
         ("run", "lama2-7b-decode"),
-        "lama2-7b-decode: there is no such workload; workloads are: llama2-7b-decode, llama2-7b-prefill; "
+        "lama2-7b-decode: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: "
+        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, vector_add; "
         "did you mean llama2-7b-decode?",
     ),
     (
         ("run", "tiles", *SMALL),
-        "tiles: there is no such workload; workloads are: llama2-7b-decode, llama2-7b-prefill; "
-        "a program's file ends in .json, .yaml, .yml",
+        "tiles: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: flash_attention, "
+        "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, vector_add; "
+        "a program's file ends in .json, .yaml, .yml, a bench's in .py",
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),

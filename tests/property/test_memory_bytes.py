@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernbench.common.dtypes import DTYPES, dtype_of, nbytes_of
 from kernbench.sim_engine.memory_ranges import RangeMap
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.memory_strides import read_strided, write_strided
+from kernbench.sim_engine.memory_strides import mark_strided, read_strided, write_strided
 
 SIZE = 96  # [B] of each space
 SPACES = ("hbm", "tcm")
@@ -33,6 +33,26 @@ def tensors(draw: st.DrawFn) -> tuple[int, tuple[int, ...], str]:
     align = dtype_of(name).align
     last = (SIZE - nbytes_of(shape, name)) // align
     return draw(st.integers(0, last)) * align, shape, name
+
+
+@st.composite
+def apart(draw: st.DrawFn) -> tuple[int, tuple[int, int], int, str]:
+    """(address, shape, stride, dtype) of rows that lie apart in a space, in either direction."""
+    dtype = draw(st.sampled_from(["f32", "bf16", "i8", "i4"]))
+    shape = draw(st.sampled_from([(2, 4), (3, 2), (4, 2), (1, 6)]))
+    align, row = dtype_of(dtype).align, nbytes_of(shape[1:], dtype)
+    stride = row + align * draw(st.integers(0, 3))
+    whole = stride * (shape[0] - 1) + row
+    addr = draw(st.integers(0, (SIZE - whole) // align)) * align
+    return (addr + stride * (shape[0] - 1), shape, -stride, dtype) if draw(st.booleans()) else (addr, shape, stride, dtype)
+
+
+def places(rows: tuple[int, tuple[int, int], int, str]) -> list[int]:
+    return [rows[0] + i * rows[2] for i in range(rows[1][0])]
+
+
+def cut(data: bytes, rows: int) -> list[bytes]:
+    return [data[i * len(data) // rows : (i + 1) * len(data) // rows] for i in range(rows)]
 
 
 class Oracle:
@@ -103,6 +123,40 @@ class Bytes(RuleBasedStateMachine):
             return
         found = store.read(space, addr, shape, dtype)
         assert found.shape == shape and found.dtype == dtype_of(dtype).numpy and raw(found) == bytes(data)
+        self.written.append((found, bytes(data)))
+
+    @rule(which=st.integers(0, 3), space=spaces, rows=apart(), seed=st.integers(0, 255))
+    def write_rows(self, which: int, space: str, rows: tuple[int, tuple[int, int], int, str], seed: int) -> None:
+        addr, shape, stride, dtype = rows
+        store, oracle = self.pairs[which % len(self.pairs)]
+        data = bytes((seed + 29 * i) % 256 for i in range(nbytes_of(shape, dtype)))
+        write_strided(store, space, addr, made(data, shape, dtype), (stride, dtype_of(dtype).align), dtype)
+        for place, row in zip(places(rows), cut(data, shape[0]), strict=True):
+            oracle.spaces[space][place : place + len(row)] = list(row)
+
+    @rule(which=st.integers(0, 3), space=spaces, rows=apart())
+    def pend_rows(self, which: int, space: str, rows: tuple[int, tuple[int, int], int, str]) -> None:
+        addr, shape, stride, dtype = rows
+        store, oracle = self.pairs[which % len(self.pairs)]
+        mark_strided(store, space, addr, shape, (stride, dtype_of(dtype).align), dtype, 5)
+        nbytes = nbytes_of(shape[1:], dtype)
+        for place in places(rows):
+            oracle.spaces[space][place : place + nbytes] = [PENDING] * nbytes
+
+    @rule(which=st.integers(0, 3), space=spaces, rows=apart())
+    def read_rows(self, which: int, space: str, rows: tuple[int, tuple[int, int], int, str]) -> None:
+        addr, shape, stride, dtype = rows
+        store, oracle = self.pairs[which % len(self.pairs)]
+        nbytes = nbytes_of(shape[1:], dtype)
+        data = [byte for place in places(rows) for byte in oracle.spaces[space][place : place + nbytes]]
+        strides = (stride, dtype_of(dtype).align)
+        if min(data) < 0:
+            with pytest.raises(ValueError, match=r"pending|never written"):
+                read_strided(store, space, addr, shape, strides, dtype)
+            return
+        found = read_strided(store, space, addr, shape, strides, dtype)
+        assert raw(found) == bytes(data)
+        self.written.append((found, bytes(data)))
 
     @precondition(lambda self: len(self.pairs) < 4)
     @rule(which=st.integers(0, 3))
@@ -118,7 +172,7 @@ class Bytes(RuleBasedStateMachine):
     def arrays_are_disjoint_and_in_order(self) -> None:
         for store, _ in getattr(self, "pairs", []):
             for space in store._storage.values():
-                assert space.starts == sorted(space) and set(space.detached) <= set(space)
+                assert space.starts == sorted(space) and space.owned <= set(space)
                 ends = [key + len(raw(space[key])) for key in space.starts]
                 assert all(end <= start for end, start in zip(ends, space.starts[1:], strict=False))
 

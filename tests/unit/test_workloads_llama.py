@@ -218,10 +218,3 @@ def test_the_catalogue() -> None:
     for name, make in WORKLOADS.items():
         assert make(machine("npu_mobile")) == llama("npu_mobile", "decode" if "decode" in name else "prefill")
         assert make.__doc__ and "\n" not in make.__doc__
-
-
-def test_the_bench_module_makes_the_same_programs() -> None:
-    from kernbench.benches import llama2_7b_layer
-
-    assert llama2_7b_layer.decode(machine("npu_mobile")) == llama("npu_mobile", "decode")
-    assert llama2_7b_layer.prefill(machine("npu_mobile")) == llama("npu_mobile", "prefill")

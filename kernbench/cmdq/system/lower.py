@@ -1,4 +1,4 @@
-"""Lowers a program on a system to the core's tables: only the nodes that its entries name are in them.
+"""Lowers a program on a system to the core's tables: only the nodes that its entries name are in them, or the whole system.
 
 Engines stand PE by PE in the order of the topology: DMA engines, behind them those of PCIe endpoints; tensor engines, vector
 engines, then M_CPUs. Scratchpads are those of the PEs; one more stands for what has no banks to ask, at endpoints and M_CPUs.
@@ -29,7 +29,8 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.system.check import check_on_system, host_range
 from kernbench.cmdq.system.places import ELSEWHERE, PePlace, Places
-from kernbench.cmdq.system.routes import Resources, Ways, resources_of
+from kernbench.cmdq.system.reach import Reach
+from kernbench.cmdq.system.routes import Resources, Ways, launch_cycles, resources_of
 from kernbench.common import naming
 from kernbench.config import SystemConfig
 
@@ -40,36 +41,41 @@ WITHOUT_BANKS = {
 }  # fmt: skip
 
 
-def lower_system(program: Program, config: SystemConfig) -> Plan:
-    """The plan of a program on a system; InputError where it is not valid there."""
+def lower_system(program: Program, config: SystemConfig, *, whole: bool = False) -> Plan:
+    """The plan of a program on a system; InputError where it is not valid there. `whole`: with every node of the system."""
     places = Places(config)
     check_on_system(program, places)
-    return _Lowering(program.entries, places).plan()
+    return _Lowering(program.entries, places, whole).plan()
 
 
 class _Lowering:
     """The nodes in use, numbered, and the rows of the entries that use them."""
 
-    def __init__(self, entries: Sequence[Entry], places: Places) -> None:
+    def __init__(self, entries: Sequence[Entry], places: Places, whole: bool) -> None:
         self.entries = entries
         self.places = places
         self.ways = Ways(places)
         self.node = [places.node_of(entry) if entry.engine != "control" else "" for entry in entries]
         named = {n for entry, n in zip(entries, self.node, strict=True) if n and entry.opcode not in ELSEWHERE}
         named |= {entry.peer for entry in entries if isinstance(entry, PairEntry)}
-        self.pes = sorted(places.pe_of(name) for name in named)
+        self.pes = places.pes if whole else sorted(places.pe_of(name) for name in named)
+        self.whole = whole
         self.number = {pe.name: k for k, pe in enumerate(self.pes)}
         self.endpoints = self._used("HOST_COPY_TILE")
         self.m_cpus = self._used("LAUNCH")
         self.groups: Groups = {}
+        if whole:
+            self.ways.add_all_memories()
 
     def _used(self, opcode: str) -> list[str]:
+        if self.whole:
+            return [node.id for node in self.places.topology.nodes if node.kind == ELSEWHERE[opcode]]
         used = {node for entry, node in zip(self.entries, self.node, strict=True) if entry.opcode == opcode}
         return sorted(used, key=self.places.order.__getitem__)
 
     def plan(self) -> Plan:
         program = program_tables(self.entries, self._transfer, self._compute)
-        resources = resources_of(self.ways)
+        resources = resources_of(self.ways, self.places.topology.edges if self.whole else ())
         npu, pcie = self.places.pe, self.places.config.io.pcie
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
         return Plan(
@@ -83,6 +89,7 @@ class _Lowering:
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
             extra={entry.index: pcie.setup_cycles for entry in self.entries if isinstance(entry, HostEntry)},
+            reach=Reach(self.places, self.pes, self.endpoints, resources.number) if self.whole else None,
         )
 
     def _names(self, part: str, count: int) -> list[str]:
@@ -153,7 +160,7 @@ class _Lowering:
         npu, node = self.places.pe, self.node[entry.index]
         tensor, vector = (len(self.pes) * count for count in (npu.te.engines, npu.ve.engines))
         if entry.engine == "cpu":
-            cycles = self.ways.launch_cycles(node)
+            cycles = launch_cycles(self.places, node)
             return ComputeRow(tensor + vector + self.m_cpus.index(node), ServiceTime(max(cycles, 1), 0, 0), 1, ())
         if entry.engine == "te":
             return compute_row(entry, npu, self.number[node] * npu.te.engines + entry.engine_id)

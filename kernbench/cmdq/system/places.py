@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from kernbench.cmdq.entries import Entry, PairEntry
@@ -51,6 +52,13 @@ class Places:
     def pe(self) -> NpuConfig:
         """One PE."""
         return pe_as_npu(self.config)
+
+    @cached_property
+    def pes(self) -> list[PePlace]:
+        """Every PE, in the order of the topology."""
+        config = self.config
+        sizes = range(config.system.sips), range(config.cubes), range(config.cube.pes)
+        return [PePlace(*place) for place in product(*sizes)]
 
     def node_of(self, entry: Entry) -> str:
         """The PE's name, or the id of the node, that runs an entry which `problems` finds nothing wrong with."""

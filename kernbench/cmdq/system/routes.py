@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -75,8 +75,7 @@ class Ways:
         memory = self.memory_at(address)
         key = (dma, memory, write)
         if key not in self._route:
-            path = self.places.router.find_memory_path(dma, address, read=not write)
-            self._route_of(key, memory, Way(self.places.router.route(path).edges))
+            self._route_of(key, memory, memory_way(self.places, dma, address, write))
         return memory, self._route[key]
 
     def to_host(self, endpoint: str, address: int, to_device: bool) -> tuple[int, int]:
@@ -84,11 +83,7 @@ class Ways:
         memory = self.memory_at(address)
         key = (endpoint, memory, to_device)
         if key not in self._route:
-            router, edge = self.places.router, self.places.topology.edge
-            inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
-            outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
-            edges = (outside, *inside) if to_device else (*inside, outside)
-            self._route_of(key, memory, Way(edges, self.places.config.io.pcie.setup_cycles))
+            self._route_of(key, memory, host_way(self.places, endpoint, address, to_device))
         return memory, self._route[key]
 
     def to_peer(self, source: PePlace, target: PePlace) -> tuple[int, int]:
@@ -105,16 +100,40 @@ class Ways:
         self._route[key] = sum(max(1, len(self.memories[m].channels)) for m, _ in self.routes)
         self.routes.append((memory, way))
 
-    def launch_cycles(self, m_cpu: str) -> int:
-        """From the host over PCIe and the IO CPU to a cube's M_CPU, which has then taken the launch."""
-        places, config = self.places, self.places.config
-        node = places.topology.by_id[m_cpu]
-        assert node.sip is not None
-        endpoint, io_cpu = places.resolver.find_pcie_ep(node.sip), places.resolver.find_io_cpu(node.sip)
-        hops = ((naming.HOST, endpoint), (endpoint, io_cpu), (io_cpu, m_cpu))
-        paths = [places.router.find_node_path(*hop) for hop in hops]
-        on_the_way = sum(places.router.route(path).cycles for path in paths)
-        return on_the_way + config.io.pcie.setup_cycles + config.io.io_cpu.cycles + config.cube.m_cpu.cycles
+    def add_all_memories(self) -> None:
+        """Every slice of every stack, then every SRAM, in the order of their addresses."""
+        resolver = self.places.resolver
+        hbm, sram, slice_bytes = resolver.map.hbm, resolver.map.sram, resolver.map.slice_bytes
+        for stack in range(hbm.count):
+            for number in range(self.places.config.slices):
+                self.memory_at(hbm.address(stack, number * slice_bytes))
+        for window in range(sram.count):
+            self.memory_at(sram.address(window, 0))
+
+
+def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
+    """Between a PE's DMA engine and the memory of an address."""
+    return Way(places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges)
+
+
+def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Way:
+    """Between the host and the memory of an address, through an endpoint."""
+    router, edge = places.router, places.topology.edge
+    inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
+    outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
+    return Way((outside, *inside) if to_device else (*inside, outside), places.config.io.pcie.setup_cycles)
+
+
+def launch_cycles(places: Places, m_cpu: str) -> int:
+    """From the host over PCIe and the IO CPU to a cube's M_CPU, which has then taken the launch."""
+    config = places.config
+    node = places.topology.by_id[m_cpu]
+    assert node.sip is not None
+    endpoint, io_cpu = places.resolver.find_pcie_ep(node.sip), places.resolver.find_io_cpu(node.sip)
+    hops = ((naming.HOST, endpoint), (endpoint, io_cpu), (io_cpu, m_cpu))
+    paths = [places.router.find_node_path(*hop) for hop in hops]
+    on_the_way = sum(places.router.route(path).cycles for path in paths)
+    return on_the_way + config.io.pcie.setup_cycles + config.io.io_cpu.cycles + config.cube.m_cpu.cycles
 
 
 @dataclass(frozen=True)
@@ -125,14 +144,15 @@ class Resources:
     capacities: tuple[Fraction, ...]
     channels: int
     first: tuple[int, ...]  #: per memory, that of its first channel; -1: it has none
+    number: dict[tuple[str, str], int]  #: of the edges, by (source, target)
     tables: dict[str, Any]  #: of the routes
 
 
-def resources_of(ways: Ways) -> Resources:
-    """Number the resources and lay the routes over them."""
+def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
+    """Number the resources and lay the routes over them. `more`: further edges that become resources."""
     edges: dict[tuple[str, str], Edge] = {}
-    for _, way in ways.routes:
-        edges.update({(edge.source, edge.target): edge for edge in way.edges if edge.bytes_per_cycle is not None})
+    for way in (*(way.edges for _, way in ways.routes), more):
+        edges.update({(edge.source, edge.target): edge for edge in way if edge.bytes_per_cycle is not None})
     order = ways.places.order
     used = sorted(edges, key=lambda pair: (order[pair[0]], order[pair[1]]))
     names: list[str] = []
@@ -152,6 +172,7 @@ def resources_of(ways: Ways) -> Resources:
         tuple(capacities),
         channels,
         tuple(first),
+        number,
         _route_tables(ways, first, number),
     )
 

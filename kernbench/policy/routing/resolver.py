@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.policy.routing.virtual import VirtualMap
-from kernbench.policy.routing.windows import AddressMap, HbmPlace, Region
+from kernbench.policy.routing.windows import HbmPlace, Region, address_map
 from kernbench.topology.graph import Topology
 
 MOST_BYTES = 2**63  # of address space: an address is a signed 64-bit number in the core
@@ -25,15 +25,7 @@ class AddressResolver:
         self._at: dict[tuple[str, Where], list[str]] = {}
         for node in topology.nodes:
             self._at.setdefault((node.kind, (node.sip, node.cube, node.pe)), []).append(node.id)
-        self.map = AddressMap(
-            sips=config.system.sips,
-            cubes=config.cubes,
-            pes=config.cube.pes,
-            slices=config.slices,
-            hbm_bytes=config.cube.hbm.capacity_bytes,
-            sram_bytes=config.cube.sram.bytes,
-            tcm_bytes=config.pe.spm.size_bytes,
-        )
+        self.map = address_map(config)
         if self.map.tcm.end > MOST_BYTES:
             bits = (self.map.tcm.end - 1).bit_length()
             raise self._refusal(f"its memories take addresses of {bits} bits, and 63 is the limit")

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kernbench.common.units import ceil_div
+from kernbench.config import SystemConfig
 
 
 class HbmPlace(NamedTuple):
@@ -103,3 +104,16 @@ class AddressMap:
             if one.base <= address < one.end:
                 return one
         return None
+
+
+def address_map(config: SystemConfig) -> AddressMap:
+    """Where every memory of a system is."""
+    return AddressMap(
+        sips=config.system.sips,
+        cubes=config.cubes,
+        pes=config.cube.pes,
+        slices=config.slices,
+        hbm_bytes=config.cube.hbm.capacity_bytes,
+        sram_bytes=config.cube.sram.bytes,
+        tcm_bytes=config.pe.spm.size_bytes,
+    )

@@ -1,0 +1,117 @@
+"""A product of matrices, sharded over PEs: each has rows of `a` and of `c`, and all of `b`.
+
+`b` lies in memory block of columns by block of columns, as weights are packed: a block is one piece, on all
+channels of its slice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from kernbench.benches._blocks import cuts
+from kernbench.benches._reference import DTYPE, SEED, normal, product, wide
+
+from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.pointers import DevicePointer
+from kernbench.runtime_api import Context, DPPolicy, bench
+from kernbench.runtime_api.parameters import Param
+
+
+def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, tl: Any) -> None:
+    """`c = a @ b` of this PE's rows, both operands loaded by the kernel.
+
+    A panel of `a` stays in the scratchpad while blocks of `b` pass by, the next two on their way during a product (of the first
+    product one, so that it comes sooner); a block of `c` leaves while the next is computed.
+    """
+    (rows, columns), (blocks, k, width) = c.shape, b.shape
+    tiles = [(row, number) for row in cuts(rows, block_m) for number in range(blocks)]
+    coming: deque[tuple[Any, Any]] = deque()
+    fetched, panel = 0, None
+
+    def fetch(most: int) -> None:
+        """Have the operands of so many tiles on their way."""
+        nonlocal fetched, panel
+        while len(coming) < most and fetched < len(tiles):
+            (at, count), number = tiles[fetched]
+            if number == 0:
+                panel = tl.load(a + at * k * a.itemsize, (count, k), a.dtype, wait=False)
+            coming.append((panel, tl.load(b + number * k * width * b.itemsize, (k, width), b.dtype, wait=False)))
+            fetched += 1
+
+    def leave(at: int, result: Any) -> None:
+        tl.wait(result)
+        tl.store(c + at * c.itemsize, result, strides=(columns * c.itemsize, c.itemsize))
+
+    fetch(1)
+    done: tuple[int, Any] | None = None
+    for (at, _), number in tiles:
+        here = coming.popleft()
+        tl.wait(*here)
+        fetch(1 if done is None else 2)
+        result = tl.dot(*here, out_dtype=c.dtype)
+        if done is not None:
+            leave(*done)
+        done = at * columns + number * width, result
+    if done is not None:
+        leave(*done)
+
+
+#: Kernels by `mode`: which operands the kernel itself loads.
+KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned}
+
+
+def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
+    """A block of columns after the other, each over the whole of `k`, added in f32 and rounded once."""
+    a = wide(inputs["a"])
+    return {"c": np.hstack([product(a, block, params["dtype"]) for block in wide(inputs["b"])])}
+
+
+def rows_over(pes: int, ctx: Context) -> DPPolicy:
+    """Rows over so many PEs (0: all): of the first cube, or whole cubes of every SIP that is needed."""
+    per_cube, per_sip = ctx.machine.pes_per_cube, ctx.machine.pes_per_cube * ctx.machine.cubes
+    pes = pes or ctx.machine.pes
+    if pes <= per_cube:
+        return DPPolicy(pe="row_wise", sips=1, cubes=1, pes=pes)
+    sips = max(1, pes // per_sip)
+    cubes = pes // sips // per_cube
+    if sips * cubes * per_cube != pes:
+        rule = f"it must be at most {per_cube}, a cube's, or a multiple of {per_cube}, and above {per_sip} one of {per_sip}"
+        raise InputError(Problem("bench gemm", rule, "pes", pes))
+    return DPPolicy("row_wise", "row_wise", "row_wise", sips=sips, cubes=cubes)
+
+
+@bench(
+    name="gemm",
+    description="c = a @ b, rows over the PEs: bound by the tensor engine where k is large",
+    params={
+        "m": Param(1024, "rows of a and c", least=1),
+        "n": Param(1024, "columns of b and c", least=1),
+        "k": Param(1024, "columns of a, rows of b", least=1),
+        "block_m": Param(128, "rows of a block of c", least=1),
+        "block_n": Param(128, "columns of a block of c", least=1),
+        "mode": Param("pinned", "which operands the kernel loads itself", choices=tuple(KERNELS)),
+        "pes": Param(0, "how many PEs take part: some of the first cube, or whole cubes; 0: all", least=0),
+        "dtype": DTYPE,
+        "seed": SEED,
+    },
+    reference=reference,
+)
+def run(ctx: Context) -> None:
+    """One launch: rows of `a` and `c` by placement, and `b` beside each."""
+    params = ctx.params
+    m, n, k, dtype, seed = (params[name] for name in ("m", "n", "k", "dtype", "seed"))
+    if n % params["block_n"]:
+        raise InputError(Problem("bench gemm", f"it must divide n, {n}", "block_n", params["block_n"]))
+    rows = rows_over(params["pes"], ctx)
+    replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
+    a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
+    blocks = normal(seed + 1, n // params["block_n"], k, params["block_n"])
+    b = ctx.from_numpy(blocks, name="b", dtype=dtype, placement=replicas)
+    c = ctx.empty((m, n), dtype, name="c", placement=rows)
+    kernel = KERNELS[params["mode"]]
+    ctx.launch("gemm", kernel, a, b, c, params["block_m"], pes=[part.pe for part in a.parts])
+    ctx.output("c", c)

@@ -1,0 +1,81 @@
+"""Layer normalisation of rows, in f32: mean, variance, scale and shift, a block of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, everywhere, normal, rounded, spread, wide
+
+from kernbench.common.dtypes import Array
+from kernbench.common.pointers import DevicePointer
+from kernbench.runtime_api import Context, bench
+from kernbench.runtime_api.parameters import Param
+
+EPSILON = 1e-5
+
+
+def layernorm(
+    x: DevicePointer, gain: DevicePointer, shift: DevicePointer, out: DevicePointer, block: int, tl: Any
+) -> None:
+    """`out = (x - mean) / sqrt(variance + eps) * gain + shift` over the last axis, of the rows of this PE's shard."""
+    rows, columns = x.shape
+
+    def done(handle: Any) -> Any:
+        tl.wait(handle)
+        return handle
+
+    def fetch(at: int, count: int) -> Any:
+        return tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False)
+
+    blocks = cuts(rows, block)
+    coming = fetch(*blocks[0]) if blocks else None
+    if blocks:
+        scale = done(tl.cast(tl.load(gain, gain.shape, gain.dtype), "f32"))
+        offset = done(tl.cast(tl.load(shift, shift.shape, shift.dtype), "f32"))
+    for (at, _), after in followed(blocks):
+        here = done(coming)
+        coming = fetch(*after) if after else None
+        values = done(tl.cast(here, "f32"))
+        mean = done(done(tl.sum(values, axis=1, keep_dims=True)) * (1 / columns))
+        centred = done(values - mean)
+        variance = done(done(tl.sum(done(centred * centred), axis=1, keep_dims=True)) * (1 / columns))
+        inverse = done(tl.rsqrt(done(variance + EPSILON)))
+        result = done(done(done(centred * inverse) * scale) + offset)
+        tl.store(out + at * columns * out.itemsize, done(tl.cast(result, out.dtype)))
+
+
+def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
+    """The same steps in f32."""
+    x = wide(inputs["x"])
+    share = np.float32(1 / x.shape[1])
+    centred = x - np.sum(x, axis=1, keepdims=True, dtype=np.float32) * share
+    variance = np.sum(centred * centred, axis=1, keepdims=True, dtype=np.float32) * share
+    scaled = centred * (1 / np.sqrt(variance + np.float32(EPSILON))) * wide(inputs["gain"])
+    return {"out": rounded(scaled + wide(inputs["shift"]), params["dtype"])}
+
+
+@bench(
+    name="layernorm",
+    description="layer normalisation of rows, in f32 by single steps",
+    params={
+        "rows": Param(512, "rows of the matrix", least=1),
+        "columns": Param(1024, "elements of a row", least=1),
+        "block": Param(8, "rows that are loaded at a time", least=1),
+        "dtype": DTYPE,
+        "seed": SEED,
+    },
+    reference=reference,
+)
+def run(ctx: Context) -> None:
+    """One launch on all PEs, rows each; every PE has its own gain and shift."""
+    rows, columns = ctx.params["rows"], ctx.params["columns"]
+    dtype, seed = ctx.params["dtype"], ctx.params["seed"]
+    x = ctx.from_numpy(normal(seed, rows, columns), name="x", dtype=dtype, placement=spread())
+    gain = ctx.from_numpy(1 + normal(seed + 1, columns, scale=0.1), name="gain", dtype=dtype, placement=everywhere())
+    shift = ctx.from_numpy(normal(seed + 2, columns, scale=0.1), name="shift", dtype=dtype, placement=everywhere())
+    out = ctx.empty((rows, columns), dtype, name="out", placement=spread())
+    ctx.launch("layernorm", layernorm, x, gain, shift, out, ctx.params["block"])
+    ctx.output("out", out)

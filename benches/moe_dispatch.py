@@ -1,0 +1,152 @@
+"""A mixture of experts: each expert loads the routing, finds its tokens, and does the work of those alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
+
+from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.pointers import DevicePointer
+from kernbench.runtime_api import Context, bench
+from kernbench.runtime_api.parameters import Param
+
+
+def runs_of(routed: Array, expert: int, most: int) -> list[tuple[int, int, int]]:
+    """(slot, first token, tokens) of neighbouring tokens that are routed to an expert in one slot, at most `most` each."""
+    runs: list[tuple[int, int, int]] = []
+    for slot in range(routed.shape[1]):
+        for token in np.flatnonzero(routed[:, slot] == expert).tolist():
+            last = runs[-1] if runs else None
+            if last is not None and last[0] == slot and last[1] + last[2] == token and last[2] < most:
+                runs[-1] = slot, last[1], last[2] + 1
+            else:
+                runs.append((slot, token, 1))
+    return runs
+
+
+def dispatch(
+    x: DevicePointer,
+    weights: DevicePointer,
+    routed: DevicePointer,
+    gates: DevicePointer,
+    staged: DevicePointer,
+    block: int,
+    tl: Any,
+) -> None:
+    """One program an expert: `staged[slot, token] = gate * (x[token] @ weights[expert])` of the tokens routed to it."""
+    expert = tl.program_id()
+    (tokens, wide_in), wide_out = x.shape, weights.shape[2]
+    table = tl.load(routed, routed.shape, routed.dtype)
+    runs = runs_of(table.data, expert, block)
+    if not runs:
+        return
+
+    def fetch(slot: int, first: int, count: int) -> tuple[Any, Any]:
+        rows = tl.load(x + first * wide_in * x.itemsize, (count, wide_in), x.dtype, wait=False)
+        gate = tl.load(gates + (slot * tokens + first) * gates.itemsize, (count, 1), gates.dtype, wait=False)
+        return rows, gate
+
+    matrix = tl.load(
+        weights + expert * wide_in * wide_out * weights.itemsize, (wide_in, wide_out), weights.dtype, wait=False
+    )
+    coming = fetch(*runs[0])
+    tl.wait(matrix)
+    for (slot, first, _), after in followed(runs):
+        rows, gate = coming
+        coming = fetch(*after) if after else ()
+        tl.wait(rows, gate)
+        result = tl.dot(rows, matrix, out_dtype=staged.dtype)
+        tl.wait(result)
+        scaled = result * gate
+        tl.wait(scaled)
+        tl.store(staged + (slot * tokens + first) * wide_out * staged.itemsize, scaled)
+
+
+def combine(staged: DevicePointer, out: DevicePointer, block: int, tl: Any) -> None:
+    """`out[token]` is the sum over slots, a block of tokens a program."""
+    slots, tokens, columns = staged.shape
+    first = tl.program_id() * block
+    count = min(block, tokens - first)
+
+    def fetch(slot: int) -> Any:
+        return tl.load(
+            staged + (slot * tokens + first) * columns * staged.itemsize, (count, columns), staged.dtype, wait=False
+        )
+
+    parts = [fetch(slot) for slot in range(slots)]
+    tl.wait(*parts)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+        tl.wait(total)
+    tl.store(out + first * columns * out.itemsize, total)
+
+
+def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
+    """Expert by expert in the kernel's runs, then slot by slot."""
+    x, weights, gates = (wide(inputs[name]) for name in ("x", "weights", "gates"))
+    dtype, routed = params["dtype"], inputs["routed"]
+    staged = np.zeros((routed.shape[1], len(x), weights.shape[2]), np.float32)
+    for expert in range(params["experts"]):
+        for slot, first, count in runs_of(routed, expert, params["block"]):
+            result = product(x[first : first + count], weights[expert], dtype)
+            staged[slot, first : first + count] = rounded(result * gates[slot, first : first + count, None], dtype)
+    total = staged[0]
+    for part in staged[1:]:
+        total = rounded(total + part, dtype)
+    return {"out": total}
+
+
+def routing(params: Mapping[str, Any]) -> tuple[Array, Array]:
+    """For each token its experts, all different, by falling score, and the gates of each slot. Tokens come in groups that
+    agree, as those of one text do, and some experts are liked more than others."""
+    random = np.random.default_rng(params["seed"] + 2)
+    groups = cuts(params["tokens"], 4)
+    liked = -np.log(1.0 + np.arange(params["experts"]))
+    rows: list[Sequence[int]] = []
+    for _, count in groups:
+        scores = liked + random.gumbel(size=params["experts"])
+        rows += [np.argsort(-scores, kind="stable")[: params["slots"]].tolist()] * count
+    gates = np.full((params["slots"], params["tokens"]), 1 / params["slots"], np.float32)
+    return np.array(rows, np.int32), gates
+
+
+@bench(
+    name="moe_dispatch",
+    description="experts that load the routing and work for their tokens alone: uneven by nature",
+    params={
+        "tokens": Param(256, "tokens of a batch", least=1),
+        "experts": Param(16, "experts, dealt over the PEs", least=2),
+        "slots": Param(2, "experts of a token", least=1),
+        "wide_in": Param(256, "elements of a token", least=1),
+        "wide_out": Param(256, "elements of a result", least=1),
+        "block": Param(32, "tokens that are taken at a time", least=1),
+        "dtype": DTYPE,
+        "seed": SEED,
+    },
+    reference=reference,
+)
+def run(ctx: Context) -> None:
+    """A program an expert, then sums over slots."""
+    params = ctx.params
+    tokens, experts, slots, block, dtype = (params[name] for name in ("tokens", "experts", "slots", "block", "dtype"))
+    wide_in, wide_out = params["wide_in"], params["wide_out"]
+    if slots > experts:
+        raise InputError(Problem("bench moe_dispatch", f"it must be at most experts, {experts}", "slots", slots))
+    routed, gates = routing(params)
+    x = ctx.from_numpy(normal(params["seed"], tokens, wide_in), name="x", dtype=dtype)
+    matrices = normal(params["seed"] + 1, experts, wide_in, wide_out, scale=wide_in**-0.5)
+    weights = ctx.from_numpy(matrices, name="weights", dtype=dtype)
+    table = ctx.from_numpy(routed, name="routed")
+    shares = ctx.from_numpy(gates, name="gates", dtype=dtype)
+    staged = ctx.empty((slots, tokens, wide_out), dtype, name="staged")
+    out = ctx.empty((tokens, wide_out), dtype, name="out")
+    ctx.launch("dispatch", dispatch, x, weights, table, shares, staged, block, grid=experts)
+    ctx.synchronize()
+    ctx.launch("combine", combine, staged, out, block, grid=-(-tokens // block))
+    ctx.output("out", out)

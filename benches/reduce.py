@@ -1,0 +1,77 @@
+"""Adds up all elements of a matrix: each PE the rows of its shard, then the first PE the rows' sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from kernbench.benches._blocks import cuts, followed
+from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
+
+from kernbench.common.dtypes import Array
+from kernbench.common.pointers import DevicePointer
+from kernbench.runtime_api import Context, bench
+from kernbench.runtime_api.parameters import Param
+
+
+def row_sums(x: DevicePointer, sums: DevicePointer, block: int, tl: Any) -> None:
+    """The sum of each row of this PE's shard, `block` rows at a time, in f32; `sums` is one vector for all PEs."""
+    rows, columns = x.shape
+
+    def fetch(at: int, count: int) -> Any:
+        return tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False)
+
+    blocks = cuts(rows, block)
+    coming = fetch(*blocks[0]) if blocks else None
+    for (at, _), after in followed(blocks):
+        here = coming
+        coming = fetch(*after) if after else None
+        tl.wait(here)
+        wide_rows = tl.cast(here, "f32")
+        tl.wait(wide_rows)
+        found = tl.sum(wide_rows, axis=1)
+        tl.wait(found)
+        tl.store(sums + (x.shard.offset[0] + at) * sums.itemsize, found)
+
+
+def total_sum(sums: DevicePointer, out: DevicePointer, tl: Any) -> None:
+    """The sum of the rows' sums, rounded once."""
+    found = tl.load(sums, sums.shape, sums.dtype)
+    total = tl.sum(found, axis=0, keep_dims=True)
+    tl.wait(total)
+    result = tl.cast(total, out.dtype)
+    tl.wait(result)
+    tl.store(out, result)
+
+
+def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
+    """Rows first, then their sums."""
+    sums = np.sum(wide(inputs["x"]), axis=1, dtype=np.float32)
+    return {"out": rounded(np.sum(sums, keepdims=True, dtype=np.float32), params["dtype"])}
+
+
+@bench(
+    name="reduce",
+    description="the sum of a matrix: partial sums on every PE, then one PE adds those",
+    params={
+        "rows": Param(1024, "rows of the matrix", least=1),
+        "columns": Param(1024, "elements of a row", least=1),
+        "block": Param(8, "rows that are loaded at a time", least=1),
+        "dtype": DTYPE,
+        "seed": SEED,
+    },
+    reference=reference,
+)
+def run(ctx: Context) -> None:
+    """Two launches; the second needs what the first has stored."""
+    rows, columns = ctx.params["rows"], ctx.params["columns"]
+    scale = 1 / (rows * columns) ** 0.5  # the sum is about 1, also in f16
+    values = normal(ctx.params["seed"], rows, columns, scale=scale)
+    x = ctx.from_numpy(values, name="x", dtype=ctx.params["dtype"], placement=spread())
+    sums = ctx.empty((rows,), "f32", name="sums")
+    out = ctx.empty((1,), ctx.params["dtype"], name="out")
+    ctx.launch("row_sums", row_sums, x, sums, ctx.params["block"])
+    ctx.synchronize()
+    ctx.launch("total_sum", total_sum, sums, out, pes=1)
+    ctx.output("out", out)

@@ -1,0 +1,55 @@
+"""The class that components derive from (ADR-0020 D2): a plug-in of the core that knows its node, with the hooks of the op log.
+
+The second module that may import the core; the other one runs it (docs/adr/0019-kernels.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
+
+__all__ = ["BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE", "Clock", "ComponentBase", "Job", "OpLog"]
+
+_TYPES = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT, EngineType.CPU)
+DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)
+
+
+class OpLog(Protocol):
+    """What the hooks ask of an op log."""
+
+    def record_start(self, t: float, component_id: str, msg: Any) -> None: ...
+
+    def record_end(self, t: float, component_id: str, msg: Any) -> None: ...
+
+
+class Clock:
+    """The time as hooks are told it: `now` is ns."""
+
+    __slots__ = ("_den", "_num", "now")
+
+    def __init__(self, freq_ghz: Any = 1) -> None:
+        self._num, self._den = freq_ghz.numerator, freq_ghz.denominator
+        self.now = 0.0
+
+    def at(self, cycle: int) -> Clock:
+        """This clock, standing at the beginning of a cycle."""
+        self.now = cycle * self._den / self._num
+        return self
+
+
+class ComponentBase(Component):
+    """A component with the id of its node. Only its hooks write to the op log; without a log they cost nothing."""
+
+    node_id: str = ""
+    _op_logger: OpLog | None = None
+
+    def _on_process_start(self, env: Clock, msg: Any) -> None:
+        """The component has begun to serve a message, at `env.now`; links are behind it."""
+        if self._op_logger and getattr(msg, "data_op", False):
+            self._op_logger.record_start(env.now, self.node_id, msg)
+
+    def _on_process_end(self, env: Clock, msg: Any) -> None:
+        """It is done with it."""
+        if self._op_logger and getattr(msg, "data_op", False):
+            self._op_logger.record_end(env.now, self.node_id, msg)

@@ -1,0 +1,141 @@
+"""A composite op on its way: tiles that walk through the parts of a PE by themselves (ADR-0020, ADR-0052 D5).
+
+Each tile is a token that knows its stages. While one is computed the next are read: every streamed operand has a ring of
+buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan, the steps of one sum one after the
+other on one engine, whose accumulators keep the sum until it is complete.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kernbench.common.pe_commands import CompositeCmd, Stage, TileToken
+from kernbench.components.builtin.tile_plan import Step, TilePlan
+
+
+class Serve(NamedTuple):
+    """A stage of a token that is to be served now, and by which of the part's engines."""
+
+    token: TileToken
+    stage: Stage
+    engine: int
+
+
+class Ring:
+    """Buffers of one operand; each is free when the last token that uses it has let go of it."""
+
+    def __init__(self, buffers: int) -> None:
+        self._users = [0] * buffers
+        self._next = 0
+        self._held: object = None  # the tile in the newest buffer,
+        self._newest = -1  # and which that is
+
+    def has(self, tile: object) -> bool:
+        """Whether the newest buffer holds this tile: it need not be filled again."""
+        return tile is not None and self._newest >= 0 and tile == self._held
+
+    def has_room(self, tile: object) -> bool:
+        """Whether `take` finds a buffer."""
+        return self.has(tile) or self._users[self._next] == 0
+
+    def take(self, tile: object) -> int:
+        """A buffer for a tile; there is room."""
+        if not self.has(tile):
+            self._newest, self._held = self._next, tile
+            self._next = (self._next + 1) % len(self._users)
+        self._users[self._newest] += 1
+        return self._newest
+
+    def release(self, place: int) -> None:
+        """A token does not need it any more."""
+        self._users[place] -= 1
+
+
+@dataclass(eq=False, kw_only=True)
+class Token(TileToken):
+    """A tile on its way, with what it holds."""
+
+    step: Step
+    places: tuple[int, ...] = ()  #: buffers of the streamed operands
+    out_place: int = -1  #: buffer of its result
+    there: bool = False  #: its operands have come
+    computing: bool = False
+
+
+class Composite:
+    """Feeds the tokens of one op, and takes them from stage to stage. What it yields is to be served, in that order."""
+
+    def __init__(self, command: CompositeCmd, plan: TilePlan, engines: int) -> None:
+        """`engines`: of the PE that compute its tiles."""
+        self._command = command
+        self._plan = plan
+        self._engines = engines
+        self._rings = [Ring(plan.buffers) for _ in range(plan.streams)]
+        self._out = Ring(plan.buffers)
+        self._steps = iter(plan.steps())
+        self._next: Step | None = next(self._steps, None)
+        self._order: deque[Token] = deque()  # tokens that do not compute yet, in the order of the plan
+        self._open = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether every token has gone its way."""
+        return self._next is None and self._open == 0
+
+    def go_on(self) -> Iterator[Serve]:
+        """New tokens, as far as there are buffers."""
+        while self._next is not None:
+            step = self._next
+            if not all(ring.has_room(tile) for ring, tile in zip(self._rings, step.streamed, strict=True)):
+                return
+            self._next = next(self._steps, None)
+            yield from self._walk(self._admit(step))
+
+    def ended(self, token: TileToken) -> Iterator[Serve]:
+        """A token's stage was served: it goes to the next."""
+        assert isinstance(token, Token) and token.stage is not None
+        if token.computing and token.stage.stage_type is self._plan.computes:
+            for ring, place in zip(self._rings, token.places, strict=True):
+                ring.release(place)
+        token.advance()
+        yield from self._walk(token)
+        yield from self.go_on()
+
+    def _admit(self, step: Step) -> Token:
+        fill = [not ring.has(tile) for ring, tile in zip(self._rings, step.streamed, strict=True)]
+        places = tuple([ring.take(tile) for ring, tile in zip(self._rings, step.streamed, strict=True)])
+        token = Token(self._command, step.place, self._plan.read_stages(step, places, fill), step=step, places=places)
+        token.line = self._command.line
+        self._open += 1
+        self._order.append(token)
+        return token
+
+    def _walk(self, token: Token) -> Iterator[Serve]:
+        stage = token.stage
+        if stage is not None:
+            yield Serve(token, stage, token.step.sum % self._engines)
+        elif not token.computing:
+            token.there = True
+            yield from self._compute()
+        else:
+            self._open -= 1
+            if token.out_place >= 0:
+                self._out.release(token.out_place)
+                yield from self._compute()
+
+    def _compute(self) -> Iterator[Serve]:
+        """Tokens in the order of the plan, up to the first that is not there, or has no place for its result."""
+        while self._order and self._order[0].there:
+            token = self._order[0]
+            if token.step.out is not None:
+                if not self._out.has_room(None):
+                    return
+                token.out_place = self._out.take(None)
+            self._order.popleft()
+            token.computing = True
+            token.stages = [*token.stages, *self._plan.compute_stages(token.step, token.places, token.out_place)]
+            assert token.stage is not None
+            yield Serve(token, token.stage, token.step.sum % self._engines)

@@ -1,0 +1,36 @@
+"""Commands on their way: a message between its issue and its end, and the jobs that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kernbench.components.builtin.part import PePart
+
+Region = tuple[int, int, int]  #: flat scratchpad address, bytes, whether it is written
+
+
+class Order(NamedTuple):
+    """A job for an engine of the core, as `Component.submit` takes it."""
+
+    params: Sequence[int]
+    regions: Sequence[Region]
+
+
+class Flight:
+    """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
+
+    __slots__ = ("end", "engine", "first_job", "issued", "jobs_left", "line", "msg", "parent", "part", "start")
+
+    def __init__(self, msg: Any, part: PePart, issued: int, line: str) -> None:
+        self.msg = msg
+        self.part = part
+        self.issued = issued  #: [cycle]
+        self.line = line  #: of the kernel
+        self.start = -1  #: [cycle] of its first job
+        self.end = -1
+        self.engine = 0  #: which of the part's engines
+        self.jobs_left = 0
+        self.first_job = -1
+        self.parent: Flight | None = None  #: of a tile: the composite op

@@ -1,0 +1,73 @@
+"""The host: runs its program in no time, launches work and waits for what it launched."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kernbench.common.naming import HOST
+from kernbench.components.base import COMPONENT, NEVER, ComponentBase, Job
+
+
+class HostSource(Protocol):
+    """The host's program: it goes on when what it waits for has ended."""
+
+    def resume(self, host: Host, now: int) -> bool:
+        """P1: go on as far as it can; true when it is over."""
+
+    def ended(self, host: Host, number: int, end: int) -> bool:
+        """P7: a job of the host has ended; true where the program is to be resumed in the next cycle."""
+
+    def over(self) -> bool:
+        """Whether the program has returned, and all that it began has ended."""
+
+    def next_due(self) -> int:
+        """The cycle in which to resume, whatever ends before; NEVER: none."""
+
+
+class Host(ComponentBase, kind=HOST):
+    """Keeps the run going until its program is over, by a job of its own."""
+
+    node_id = HOST
+
+    def __init__(self, source: HostSource, *, jobs: int) -> None:
+        super().__init__()
+        self.source = source
+        self.jobs = jobs + 1  # and the one that keeps the run going
+        self.position: dict[str, int] = {}  #: of components in the core, by name: whom the host can give jobs
+        self._running: int | None = None
+        self._own = -1  # the job that keeps the run going
+        self._begun = self._resume = False
+
+    def accept(self, job: Job, now: int) -> int:
+        self._running = job.id
+        return NEVER if self._begun else now + 1
+
+    def step(self, now: int) -> int:
+        if not self._begun:
+            self._own = self.submit(COMPONENT, self.position[HOST])
+            self._begun = self._resume = True
+        if self._resume or now >= self.source.next_due():
+            self._resume = False
+            if self.source.resume(self, now):
+                return self._end(now)
+        return self.source.next_due()
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        if number == self._own:
+            return NEVER
+        resume = self.source.ended(self, number, now + 1)
+        if self._running is not None and self.source.over():
+            return self._end(now)
+        if resume:
+            self._resume = True
+            return now + 1
+        return max(now + 1, self.source.next_due())
+
+    def _end(self, now: int) -> int:
+        """The run may end. In cycle 0 the job that keeps it going has not begun yet."""
+        if self._running is None:
+            self._resume = True
+            return now + 1
+        self.complete(self._running)
+        self._running = None
+        return NEVER

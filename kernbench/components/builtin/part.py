@@ -1,0 +1,48 @@
+"""What the parts of a PE have in common: a part serves messages of some types by jobs of its engines in the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from kernbench.common.pe_commands import Stage
+from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.builtin.flight import Flight, Order
+
+
+class PePart(ComponentBase):
+    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+
+    Its hooks are called when a message has ended, with the times that the core recorded.
+    """
+
+    serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages
+    engine_type: ClassVar[int] = -1  #: of the core
+
+    def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
+        super().__init__()
+        self.node_id = node_id
+        self.base = base  #: address of the scratchpad's first byte
+        self.engines = tuple(engines)  #: ids in the core
+        self.clock = clock
+        self.load = [0] * len(self.engines)  #: commands on each that have not ended
+
+    def orders(self, msg: Any) -> Sequence[Order]:
+        """The jobs that the message is, at least one; all go to one engine."""
+        raise NotImplementedError
+
+    def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
+        """The same of a stage of a tile token that is served here."""
+        raise NotImplementedError
+
+    def choose(self) -> int:
+        """The engine for the next command: the one with the fewest, then the first."""
+        load = self.load
+        return 0 if len(load) == 1 else load.index(min(load))
+
+    def ended(self, flight: Flight) -> None:
+        """Log a message that was served."""
+        if self._op_logger is not None:
+            clock = self.clock
+            self._on_process_start(clock.at(flight.start), flight.msg)
+            self._on_process_end(clock.at(flight.end), flight.msg)

@@ -1,0 +1,87 @@
+"""The processor of a PE: takes launches and runs their programs. It only calls the runner that it was given (ADR-0020 D3)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kernbench.common.naming import PE_CPU
+from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job
+from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_scheduler import PeScheduler
+
+
+class CommandSource(Protocol):
+    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended."""
+
+    def begin(self, launch: int) -> None:
+        """The programs of a launch are next."""
+
+    def resume(self, now: int) -> bool:
+        """P1: go on as far as the programs can; true when the launch is over."""
+
+    def ended(self, flight: Flight) -> bool:
+        """P7: a command has ended; true where the programs can go on in the next cycle."""
+
+    def next_due(self) -> int:
+        """The cycle in which to resume, whatever ends before; NEVER: none."""
+
+
+class PeCpu(ComponentBase, kind=PE_CPU):
+    """One launch at a time. A job is a launch, by its number; it ends in the cycle after its last command.
+
+    A launch takes the processor's `cycles`, at least 1, before its first program.
+    """
+
+    def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
+        super().__init__()
+        self.node_id = node_id
+        self.source = source
+        self.scheduler = scheduler
+        self.jobs = scheduler.places
+        self._cycles = max(cycles, 1)
+        self._launch: int | None = None  # the job that is worked on
+        self._begin_at = NEVER
+        self._resume = False  # something has ended that the programs wait for
+        self._clock = clock
+        scheduler.give = self.submit
+
+    def accept(self, job: Job, now: int) -> int:
+        if self._launch is not None:
+            return BUSY
+        self._launch = job.id
+        self._begin_at = now + self._cycles
+        self.source.begin(job.params[0])
+        return self._begin_at
+
+    def step(self, now: int) -> int:
+        self.scheduler.deliver(now)
+        if self._resume or now >= self._begin_at or now >= self.source.next_due():
+            self._resume = False
+            self._begin_at = NEVER
+            if self.source.resume(now):
+                assert self._launch is not None
+                self.complete(self._launch)
+                self._launch = None
+        return min(self._begin_at, self.scheduler.next_due, self.source.next_due())
+
+    def placed(self, msg: Any, now: int) -> None:
+        """Log that known elements went into the scratchpad."""
+        if self._op_logger is not None:
+            self._on_process_start(self._clock.at(now), msg)
+            self._on_process_end(self._clock, msg)
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        end = now + 1
+        flight = self.scheduler.job_ended(number, self.started(number), end)
+        if flight is None:
+            return NEVER
+        flight.part.ended(flight)
+        if flight.parent is not None:
+            flight = self.scheduler.tile_ended(flight, end)
+            if flight is None:
+                return self.scheduler.next_due
+            flight.part.ended(flight)
+        if not self.source.ended(flight):
+            return self.scheduler.next_due
+        self._resume = True
+        return end

@@ -1,0 +1,90 @@
+"""The DMA engines of a PE: loads, stores and tiles as transfers of rows (MODEL section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernbench.common.errors import KernbenchError
+from kernbench.common.naming import PE_DMA
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, Stage, StageType
+from kernbench.components.base import DMA, Clock
+from kernbench.components.builtin.flight import Order
+from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.transfers import Rows, Ways, cut, footprint, rows_of
+
+CHANNELS = ("act_weight", "kv_load", "kv_store")
+
+
+class TransferError(KernbenchError):
+    """A kernel moves what the machine does not have."""
+
+    exit_code = 5
+
+
+class PeDma(PePart, kind=PE_DMA):
+    """Serves loads and stores."""
+
+    serves = (DmaReadCmd, DmaWriteCmd)
+    engine_type = DMA
+
+    def __init__(
+        self,
+        node_id: str,
+        engines: Sequence[int],
+        clock: Clock,
+        base: int,
+        *,
+        align: int,
+        scratchpad_bytes: int,
+        ways: Ways,
+    ) -> None:
+        super().__init__(node_id, engines, clock, base)
+        self._align = align
+        self._room = scratchpad_bytes
+        self.ways = ways
+
+    def orders(self, msg: Any) -> Sequence[Order]:
+        tile = msg.handle
+        if isinstance(msg, DmaReadCmd):
+            write, addr, strides = 0, msg.src_addr, msg.src_strides
+        else:
+            write, addr, strides = 1, msg.dst_addr, msg.dst_strides
+        channel = CHANNELS.index(msg.channel)
+        place = tile.addr - self.base
+        if strides is None:
+            return self._orders(channel, write, place, Rows(addr, msg.nbytes, 0, 1), msg.line)
+        orders: list[Order] = []
+        for offset, row_bytes, stride, count in rows_of(tile.shape, strides, tile.dtype):
+            orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
+            place += row_bytes * count
+        return orders
+
+    def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
+        """Rows of tiles."""
+        channel, write = CHANNELS.index(stage.params["channel"]), int(stage.stage_type is StageType.DMA_WRITE)
+        orders: list[Order] = []
+        for one in stage.params["transfers"]:
+            rows = Rows(one.addr, one.rows.row_bytes, one.rows.stride, one.rows.rows)
+            orders += self._orders(channel, write, one.spm_addr - self.base, rows, line)
+        return orders
+
+    def _orders(self, channel: int, write: int, place: int, rows: Rows, line: str) -> list[Order]:
+        """Rows at their addresses, to or from a flat scratchpad address."""
+        orders = []
+        try:
+            pieces = cut(rows, self.ways, bool(write))
+        except ValueError as error:
+            raise TransferError(f"{line}: bytes [{rows.offset:#x}, {rows.end:#x}) are in no memory: {error}") from None
+        for (first, row_bytes, stride, count), way in pieces:
+            travel = footprint(first, row_bytes, stride, count, self._align)
+            # Alignment may carry the traffic past the scratchpad's end: it then touches the last lines instead.
+            start = min(place, self._room - travel)
+            if start < 0:
+                raise TransferError(
+                    f"{line}: {count} rows of {row_bytes} bytes travel as {travel} bytes with their alignment to {self._align}, "
+                    f"and the scratchpad has {self._room}; move fewer rows at a time, or rows that lie side by side"
+                )
+            orders.append(Order((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
+            place += row_bytes * count
+        return orders

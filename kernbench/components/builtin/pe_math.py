@@ -1,0 +1,63 @@
+"""The vector engines of a PE: elementwise ops and reductions as jobs (MODEL section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.naming import PE_MATH
+from kernbench.common.pe_commands import MathCmd, Stage
+from kernbench.components.base import VE, Clock
+from kernbench.components.builtin.flight import Order
+from kernbench.components.builtin.part import PePart
+from kernbench.components.service import REDUCTIONS, ve_service
+from kernbench.config.schema import Ve
+
+ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum"})  # of the same shape, though they look at whole rows
+MOST_INPUTS = 3  # regions of a job that are read
+
+
+class PeMath(PePart, kind=PE_MATH):
+    """Serves math ops."""
+
+    serves = (MathCmd,)
+    engine_type = VE
+
+    def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, ve: Ve) -> None:
+        super().__init__(node_id, engines, clock, base)
+        self._ve = ve
+        self._times: dict[tuple[Any, ...], tuple[int, ...]] = {}
+
+    def orders(self, msg: Any) -> Sequence[Order]:
+        inputs, out = msg.handles, msg.out
+        first = inputs[0] if inputs else out
+        key = (msg.op, first.shape, first.dtype, msg.axis, out.shape)
+        params = self._times.get(key)
+        if params is None:
+            params = self._times[key] = self._params(msg.op, first, out, msg.axis)
+        regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MOST_INPUTS]]
+        regions.append((out.addr - self.base, out.nbytes, 1))
+        return (Order(params, regions),)
+
+    def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
+        """An op on a tile of rows."""
+        work = stage.params
+        op, bits, rows, length = work["op"], dtype_of(work["dtype"]).bits, work["rows"], work["length"]
+        if op not in REDUCTIONS and op not in ROW_OPS:
+            rows, length = 1, rows * length
+        time = ve_service(self._ve, op, length, rows, bits)
+        regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MOST_INPUTS]]
+        regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
+        return (Order((time.init, time.body, time.finalize, length * rows, length, rows, bits), regions),)
+
+    def _params(self, op: str, first: Any, out: Any, axis: int | None) -> tuple[int, ...]:
+        bits = dtype_of(first.dtype).bits
+        length, batch = prod(out.shape), 1
+        if op in REDUCTIONS or op in ROW_OPS:
+            total = prod(first.shape)
+            length = total if axis is None else first.shape[axis]
+            batch = total // length
+        time = ve_service(self._ve, op, length, batch, bits)
+        return (time.init, time.body, time.finalize, length * batch, length, batch, bits)

@@ -1,0 +1,119 @@
+"""The scheduler of a PE: gives each command to the part that serves it, in order, some cycles after it was issued."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernbench.common.errors import InternalError
+from kernbench.common.naming import PE_SCHEDULER
+from kernbench.components.base import NEVER, ComponentBase
+from kernbench.components.builtin.flight import Flight, Order
+from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.tile_server import TileServer
+
+Submit = Callable[..., int]
+
+
+class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
+    """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
+
+    def __init__(
+        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
+    ) -> None:
+        """`tiles` serves what is done in tiles by several parts."""
+        super().__init__()
+        self.node_id = node_id
+        self.parts = (*parts, tiles)
+        self._tiles = tiles
+        self.queue_depth = queue_depth
+        self._cycles = cycles
+        self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
+        self._jobs: dict[int, Flight] = {}  # by the core's number of each job
+        self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
+        self.places = 4 * queue_depth  #: jobs in the core at a time
+        self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
+        self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
+        self.give: Submit | None = None  #: of the component in the core that stands for the PE
+
+    def part_for(self, msg: Any) -> PePart:
+        """Who serves a message: the part that names its class, or the nearest one that it derives from."""
+        part = self._serving.get(type(msg))
+        if part is None:
+            kinds = [kind for kind in type(msg).__mro__ if kind in self._serving]
+            if not kinds:
+                raise InternalError(f"{self.node_id}: no part of the PE serves a {type(msg).__name__}")
+            part = self._serving[type(msg)] = self._serving[kinds[0]]
+        return part
+
+    def issue(self, msg: Any, now: int, line: str) -> Flight:
+        """A command of the kernel. Raises what its part says of a command that cannot be."""
+        part = self._serving.get(type(msg)) or self.part_for(msg)
+        flight = Flight(msg, part, now, line)
+        orders = part.orders(msg)
+        self.open[flight] = None
+        if self._cycles:
+            self._due.append((now + self._cycles, flight, orders))
+        else:
+            self._hand_over(flight, orders, now)
+        return flight
+
+    def deliver(self, now: int) -> None:
+        """P1: hand over what is due."""
+        due = self._due
+        while due and due[0][0] <= now:
+            _, flight, orders = due.popleft()
+            self._hand_over(flight, orders, now)
+        if self._tiles.next_due <= now:
+            self._tiles.deliver(self, now)
+
+    @property
+    def next_due(self) -> int:
+        """The cycle in which the next command is handed over, or the next tile."""
+        return min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
+
+    def job_ended(self, number: int, start: int, end: int) -> Flight | None:
+        """A job of the core has ended: the command or the tile, where it was its last."""
+        flight = self._jobs.pop(number)
+        if self._backlog:
+            self._submit(*self._backlog.popleft())
+        if flight.start < 0 or start < flight.start:
+            flight.start = start
+        flight.jobs_left -= 1
+        if flight.jobs_left:
+            return None
+        flight.end = end
+        flight.part.load[flight.engine] -= 1
+        if flight.parent is None:
+            del self.open[flight]
+        return flight
+
+    def tile_ended(self, tile: Flight, end: int) -> Flight | None:
+        """A tile of a composite op has ended its stage: the op, where that is over."""
+        flight = self._tiles.tile_ended(self, tile, end)
+        if flight is not None:
+            del self.open[flight]
+        return flight
+
+    def _hand_over(self, flight: Flight, orders: Sequence[Order], now: int) -> None:
+        if flight.part is self._tiles:
+            self._tiles.begin(self, flight, now)
+        else:
+            self.put(flight, flight.part.choose(), orders)
+
+    def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
+        """Jobs of a command or tile for one of its part's engines."""
+        flight.engine = engine
+        flight.jobs_left = len(orders)
+        flight.part.load[engine] += 1
+        for order in orders:
+            if len(self._jobs) >= self.places:
+                self._backlog.append((flight, order))
+            else:
+                self._submit(flight, order)
+
+    def _submit(self, flight: Flight, order: Order) -> None:
+        part, submit = flight.part, self.give
+        assert submit is not None
+        self._jobs[submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)] = flight

@@ -1,0 +1,95 @@
+"""How tensors travel: as evenly spaced rows, each widened to the alignment (MODEL section 2), cut where a memory ends."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import NamedTuple, Protocol
+
+from kernbench.common.dtypes import dtype_of
+
+
+class Rows(NamedTuple):
+    """One transfer. `offset` is from a tensor's address, or an address itself. All are bytes, but the number of rows."""
+
+    offset: int
+    row_bytes: int
+    stride: int
+    rows: int
+
+    @property
+    def end(self) -> int:
+        """Past the last byte."""
+        return self.offset + self.row_bytes + self.stride * (self.rows - 1)
+
+
+class Ways(Protocol):
+    """What memories a PE's DMA engines reach."""
+
+    def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
+        """Past the last byte of the memory that an address is in, and the parameters of a job that say the way there.
+
+        Raises ValueError, saying what there is, for an address in no memory.
+        """
+
+
+class OneMemory:
+    """The DRAM of one NPU."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+
+    def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
+        if not 0 <= address < self._nbytes:
+            raise ValueError(f"the memory has {self._nbytes} bytes")
+        return self._nbytes, ()
+
+
+def cut(rows: Rows, ways: Ways, write: bool) -> list[tuple[Rows, tuple[int, ...]]]:
+    """The transfers that rows at their addresses are, none over the end of a memory, each with its way."""
+    end, way = ways.of(rows.offset, write)
+    if rows.end <= end:
+        return [(rows, way)]
+    if rows.rows > 1:
+        first, rest = Rows(*rows[:3], 1), Rows(rows.offset + rows.stride, *rows[1:3], rows.rows - 1)
+        inside = (end - rows.offset - rows.row_bytes) // rows.stride + 1  # rows that lie before the end
+        if inside > 1:
+            first, rest = Rows(*rows[:3], inside), Rows(rows.offset + inside * rows.stride, *rows[1:3], rows.rows - inside)
+        return cut(first, ways, write) + cut(rest, ways, write)
+    inside = end - rows.offset
+    return [(Rows(rows.offset, inside, 0, 1), way), *cut(Rows(end, rows.row_bytes - inside, 0, 1), ways, write)]
+
+
+def footprint(first: int, row_bytes: int, stride: int, rows: int, align: int) -> int:
+    """[byte] that travel: every row widened by itself to multiples of `align`."""
+    if rows == 1:
+        return -(-(first + row_bytes) // align) * align - first // align * align
+    if stride % align == 0:
+        return rows * footprint(first, row_bytes, 0, 1, align)
+    return sum(footprint(first + i * stride, row_bytes, 0, 1, align) for i in range(rows))
+
+
+@cache
+def rows_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tuple[Rows, ...]:
+    """A strided tensor as transfers of evenly spaced rows, in the order of its elements."""
+    bits = dtype_of(dtype).bits
+    run, outer = 1, len(shape)
+    while outer and (strides[outer - 1] * 8 == run * bits or shape[outer - 1] == 1 or (bits < 8 and outer == len(shape))):
+        outer -= 1
+        run *= shape[outer]
+    row_bytes = -(-run * bits // 8)
+    if outer == 0:
+        return (Rows(0, row_bytes, 0, 1),)
+    if strides[outer - 1] < row_bytes:  # rows that overlap, or run backwards, travel one by one
+        outer += 1
+        count, stride = 1, 0
+    else:
+        count, stride = shape[outer - 1], strides[outer - 1]
+    found = []
+    for k in range(prod(shape[: outer - 1])):
+        offset = 0
+        for size, step in zip(reversed(shape[: outer - 1]), reversed(strides[: outer - 1]), strict=True):
+            k, i = divmod(k, size)
+            offset += i * step
+        found.append(Rows(offset, row_bytes, stride, count))
+    return tuple(found)

@@ -1,0 +1,72 @@
+"""Service times of tensor and vector engines (MODEL sections 6 and 7): cycles of work, without waits, in exact arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernbench.common.errors import InternalError
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import Te, Ve
+
+REDUCTIONS = frozenset({"sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all"})
+_PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops that an `sfu` entry does not slow down
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTime:
+    """Cycles of one job; only the body streams operands."""
+
+    init: int
+    body: int
+    finalize: int
+
+    @property
+    def total(self) -> int:
+        """Cycles from start to end without waits and with period 1; at least 1."""
+        return self.init + self.body + self.finalize
+
+
+def te_service(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> ServiceTime:
+    """Of a product `(m, k) @ (k, n)`."""
+    return _service(te, _te_body(te, m, n, k, qbits_weight, qbits_activation))
+
+
+def ve_service(ve: Ve, op: str, length: int, batch: int, qbits: int) -> ServiceTime:
+    """Of a vector op on `batch` rows of `length` elements of `qbits` bits."""
+    return _service(ve, _ve_body(ve, op, length, batch, qbits))
+
+
+def _service(engine: Te | Ve, body: int) -> ServiceTime:
+    """A job that would take no cycle gets one that touches nothing (`init`)."""
+    init = engine.init_cycles
+    if init + body + engine.finalize_cycles == 0:
+        init = 1
+    return ServiceTime(init, body, engine.finalize_cycles)
+
+
+def _te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
+    if te.timing == "macs":
+        return ceil_div(m * n * k, te.rate(qbits_weight, qbits_activation))
+    if te.rows is None or te.cols is None:
+        raise InternalError("a systolic te without rows and cols")
+    rows, cols = te.rows, te.cols
+    if te.dataflow == "os":
+        return ceil_div(m, rows) * ceil_div(n, cols) * (k + rows + cols - 2) - 1
+    if te.dataflow == "ws":
+        return ceil_div(k, rows) * ceil_div(n, cols) * (m + 2 * rows + cols - 2) - 1
+    if te.dataflow == "is":
+        return ceil_div(k, rows) * ceil_div(m, cols) * (n + 2 * rows + cols - 2) - 1
+    raise InternalError(f"te.dataflow {te.dataflow} has no formula")
+
+
+def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
+    elementwise = ceil_div(length * batch, ve.rate(qbits))
+    # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined tree.
+    reduce = ve.reduction_pipeline + (length - 1).bit_length() + batch - 1
+    if op == "softmax":
+        return elementwise + reduce + ve.sfu.get("exp", 0) + reduce + elementwise
+    if op in ("layernorm", "rmsnorm"):
+        return reduce + elementwise + ve.sfu.get("rsqrt", 0)
+    if op in REDUCTIONS:
+        return elementwise + reduce
+    return elementwise + (0 if op in _PLAIN else ve.sfu.get(op, 0))

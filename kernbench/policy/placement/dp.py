@@ -1,0 +1,135 @@
+"""Data-parallel placement: a tensor is cut over SIPs, each part over the cubes of a SIP, each of those over its PEs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isqrt, prod
+from typing import Literal, NamedTuple, get_args
+
+from kernbench.common.errors import InputError, Problem
+
+Way = Literal["replicate", "row_wise", "column_wise", "tiled"]
+Range = tuple[int, int]  #: first index and number of indices along an axis
+
+
+class Size(NamedTuple):
+    """How many of each level there are: SIPs, cubes of a SIP, PEs of a cube."""
+
+    sips: int
+    cubes: int
+    pes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of a tensor that one PE has: the block of `shape` at `offset`, empty where nothing is left for it."""
+
+    sip: int
+    cube: int  #: in the SIP
+    pe: int  #: in the cube
+    offset: tuple[int, ...]  #: [element] along each axis
+    shape: tuple[int, ...]  #: [element] along each axis
+
+    @property
+    def elements(self) -> int:
+        """How many elements the PE has."""
+        return prod(self.shape)
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """What selects the shard from an array of the whole tensor."""
+        return tuple(slice(at, at + length) for at, length in zip(self.offset, self.shape, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class DPPolicy:
+    """How a tensor is spread, level by level.
+
+    `replicate` gives all units of a level the whole, `row_wise` cuts the first axis, `column_wise` the last, `tiled` both,
+    over the grid of most nearly equal sides, no more rows than columns. Of `L` indices over `n` units the first `L % n` get
+    one more.
+    `sips`, `cubes`, `pes`: so many, from the first on, take part; None: all. InputError for another way and for counts below 1.
+    """
+
+    sip: Way = "replicate"
+    cube: Way = "replicate"
+    pe: Way = "replicate"
+    sips: int | None = None
+    cubes: int | None = None  #: of each SIP
+    pes: int | None = None  #: of each cube
+
+    def __post_init__(self) -> None:
+        ways = get_args(Way)
+        problems = [
+            Problem("DPPolicy", f"it must be one of {', '.join(ways)}", level, getattr(self, level))
+            for level in ("sip", "cube", "pe")
+            if getattr(self, level) not in ways
+        ]
+        problems += [
+            Problem("DPPolicy", "it must be an integer of at least 1, or None for all", level, count)
+            for level in Size._fields
+            if (count := getattr(self, level)) is not None and (type(count) is not int or count < 1)
+        ]
+        if problems:
+            raise InputError(problems)
+
+    def shards(self, shape: tuple[int, ...], size: Size) -> tuple[Shard, ...]:
+        """The shard of each PE that takes part, SIP by SIP, cube by cube, PE by PE.
+
+        InputError where a level has fewer units than take part, or an axis that is to be cut is not there.
+        """
+        counts = self._counts(size)
+        self._check_axes(shape, counts)
+        whole = tuple((0, length) for length in shape)
+        return tuple(
+            Shard(sip, cube, pe, tuple(at for at, _ in part), tuple(length for _, length in part))
+            for sip, of_sip in enumerate(_cut(whole, self.sip, counts.sips))
+            for cube, of_cube in enumerate(_cut(of_sip, self.cube, counts.cubes))
+            for pe, part in enumerate(_cut(of_cube, self.pe, counts.pes))
+        )
+
+    def _counts(self, size: Size) -> Size:
+        """How many of each level take part."""
+        problems = [
+            Problem("DPPolicy", f"the machine has {there}", level, wanted, "take fewer, or leave it out for all")
+            for level, there in zip(Size._fields, size, strict=True)
+            if (wanted := getattr(self, level)) is not None and wanted > there
+        ]
+        if problems:
+            raise InputError(problems)
+        return Size(*(getattr(self, level) or there for level, there in zip(Size._fields, size, strict=True)))
+
+    def _check_axes(self, shape: tuple[int, ...], counts: Size) -> None:
+        for level, count in zip(("sip", "cube", "pe"), counts, strict=True):
+            needed = {"replicate": 0, "tiled": 2}.get(getattr(self, level), 1)
+            if count > 1 and len(shape) < needed:
+                rule = f"a tensor of shape {shape} has {len(shape)} axes, and this way cuts {needed}"
+                remedy = "take row_wise, or replicate" if shape else "take replicate"
+                raise InputError(Problem("DPPolicy", rule, level, getattr(self, level), remedy))
+
+
+def _cut(whole: tuple[Range, ...], way: Way, count: int) -> Iterator[tuple[Range, ...]]:
+    """The parts of a block for `count` units, in order."""
+    rows = {"replicate": 1, "row_wise": count, "column_wise": 1, "tiled": _grid_rows(count)}[way]
+    columns = 1 if way in ("replicate", "row_wise") else count // rows
+    for unit in range(count):
+        row, column = (0, 0) if way == "replicate" else divmod(unit, columns)
+        part = list(whole)
+        if rows > 1:
+            part[0] = _piece(part[0], row, rows)
+        if columns > 1:
+            part[-1] = _piece(part[-1], column, columns)
+        yield tuple(part)
+
+
+def _grid_rows(count: int) -> int:
+    """Rows of the most nearly square grid of `count` units."""
+    return next(rows for rows in range(isqrt(count), 0, -1) if count % rows == 0)
+
+
+def _piece(whole: Range, number: int, count: int) -> Range:
+    """One of `count` nearly equal pieces of a range, the longer ones first."""
+    start, length = whole
+    least, longer = divmod(length, count)
+    return start + number * least + min(number, longer), least + (number < longer)

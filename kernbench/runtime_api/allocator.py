@@ -1,0 +1,159 @@
+"""Room in HBM slices, and who holds it; which physical bytes virtual addresses stand for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.runtime_api.places import Places, Slice
+
+ALIGNMENT = 256  #: [B] at least; tensors begin where a channel's turn begins on the machines of the package
+MOST_HOLDERS = 4  #: tensors that an error names
+
+Piece = tuple[int, int]  #: physical address and bytes
+
+
+@dataclass
+class _Room:
+    """One slice: what is taken lies below `used`."""
+
+    slice: Slice
+    used: int = 0
+    holders: list[tuple[str, int]] = field(default_factory=list)  #: tensor and bytes, in order of allocation
+
+    def fits(self, nbytes: int, align: int) -> int:
+        """Offset at which so many bytes would begin, and -1 where there is no room."""
+        start = ceil_div(self.used, align) * align
+        return start if start + nbytes <= self.slice.nbytes else -1
+
+    def take(self, start: int, nbytes: int, holder: str) -> int:
+        self.used = start + nbytes
+        if nbytes:
+            self.holders.append((holder, nbytes))
+        return self.slice.base + start
+
+
+class HbmAllocator:
+    """Gives out bytes of HBM slices, from each one's first byte on. Nothing is given back: a run keeps its tensors."""
+
+    def __init__(self, places: Places, align: int = ALIGNMENT) -> None:
+        self._rooms = [_Room(one) for one in places.slices]
+        self._align = align
+
+    def in_slice(self, number: int, nbytes: int, holder: str) -> int:
+        """The address of `nbytes` in one slice. InputError where it has no room, naming who holds it."""
+        room = self._rooms[number]
+        start = room.fits(nbytes, self._align)
+        if start < 0:
+            raise InputError(self._full(room, nbytes, holder))
+        return room.take(start, nbytes, holder)
+
+    def packed(self, nbytes: int, holder: str) -> list[Piece]:
+        """At least one byte, contiguous in slice 0 and, where that is full, on in the next ones: the pieces, in order.
+
+        InputError where all slices together have no room.
+        """
+        free = sum(self._free(room) for room in self._rooms)
+        if nbytes > free:
+            rule = f"{nbytes:,} bytes do not fit into {self._rooms[0].slice.name} and those behind it: {free:,} are free"
+            raise InputError(Problem(f"tensor {holder}", rule, remedy=self._held_by(self._rooms)))
+        pieces: list[Piece] = []
+        for room in self._rooms:
+            part = min(nbytes, self._free(room))
+            if part:
+                pieces.append((room.take(room.fits(part, self._align), part, holder), part))
+            nbytes -= part
+        return pieces
+
+    def _free(self, room: _Room) -> int:
+        return max(0, room.slice.nbytes - ceil_div(room.used, self._align) * self._align)
+
+    def _full(self, room: _Room, nbytes: int, holder: str) -> Problem:
+        rule = f"{nbytes:,} bytes do not fit into {room.slice.name}: {self._free(room):,} of {room.slice.nbytes:,} are free"
+        return Problem(f"tensor {holder}", rule, remedy=self._held_by([room]))
+
+    @staticmethod
+    def _held_by(rooms: Sequence[_Room]) -> str:
+        held: dict[str, int] = {}
+        for room in rooms:
+            for name, nbytes in room.holders:
+                held[name] = held.get(name, 0) + nbytes
+        largest = sorted(held.items(), key=lambda item: -item[1])
+        named = ", ".join(f"{name} ({nbytes:,})" for name, nbytes in largest[:MOST_HOLDERS])
+        more = f" and {len(largest) - MOST_HOLDERS} more" if len(largest) > MOST_HOLDERS else ""
+        return f"it is held by {named}{more}" if held else "nothing is held: take a smaller tensor"
+
+
+class AddressSpace:
+    """Virtual addresses of tensors, one window a tensor; addresses below `virtual_base` are physical and stay as they are."""
+
+    def __init__(self, places: Places) -> None:
+        self.virtual_base = places.virtual_base
+        self._next = self.virtual_base
+        self._slices = places.slices
+        self._bases = [one.base for one in places.slices]
+        self._starts: list[int] = []
+        self._ranges: list[tuple[int, int, str]] = []  #: physical address, bytes, tensor
+
+    def add(self, pieces: Sequence[Piece], name: str) -> list[int]:
+        """A window in which the pieces lie one behind the other; the virtual address of each."""
+        addresses = []
+        at = self._next
+        for physical, nbytes in pieces:
+            addresses.append(at)
+            if nbytes:
+                self._starts.append(at)
+                self._ranges.append((physical, nbytes, name))
+            at += nbytes
+        self._next = ceil_div(at + 1, ALIGNMENT) * ALIGNMENT  # a byte between two windows at least
+        return addresses
+
+    def physical(self, address: int, nbytes: int) -> list[Piece]:
+        """The physical runs that `nbytes` at an address stand for, in order, none across two HBM slices.
+
+        InputError where a byte is in no tensor.
+        """
+        if address < self.virtual_base:
+            return self._cut(address, nbytes)
+        found: list[Piece] = []
+        at, left = address, nbytes
+        while left > 0:
+            place = bisect_right(self._starts, at) - 1
+            start = self._starts[place] if place >= 0 else -1
+            physical, size, name = self._ranges[place] if place >= 0 else (0, 0, "")
+            if not start <= at < start + size:
+                raise InputError(self._nowhere(address, nbytes, at, name if place >= 0 else ""))
+            part = min(left, start + size - at)
+            found += self._cut(physical + at - start, part)
+            at, left = at + part, left - part
+        return _joined(found, self._bases)
+
+    def _cut(self, physical: int, nbytes: int) -> list[Piece]:
+        """A physical run cut where HBM slices end."""
+        found = []
+        while nbytes > 0:
+            place = bisect_right(self._bases, physical) - 1
+            room = self._slices[place].end - physical if place >= 0 else nbytes
+            part = min(nbytes, room) if room > 0 else nbytes
+            found.append((physical, part))
+            physical, nbytes = physical + part, nbytes - part
+        return found
+
+    def _nowhere(self, address: int, nbytes: int, at: int, below: str) -> Problem:
+        rule = f"{nbytes:,} bytes at {address:#x}: {at:#x} is in no tensor"
+        near = f"the tensor below it is {below}; " if below else ""
+        return Problem("address", rule, remedy=f"{near}check the shape and the strides of the access")
+
+
+def _joined(pieces: Sequence[Piece], bases: Sequence[int]) -> list[Piece]:
+    """Neighbouring runs of one slice as one."""
+    out: list[Piece] = []
+    for physical, nbytes in pieces:
+        if out and out[-1][0] + out[-1][1] == physical and bisect_right(bases, physical) == bisect_right(bases, out[-1][0]):
+            out[-1] = (out[-1][0], out[-1][1] + nbytes)
+        else:
+            out.append((physical, nbytes))
+    return out

@@ -1,0 +1,210 @@
+"""`ctx`: what a bench's `run` gets. Code of the host takes no time; what it launches and copies does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+
+from kernbench.common import naming
+from kernbench.common.dtypes import Array, dtype_of, narrow
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import cycles_to_ns
+from kernbench.config import NpuConfig
+from kernbench.policy.placement import DPPolicy
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
+from kernbench.runtime_api.facts import MachineFacts
+from kernbench.runtime_api.grid import chosen_pes, deal, grid_of
+from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, sharded_parts
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.host_runner import HostRunner
+from kernbench.triton_emu.launch import Launch, PeWork
+
+Through = Literal["instant", "pcie"]
+
+
+class Context:
+    """Tensors, launches and outputs of one run of a bench.
+
+    `params` are the bench's parameters; `machine` says what there is (`pes`, `scratchpad_bytes`, ...).
+    """
+
+    host: HostRunner  #: set before `run` is called
+
+    def __init__(self, places: Places, params: Mapping[str, Any], store: MemoryStore, log: OpLogger | None) -> None:
+        self.params = params
+        self.machine = MachineFacts.of(places)
+        self.memory = AddressSpace(places)
+        self.tensors: dict[str, DeviceTensor] = {}
+        self.outputs: dict[str, DeviceTensor] = {}
+        self.inputs: dict[str, Array] = {}  #: what `from_numpy` got, rounded, by name: what a reference gets
+        self.launches: list[Launch] = []
+        self._places = places
+        self._hbm = HbmAllocator(places)
+        self._store = store
+        self._log = log
+        self._names = (f"tensor{number}" for number in count())
+
+    # Tensors ------------------------------------------------------------------------------------------------------
+
+    def from_numpy(
+        self, values: Any, *, name: str = "", dtype: str | None = None, placement: DPPolicy | None = None
+    ) -> DeviceTensor:
+        """A tensor with these elements, rounded to `dtype` (None: their own type). A reference gets them by `name`."""
+        given = np.asarray(values)
+        wanted = dtype_of(given.dtype if dtype is None else dtype).name
+        wide = given.astype(np.float32) if given.dtype == np.float64 else given
+        host = np.ascontiguousarray(narrow(wide, wanted)).reshape(given.shape).copy()
+        tensor = self._new(name, host.shape, wanted, placement, host)
+        self.inputs[tensor.name] = host
+        return tensor
+
+    def zeros(
+        self, shape: Sequence[int], dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
+    ) -> DeviceTensor:
+        """A tensor of zeros."""
+        return self.full(shape, 0, dtype, name=name, placement=placement)
+
+    def full(
+        self, shape: Sequence[int], value: float, dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
+    ) -> DeviceTensor:
+        """A tensor of one value."""
+        kind = dtype_of(dtype)
+        lengths = check_shape(f"tensor {name}".strip(), shape, kind.name)
+        host = np.full(lengths, value, np.float32 if kind.kind == "float" else np.int64)
+        return self._new(name, shape, kind.name, placement, narrow(host, kind.name))
+
+    def empty(
+        self, shape: Sequence[int], dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
+    ) -> DeviceTensor:
+        """A tensor that no one has written: a kernel that loads it before it stored there is refused."""
+        return self._new(name, shape, dtype_of(dtype).name, placement, None)
+
+    def _new(
+        self, name: str, shape: Sequence[int], dtype: str, placement: DPPolicy | None, host: Array | None
+    ) -> DeviceTensor:
+        name = name or next(self._names)
+        where = f"tensor {name}"
+        if name in self.tensors:
+            raise InputError(Problem(where, "there is a tensor of that name already", remedy="give each its own name"))
+        plain = check_shape(where, shape, dtype)
+        if placement is None:
+            parts = packed_parts(name, plain, dtype, self._hbm, self.memory)
+        elif isinstance(placement, DPPolicy):
+            parts = sharded_parts(name, plain, dtype, placement, self._places, self._hbm, self.memory)
+        else:
+            raise InputError(Problem(where, "it must be a DPPolicy or None", "placement", str(placement)))
+        if host is not None:
+            host.setflags(write=False)
+        tensor = self.tensors[name] = DeviceTensor(name, plain, dtype, placement, parts, host)
+        return tensor
+
+    def deploy_tensor(self, tensor: DeviceTensor, through: Through = "instant") -> None:
+        """Bring a tensor's elements from the host to its memories: in no time, or by the PCIe endpoint of each SIP, which takes
+        what its DMA takes. What is not deployed when a launch uses it is deployed at once, in no time.
+
+        After the first launch it waits for all launches. InputError for a tensor of `empty`, and for `pcie` on an NPU.
+        """
+        if through not in ("instant", "pcie"):
+            raise InputError(Problem("deploy_tensor", "it must be instant or pcie", "through", through))
+        if tensor.host is None:
+            rule = "it has no elements to deploy"
+            raise InputError(Problem(f"tensor {tensor.name}", rule, remedy="make it by zeros, full or from_numpy"))
+        if self.launches:
+            self.synchronize()
+        if through == "pcie":
+            self._copy_in(tensor)
+        for part, values in tensor.write(self._store, tensor.host):
+            if self.launches and self._log is not None:
+                at = float(cycles_to_ns(self.host.cycle, self._places.config.freq_ghz))
+                self._log.record_write(at, naming.HOST, "hbm", part.physical, values, virtual_addr=part.virtual)
+        tensor.deployed = True
+
+    def _copy_in(self, tensor: DeviceTensor) -> None:
+        config = self._places.config
+        if isinstance(config, NpuConfig):
+            remedy = "deploy it in no time (through=instant), or take a system"
+            raise InputError(Problem("deploy_tensor", f"{config.source} is an NPU without PCIe", remedy=remedy))
+        io = naming.io_index(config.sip.io[0].name)
+        copies = []
+        for part in tensor.parts:
+            for piece in self.memory.physical(part.physical, part.nbytes):
+                endpoint = naming.in_io(self._places.sip_at(piece[0]), io, naming.PCIE_EP)
+                copies.append(self.host.copy(endpoint, [piece], write=True))
+        if copies:
+            self.host.wait(*copies)
+
+    # Launches -----------------------------------------------------------------------------------------------------
+
+    def launch(
+        self,
+        name: str,
+        kernel: Callable[..., Any],
+        *args: Any,
+        grid: int | Sequence[int] | None = None,
+        pes: int | Sequence[int | str] | None = None,
+    ) -> Launch:
+        """Start a kernel and go on; `synchronize` waits for it, and so does the end of `run`.
+
+        `grid`: programs, up to three numbers; None: one a PE. `pes`: how many from the first on, or which; None: all. Program
+        `p` runs on PE `p % n` of the `n` PEs; a PE runs its programs one after the other. A tensor among `args` arrives as the
+        `DevicePointer` of that PE's shard.
+        """
+        where = f"launch {name}"
+        chosen = chosen_pes(where, pes, self._places)
+        sizes = grid_of(where, grid, len(chosen))
+        for tensor in (one for one in args if isinstance(one, DeviceTensor)):
+            if not tensor.deployed and tensor.host is not None:
+                self.deploy_tensor(tensor)
+        if not self.launches and self._log is not None:
+            _ = self._log.initial_store  # a replay begins from what the memories hold now
+        work = [
+            PeWork(self._places.pes[pe], kernel, tuple(self._argument(one, pe) for one in args), programs, sizes)
+            for pe, programs in deal(chosen, sizes)
+        ]
+        launch = self.host.launch(name, work)
+        self.launches.append(launch)
+        return launch
+
+    def _argument(self, value: Any, pe: int) -> Any:
+        return value.pointer(pe, self._places.pes[pe]) if isinstance(value, DeviceTensor) else value
+
+    def synchronize(self) -> None:
+        """Wait until every launch so far has ended."""
+        self.host.wait()
+
+    # Results ------------------------------------------------------------------------------------------------------
+
+    def output(self, name: str, tensor: DeviceTensor) -> None:
+        """Name a tensor whose final elements are verified against the reference's of that name."""
+        if name in self.outputs:
+            rule = "there is an output of that name already"
+            raise InputError(Problem(f"output {name}", rule, remedy="give each its own name"))
+        self.outputs[name] = tensor
+
+    def to_numpy(self, tensor: DeviceTensor) -> Array:
+        """The elements of a tensor, after every launch so far.
+
+        What kernels compute is replayed from the run's beginning: a bench that asks often pays each time.
+        InputError where no one wrote it, or it holds results and the run keeps no op log.
+        """
+        self.synchronize()
+        if tensor.host is not None and not tensor.deployed:
+            return tensor.host.copy()
+        store = self._store
+        pending = any(store.pending("hbm", part.physical, part.nbytes) for part in tensor.parts)
+        if pending and self._log is None:
+            rule = "it holds results of kernels, and this run keeps times alone"
+            raise InputError(Problem(f"tensor {tensor.name}", rule, remedy="keep an op log: kbsim run --verify does"))
+        if pending:
+            from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
+
+            store = DataExecutor(self._log).run().store  # type: ignore[arg-type]
+        try:
+            return tensor.gather(store)
+        except ValueError as error:
+            raise InputError(Problem(f"tensor {tensor.name}", str(error), remedy="store to all of it first")) from None

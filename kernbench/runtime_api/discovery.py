@@ -1,0 +1,122 @@
+"""Where benches are: the modules of `kernbench.benches`, and files of the user."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.runtime_api.bench import Bench
+
+PACKAGE = "kernbench.benches"
+
+
+def installed_benches() -> dict[str, Bench]:
+    """Every bench of the package, by name. A module whose name begins with `_` is part of others.
+
+    InputError for a module without one, and for two of one name.
+    """
+    package = importlib.import_module(PACKAGE)
+    found: dict[str, Bench] = {}
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
+        if not info.name.startswith("_"):
+            module = importlib.import_module(f"{PACKAGE}.{info.name}")
+            for one in benches_of(module, module.__name__):
+                _add(found, one)
+    return dict(sorted(found.items()))
+
+
+def benches_of(module: ModuleType, where: str) -> list[Bench]:
+    """The benches that a module makes, in order. InputError where there is none, or two have one name."""
+    made = [value for value in vars(module).values() if isinstance(value, Bench) and value.run.__module__ == module.__name__]
+    found: dict[str, Bench] = {}
+    for one in dict.fromkeys(made):
+        _add(found, one)
+    if not found:
+        remedy = "put @bench(name=..., description=...) over run(ctx)"
+        raise InputError(Problem(where, "there is no bench in it", remedy=remedy))
+    return list(found.values())
+
+
+def _add(found: dict[str, Bench], one: Bench) -> None:
+    if one.name in found:
+        files = f"{found[one.name].source} and {one.source}"
+        raise InputError(Problem(f"bench {one.name}", f"two benches have this name, in {files}", remedy="rename one of them"))
+    found[one.name] = one
+
+
+def is_bench_target(target: str) -> bool:
+    """Whether a TARGET names a Python file, or a bench of the package."""
+    return _file_of(target)[0] is not None or target in installed_benches()
+
+
+def load_bench(target: str) -> Bench:
+    """The bench that a TARGET names: a name, `FILE.py`, or `FILE.py:NAME` where the file has several."""
+    path, name = _file_of(target)
+    if path is None:
+        there = installed_benches()
+        if target not in there:
+            near = difflib.get_close_matches(target, there, n=1)
+            rule = f"there is no such bench; benches are: {', '.join(there)}"
+            raise InputError(Problem(target, rule, remedy=f"did you mean {near[0]}?" if near else "a bench's file ends in .py"))
+        return there[target]
+    found = {one.name: one for one in benches_of(_import_file(path), str(path))}
+    if name in found:
+        return found[name]
+    if not name and len(found) == 1:
+        return next(iter(found.values()))
+    rule = f"{'there is no such bench in it; it has' if name else 'it has several benches'}: {', '.join(found)}"
+    raise InputError(Problem(str(path), rule, "bench" if name else "", name, f"name one: {path}:{next(iter(found))}"))
+
+
+def _file_of(target: str) -> tuple[Path | None, str]:
+    """The Python file of a TARGET and the name behind it; None where it names no file."""
+    stem, dot_py, name = target.rpartition(".py")
+    if not dot_py or (name and not name.startswith(":")):
+        return None, ""
+    return Path(f"{stem}.py"), name[1:]
+
+
+def _import_file(path: Path) -> ModuleType:
+    """The module of a file, made anew. InputError, with its line, where it cannot be read or raises."""
+    if not path.is_file():
+        raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
+    name = f"kernbench_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(Problem(str(path), "it is no Python module"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and inspect look a class's module up there
+    with _folder_first(path.parent):
+        try:
+            spec.loader.exec_module(module)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(_import_problem(path, error)) from error
+    return module
+
+
+def _import_problem(path: Path, error: Exception) -> Problem:
+    if isinstance(error, SyntaxError):
+        return Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return Problem(f"{path}:{lines[-1] if lines else 1}", f"it cannot be imported: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def _folder_first(folder: Path) -> Iterator[None]:
+    """Modules beside the file can be imported, as when Python runs it."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.resolve()))

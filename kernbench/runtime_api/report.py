@@ -1,0 +1,142 @@
+"""What a run of a bench comes to: what `kbsim run BENCH` prints, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common import naming
+from kernbench.sim_engine.engine import GraphEngine, LaunchTimes
+from kernbench.sim_engine.result import Result
+from kernbench.sim_engine.roofline import Roof, roof_share, roofs
+from kernbench.sim_engine.summary import BoundShare, EngineUse, ResourceUse, engine_uses
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.verify import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class KindUse:
+    """What all engines of a kind did, those that had any work."""
+
+    kind: str  #: dma, te, ve
+    engines: int  #: of the machine
+    used: int  #: that had work
+    mean: float  #: busy share of the run, of those
+    least: float
+    most: float
+    stalled: float  #: mean share that banks and backpressure took
+    jobs: int
+    work: int  #: bytes, MACs or ops
+
+    @classmethod
+    def of(cls, kind: str, uses: list[EngineUse]) -> KindUse:
+        """Of all engines of the kind, at least one."""
+        used = [one for one in uses if one.jobs]
+        shares = [one.utilisation for one in used] or [0.0]
+        waits = [(one.bank_conflict + one.backpressure) / one.cycles for one in used] or [0.0]
+        return cls(
+            kind,
+            len(uses),
+            len(used),
+            sum(shares) / len(shares),
+            min(shares),
+            max(shares),
+            sum(waits) / len(waits),
+            sum(one.jobs for one in used),
+            sum(one.work for one in used),
+        )
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """A bench, what its run took, what limits it, and whether its numbers are right."""
+
+    bench: str
+    params: Mapping[str, Any]
+    freq_ghz: float
+    result: Result
+    launches: tuple[LaunchTimes, ...]
+    roofs: tuple[Roof, ...]  #: lower bounds, the highest first
+    kinds: tuple[KindUse, ...]
+    channels: tuple[ResourceUse, ...]
+    links: tuple[ResourceUse, ...]  #: those with traffic, busiest first
+    implicit_waits: int  #: uses of what had not ended
+    outputs: tuple[str, ...]
+    verification: Verification | None  #: None: it was not asked for
+
+    @property
+    def bound(self) -> BoundShare:
+        """The highest roof beside the run."""
+        return roof_share(self.result, self.roofs)
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a tensor is wrong."""
+        return 0 if self.verification is None else self.verification.exit_code
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; `result` is that of FORMATS.md."""
+        launches = [asdict(one) | {"cycles": one.cycles} for one in self.launches]
+        return {
+            "bench": self.bench,
+            "machine": self.result.machine,
+            "params": dict(self.params),
+            "status": self.result.status,
+            "cycles": self.result.cycles,
+            "t_ns": self.result.t_ns,
+            "launches": launches,
+            "bounds": [asdict(roof) for roof in self.roofs],
+            "utilisation": [asdict(kind) for kind in self.kinds],
+            "implicit_waits": self.implicit_waits,
+            "verification": None if self.verification is None else _checked(self.verification),
+            "result": self.result.to_dict(),
+        }
+
+
+def _checked(verification: Verification) -> dict[str, Any]:
+    failures = [
+        {
+            "tensor": one.tensor,
+            "index": None if one.index is None else list(one.index),
+            "expected": None if one.index is None else float(one.expected),
+            "got": None if one.index is None else float(one.got),
+            "tolerance": one.tolerance,
+            "differing": one.differing,
+            "elements": one.elements,
+            "ops": list(one.ops),
+            "line": one.line,
+            "message": str(one),
+        }
+        for one in verification.failures
+    ]
+    return {"ok": verification.ok, "checked": list(verification.checked), "failures": failures}
+
+
+def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) -> BenchReport:
+    """The report of an engine's last run. `verify`: Phase 2, and outputs against the reference; `debug`: op by op.
+
+    A run that did not end as it should have is not verified. InputError as `Running.verify`.
+    """
+    running, timing, plan = engine.activity, engine.get_timing_result(), engine.machine.plan
+    engines = list(engine_uses(timing.result))
+    uses = [
+        ResourceUse(name, used["bytes"], used["busy"], timing.cycles, capacity, plan.pe.freq_ghz)
+        for name, capacity in zip(plan.resources, plan.capacities, strict=True)
+        if (used := timing.result.counters.get(name)) is not None
+    ]
+    return BenchReport(
+        bench=running.bench.name,
+        params=running.params,
+        freq_ghz=float(plan.pe.freq_ghz),
+        result=timing.result,
+        launches=timing.launches,
+        roofs=tuple(roofs(timing.result, plan)),
+        kinds=tuple(KindUse.of(kind, [one for one in engines if one.kind == kind]) for kind in ("dma", "te", "ve")),
+        channels=tuple(use for use in uses if naming.counted(use.name) == "dram"),
+        links=tuple(sorted((use for use in uses if naming.counted(use.name) == "noc"), key=lambda link: -link.bytes)),
+        implicit_waits=sum(state.implicit_waits for state in running.system.states()),
+        outputs=tuple(running.context.outputs),
+        verification=running.verify(debug=debug) if verify and timing.status == "done" else None,
+    )

@@ -1,0 +1,153 @@
+"""One run of a bench: its context, the components that run it, and what it says when it is over."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.places import Places
+from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
+from kernbench.sim_engine.op_log import Output
+from kernbench.triton_emu.install import kernel_system
+
+if TYPE_CHECKING:
+    from kernbench.runtime_api.bench import Bench
+    from kernbench.sim_engine.machine import Machine
+    from kernbench.sim_engine.verify import Failure, Verification
+
+
+class Running:
+    """A bench with its parameters on a session's machine."""
+
+    def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
+        self.bench = bench
+        self.params = params
+        self.places = Places(session.config)
+        self.context = Context(self.places, params, session.store, session.log)
+        self._session = session
+        self.system = kernel_system(
+            session.config,
+            lambda: bench.run(self.context),
+            store=session.store,
+            log=session.log,
+            memory=self.context.memory,
+            strict_wait=session.strict_wait,
+        )
+        self.context.host = self.system.host
+        self.components: Mapping[str, Any] = self.system.components
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the bench or a kernel raised, first."""
+        return self.system.error
+
+    def bind(self, machine: Machine) -> None:
+        """Before cycle 0: tell the components where the machine has put them."""
+        self.system.bind(machine)
+
+    def launches(self) -> list[LaunchTimes]:
+        """When each launch, and each PE in it, began and ended so far."""
+        return [
+            LaunchTimes(
+                launch.name,
+                launch.issued,
+                launch.start,
+                launch.end,
+                {pe: PeTimes(span.start, span.end) for pe, span in launch.per_pe.items()},
+            )
+            for launch in self.context.launches
+        ]
+
+    def identity(self) -> dict[str, Any]:
+        """What was run: name, parameters, and a digest of the bench's file."""
+        source = hashlib.sha256(Path(self.bench.source).read_bytes()).hexdigest()
+        return {"bench": self.bench.name, "params": self.params, "source": source}
+
+    def kernel_files(self) -> list[str]:
+        """The files that kernels of the run, and the bench, stand in."""
+        found = [self.bench.source]
+        for launch in self.context.launches:
+            found += [str(inspect.getsourcefile(work.kernel)) for work in launch.work[:1]]
+        return list(dict.fromkeys(found))
+
+    def state(self) -> dict[str, Any]:
+        """All that the state of a run is, beside its engines: kernels, launches and inputs, as plain JSON."""
+        return {
+            "kernels": [asdict(state) for state in self.system.states()],
+            "launches": [asdict(one) for one in self.launches()],
+            "inputs": {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in self.context.inputs.items()},
+        }
+
+    def expected(self) -> dict[str, Array]:
+        """The outputs that the bench's reference computes, by name.
+
+        InputError where it has none, or its names or shapes are not those of the run.
+        """
+        where, outputs = self.bench.where, self.context.outputs
+        if self.bench.reference is None:
+            raise InputError(Problem(where, "it has no reference to verify with", remedy="give @bench a reference=..."))
+        given = self.bench.reference(dict(self.context.inputs), self.params)
+        if set(given) != set(outputs):
+            rule = f"its reference returns {_names(given)}, and its run names {_names(outputs)}"
+            raise InputError(Problem(where, rule, remedy="call ctx.output(name, tensor) for each, with the same names"))
+        found = {name: np.asarray(array) for name, array in given.items()}
+        for name, array in found.items():
+            if array.shape != outputs[name].shape:
+                rule = f"the reference's shape is {array.shape}, and that of the tensor {outputs[name].shape}"
+                raise InputError(Problem(f"{where}: output {name}", rule))
+        return found
+
+    def verify(self, *, debug: bool = False) -> Verification:
+        """Phase 2 of the whole run, and its outputs against the reference. With `debug`, one op after the other.
+
+        InputError without an op log, and as `expected`.
+        """
+        from kernbench.sim_engine.data_executor import DataExecutor
+
+        if self._session.log is None:
+            raise InputError(Problem(self.bench.where, "this run kept no op log, and there is nothing to verify"))
+        wanted: dict[str, Array] = {}
+        outputs = []
+        for name, array in self.expected().items():
+            for output, values in self._pieces(name, array):
+                outputs.append(output)
+                wanted[output.name] = values
+        found = DataExecutor(self._session.log, outputs=outputs, debug=debug).run().verify(wanted)
+        return replace(found, failures=tuple(self._in_whole(one) for one in found.failures))
+
+    def _in_whole(self, failure: Failure) -> Failure:
+        """A failure of a shard as one of the tensor that it is part of."""
+        name, _, place = failure.tensor.partition("@")
+        tensor = self.context.outputs.get(name)
+        if failure.index is None or tensor is None or not place:
+            return failure
+        pe = self.places.pes.index(place)
+        offset = next(part.shard.offset for part in tensor.parts if part.pe == pe and part.shard is not None)
+        return replace(failure, tensor=name, index=tuple(at + i for at, i in zip(offset, failure.index, strict=True)))
+
+    def _pieces(self, name: str, array: Array) -> list[tuple[Output, Array]]:
+        """An output as what lies contiguous in HBM, each with the elements expected there."""
+        tensor = self.context.outputs[name]
+        found = []
+        for part in tensor.parts:
+            label = name
+            if part.pe is not None:
+                label = f"{name}@{self.places.pes[part.pe]}"
+            elif len(tensor.parts) > 1:
+                label = f"{name}.flat[{part.first}:]"
+            if part.nbytes:
+                found.append((Output(label, "hbm", part.physical, part.shape, tensor.dtype), part.of(array)))
+        return found
+
+
+def _names(outputs: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(outputs)) or "none"

@@ -1,0 +1,151 @@
+"""Tensors in the machine's HBM: where each part of one is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of, nbytes_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.pointers import DevicePointer
+from kernbench.policy.placement import DPPolicy, Shard
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator, Piece
+from kernbench.runtime_api.places import Places
+from kernbench.sim_engine.memory_store import MemoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Contiguous elements of a tensor: the shard of one PE, or a packed tensor as far as one HBM slice holds it."""
+
+    pe: int | None  #: whose shard it is; None: it is no one's
+    shard: Shard | None
+    first: int  #: of a packed tensor: the first element, counted flat
+    shape: tuple[int, ...]
+    physical: int
+    virtual: int
+    nbytes: int
+
+    def of(self, array: Array) -> Array:
+        """Its elements, contiguous, from an array of the whole tensor."""
+        if self.shard is not None:
+            return np.ascontiguousarray(array[self.shard.index])
+        if prod(self.shape) == array.size:
+            return np.ascontiguousarray(array)
+        return array.reshape(-1)[self.first : self.first + prod(self.shape)]
+
+
+@dataclass(eq=False)
+class DeviceTensor:
+    """A tensor of a run. `host` are the elements that `deploy_tensor` brings; None: the tensor begins unwritten."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    placement: DPPolicy | None
+    parts: tuple[Part, ...]
+    host: Array | None = field(repr=False)
+    deployed: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole, each element once."""
+        return nbytes_of(self.shape, self.dtype)
+
+    @property
+    def virtual(self) -> int:
+        """The first address of its window."""
+        return self.parts[0].virtual
+
+    def pointer(self, pe: int, pe_name: str) -> DevicePointer:
+        """What a kernel on that PE gets. InputError where the tensor is sharded and the PE has no part of it."""
+        if self.placement is None:
+            return self._pointer(self.virtual, self.shape, None)
+        for part in self.parts:
+            if part.pe == pe:
+                return self._pointer(part.virtual, part.shape, part.shard)
+        remedy = "launch on the PEs that its placement names (pes=...), or place it on more"
+        raise InputError(Problem(f"tensor {self.name}", f"{pe_name} has no shard of it", remedy=remedy))
+
+    def _pointer(self, address: int, shape: tuple[int, ...], shard: Shard | None) -> DevicePointer:
+        return DevicePointer(
+            address,
+            name=self.name,
+            shape=shape,
+            dtype=self.dtype,
+            tensor_shape=self.shape,
+            window=self.virtual,
+            shard=shard,
+        )
+
+    def write(self, store: MemoryStore, array: Array) -> Iterator[tuple[Part, Array]]:
+        """Put the elements of the whole tensor at the physical and virtual addresses of each part; the parts, as they went."""
+        for part in self.parts:
+            values = part.of(array)
+            if values.size:
+                store.write("hbm", part.physical, values)
+                store.write("hbm", part.virtual, values)
+                yield part, values
+
+    def gather(self, store: MemoryStore) -> Array:
+        """The whole tensor from its parts; of replicas the last. ValueError where bytes have no value."""
+        whole = np.empty(self.shape, dtype_of(self.dtype).numpy)
+        for part in self.parts:
+            values = store.read("hbm", part.physical, part.shape, self.dtype)
+            if part.shard is not None:
+                whole[part.shard.index] = values
+            else:
+                whole.reshape(-1)[part.first : part.first + values.size] = values.reshape(-1)
+        return whole
+
+
+def check_shape(where: str, shape: Sequence[int], dtype: str) -> tuple[int, ...]:
+    """A shape of integers of at least 1 that fills whole bytes; InputError for any other."""
+    lengths = tuple(shape)
+    if not all(isinstance(one, int | np.integer) and not isinstance(one, bool) and one >= 1 for one in lengths):
+        raise InputError(Problem(where, f"its axes must be integers of at least 1, and it is {lengths}", "shape"))
+    plain = tuple(int(one) for one in lengths)
+    _nbytes(where, plain, dtype)
+    return plain
+
+
+def _nbytes(where: str, shape: tuple[int, ...], dtype: str) -> int:
+    try:
+        return nbytes_of(shape, dtype)
+    except ValueError as error:
+        raise InputError(Problem(where, str(error), remedy="make the last axis even")) from None
+
+
+def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocator, space: AddressSpace) -> tuple[Part, ...]:
+    """Row-major, contiguous, from slice 0 of the first cube on. InputError where there is no room."""
+    pieces = hbm.packed(_nbytes(f"tensor {name}", shape, dtype), name)
+    addresses = space.add(pieces, name)
+    if len(pieces) == 1:
+        return (Part(None, None, 0, shape, pieces[0][0], addresses[0], pieces[0][1]),)
+    parts, first = [], 0
+    for (physical, nbytes), virtual in zip(pieces, addresses, strict=True):
+        count = nbytes * 8 // dtype_of(dtype).bits
+        parts.append(Part(None, None, first, (count,), physical, virtual, nbytes))
+        first += count
+    return tuple(parts)
+
+
+def sharded_parts(
+    name: str, shape: tuple[int, ...], dtype: str, policy: DPPolicy, places: Places, hbm: HbmAllocator, space: AddressSpace
+) -> tuple[Part, ...]:
+    """Each PE's shard in its own HBM slice, row-major. InputError where a slice has no room."""
+    shards = policy.shards(shape, places.size)
+    numbers = [places.number(shard.sip, shard.cube, shard.pe) for shard in shards]
+    where = [f"tensor {name}, shard of {places.pes[pe]}" for pe in numbers]
+    sizes = [_nbytes(place, shard.shape, dtype) for place, shard in zip(where, shards, strict=True)]
+    pieces: list[Piece] = [
+        (hbm.in_slice(places.slice_of(pe), size, name), size) for pe, size in zip(numbers, sizes, strict=True)
+    ]
+    addresses = space.add(pieces, name)
+    return tuple(
+        Part(pe, shard, 0, shard.shape, physical, virtual, size)
+        for pe, shard, (physical, size), virtual in zip(numbers, shards, pieces, addresses, strict=True)
+    )

@@ -1,0 +1,202 @@
+"""`GraphEngine` (ADR-0020 D10): runs a bench on a machine. Phase 1 alone; Phase 2 takes its `op_log` afterwards."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kernbench.cmdq import Program
+from kernbench.common.errors import InputError, KernbenchError
+from kernbench.config import load_config
+from kernbench.config.machine import MachineConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.sim_engine.result import Result
+from kernbench.topology.graph import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class PeTimes:
+    """When one PE worked on a launch [cycle]; None for what has not come."""
+
+    start: int | None  #: of its first program
+    end: int | None  #: of its last command
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTimes:
+    """When a launch was [cycle]; None for what has not come."""
+
+    name: str
+    issued: int  #: by the host
+    start: int | None  #: of the first program
+    end: int | None  #: of the last command
+    pes: Mapping[str, PeTimes]
+
+    @property
+    def cycles(self) -> int | None:
+        """From the host's call to the end of the last command."""
+        return None if self.end is None else self.end - self.issued
+
+
+@dataclass(frozen=True, slots=True)
+class TimingResult:
+    """What Phase 1 says of a run: `result` has the counters of every engine."""
+
+    result: Result
+    launches: tuple[LaunchTimes, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Of the whole run."""
+        return self.result.cycles
+
+    @property
+    def t_ns(self) -> float:
+        """Of the whole run."""
+        return self.result.t_ns
+
+    @property
+    def status(self) -> str:
+        """done, aborted, deadlock, failed, or running."""
+        return self.result.status
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one run shares: the machine, its memories, and the op log where one is kept."""
+
+    config: MachineConfig
+    store: MemoryStore
+    log: OpLogger | None
+    strict_wait: bool = False  #: a kernel that uses what has not ended is refused
+
+
+class Activity(Protocol):
+    """A run that has begun."""
+
+    @property
+    def components(self) -> Mapping[str, Any]:
+        """What drives the machine, by name."""
+        ...
+
+    @property
+    def error(self) -> BaseException | None:
+        """What its code raised, first."""
+        ...
+
+    def bind(self, machine: Machine) -> None: ...
+
+    def launches(self) -> list[LaunchTimes]: ...
+
+
+class Runnable(Protocol):
+    """What a `GraphEngine` runs: a bench."""
+
+    @property
+    def name(self) -> str: ...
+
+    def begin(self, session: Session, params: Mapping[str, Any]) -> Activity: ...
+
+
+class KernelFailed(KernbenchError):
+    """Code of a bench or kernel raised; `__cause__` is what, `failure` what the result says of it."""
+
+    exit_code = 5
+
+    def __init__(self, failure: Mapping[str, Any], error: BaseException | None) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+        self.__cause__ = error
+
+    @property
+    def traceback(self) -> str:
+        """The traceback as Python prints it, from the user's first frame on where that is known."""
+        error = self.__cause__
+        if error is None:
+            return str(self.failure.get("traceback", ""))
+        frames = getattr(error, "user_traceback", None) or error.__traceback__
+        return "".join(traceback.format_exception(type(error), error, frames))
+
+
+class GraphEngine:
+    """Runs benches on one machine: a compiled topology, a configuration, or the name or file of one.
+
+    `engine.run(bench)`, then `engine.get_timing_result()`, and `DataExecutor(engine.op_log)` for the tensors.
+    """
+
+    def __init__(
+        self,
+        graph: Topology | MachineConfig | str | os.PathLike[str],
+        *,
+        op_log: bool = True,
+        limit_bytes: int | None = None,
+        strict_wait: bool = False,
+    ) -> None:
+        """`op_log`: keep what Phase 2 needs; cycles are the same without. Past `limit_bytes` the log goes to a temporary file.
+
+        `strict_wait`: using what has not been waited for is an error.
+        """
+        if isinstance(graph, Topology):
+            self.config: MachineConfig = graph.config
+        else:
+            self.config = graph if isinstance(graph, MachineConfig) else load_config(graph)
+        self._keeps_log = op_log
+        self._limit = limit_bytes
+        self._strict_wait = strict_wait
+        self._machine: Machine | None = None
+        self._activity: Any = None
+        self.op_log: OpLogger | None = None  #: of the last run; None where none is kept
+
+    def prepare(self, bench: Runnable, **params: Any) -> Machine:
+        """A machine at cycle 0 with the bench on it; `run` does this and runs it. InputError as the bench says."""
+        store = MemoryStore()
+        self.op_log = OpLogger(store, limit_bytes=self._limit) if self._keeps_log else None
+        session = Session(self.config, store, self.op_log, self._strict_wait)
+        self._activity = bench.begin(session, params)
+        self._machine = Machine(
+            self.config, Program(bench.name), self._activity.components, whole=True  # type: ignore[arg-type]
+        )
+        self._activity.bind(self._machine)
+        return self._machine
+
+    def run(self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, **params: Any) -> TimingResult:
+        """Phase 1 of a bench with these parameters, from cycle 0 to its end.
+
+        InputError where the bench or the machine is not valid; KernelFailed where its code raised.
+        """
+        machine = self.prepare(bench, **params)
+        machine.run(progress=progress)
+        self.check()
+        return self.get_timing_result()
+
+    def check(self) -> None:
+        """Raise what ended the run, if something did: InputError as it is, KernelFailed for any other."""
+        failure = self.machine.failure()
+        if failure is None:
+            return
+        if isinstance(self.activity.error, InputError):
+            raise self.activity.error
+        raise KernelFailed(failure, self.activity.error)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine of the last run; ValueError before the first."""
+        if self._machine is None:
+            raise ValueError("nothing has been run yet")
+        return self._machine
+
+    @property
+    def activity(self) -> Any:
+        """The last run, as its bench made it: what verifies it. ValueError before the first."""
+        if self._activity is None:
+            raise ValueError("nothing has been run yet")
+        return self._activity
+
+    def get_timing_result(self) -> TimingResult:
+        """Cycles and launches of the last run, so far."""
+        return TimingResult(self.machine.result(), tuple(self.activity.launches()))

@@ -1,0 +1,75 @@
+"""Checkpoints of runs with kernels: what was run, how far, and a hash of the state there.
+
+A kernel is Python in the middle of a function, and is not saved: the run is done again from its inputs, which is exact, up to
+the same cycle, and its state is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem, shown
+from kernbench.sim_engine.checkpoint import read_checkpoint, write_checkpoint
+from kernbench.sim_engine.engine import GraphEngine
+
+REMEDY = "make the checkpoint anew with `kbsim step --save`"
+#: Key of what was run: the rule where it differs, and the remedy.
+MISMATCH = {
+    "bench": ("the checkpoint is of another bench", "give the bench it was saved with"),
+    "params": ("the checkpoint is of other parameters", "give the --set it was saved with"),
+    "source": ("the bench's code has changed since", REMEDY),
+    "strict_wait": ("the checkpoint is of a run with the other setting of --strict-wait", "give the options it was saved with"),
+}
+
+
+def state_hash(engine: GraphEngine) -> str:
+    """SHA-256, in hex, of what every engine, counter and kernel of a run is at, and of its inputs."""
+    machine, running = engine.machine, engine.activity
+    state = {
+        "cycle": machine.cycle,
+        "status": machine.status,
+        "engines": machine.peek().to_dict(),
+        "members": machine.peek().members,
+        "counters": machine.result().counters,
+        "activity": running.state(),
+        "logged": 0 if engine.op_log is None else len(engine.op_log),
+    }
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
+    """Write a checkpoint of a run of `what` (see `MISMATCH`). InputError where the place cannot be written."""
+    machine = engine.machine
+    body = {**what, "cycle": machine.cycle, "state": state_hash(engine)}
+    header = {**machine._header(), "cycle": machine.cycle}
+    write_checkpoint(path, header, json.dumps(body, sort_keys=True).encode())
+
+
+def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
+    """Run to where a checkpoint of the same run was made.
+
+    InputError where it is of another run, or this one does not come to the same state.
+    """
+    machine, where = engine.machine, str(path)
+    body = _body(where, read_checkpoint(path, machine._header())[0])
+    for key, (rule, remedy) in MISMATCH.items():
+        if body[key] != what[key]:
+            raise InputError(Problem(where, f"{rule}, and this run's is {shown(what[key])}", key, body[key], remedy))
+    machine.run(cycles=body["cycle"])
+    if state_hash(engine) != body["state"]:
+        rule = f"the run is not in the saved state in cycle {machine.cycle}: it depends on more than its inputs"
+        raise InputError(Problem(where, rule, remedy="take clocks and unseeded random numbers out of the bench"))
+
+
+def _body(where: str, state: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(state)
+        if set(body) >= {*MISMATCH, "cycle", "state"}:
+            return dict(body)
+    except (ValueError, TypeError):
+        pass
+    raise InputError(Problem(where, "it is no checkpoint of a bench", remedy=REMEDY))

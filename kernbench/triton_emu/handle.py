@@ -1,0 +1,202 @@
+"""The tensors that a kernel holds: in the scratchpad, or known integers that no engine has needed yet.
+
+A tensor is *in flight* until the command that makes it has ended, and *pending* where only Phase 2 computes its elements.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.common.handles import TensorHandle
+from kernbench.components.builtin.flight import Flight
+from kernbench.triton_emu.scratchpad import Block
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.tl_context import TLContext
+
+
+class KernelTensor(TensorHandle):
+    """A tensor of a kernel. Operators are `tl`'s ops; looking at elements is only for those that are known."""
+
+    # numpy leaves operators with arrays to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, tl: TLContext, name: str, shape: tuple[int, ...], dtype: str, nbytes: int, line: str) -> None:
+        self.handle_id = name
+        self.addr = -1  #: of the block; -1: it has none
+        self.shape = shape
+        self.dtype = dtype
+        self.space = "tcm"
+        self.value = None
+        self.op = ""
+        self.line = line
+        self.op_id = None
+        self._nbytes = nbytes
+        self._tl = tl
+        self.block: Block | None = None
+        self.flight: Flight | None = None  #: of the command that makes it, until that has ended
+        self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def data(self) -> Array:
+        """The elements, not to be written to; PendingDataError where they are pending. In flight, the kernel waits first."""
+        value = self._known("its data", sys._getframe(1))
+        shown = value.view()
+        shown.flags.writeable = False
+        return shown
+
+    def _known(self, wanted: str, frame: Any) -> Array:
+        if self.value is None:
+            if self.flight is not None or self.poison:
+                self._tl.wait_for_data(self, frame)
+            if self.value is None:
+                self._refuse(wanted)
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        value = self._known("a numpy array of it", sys._getframe(1))
+        return np.array(value, dtype=dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._known("an element of it", sys._getframe(1))[index]
+        if isinstance(found, np.ndarray):
+            found.flags.writeable = False
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._known("its elements", sys._getframe(1)))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self.handle_id} has no axes, so it has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self._known("its truth value", sys._getframe(1)))
+
+    def __int__(self) -> int:
+        return int(self._known("its value", sys._getframe(1)).item())
+
+    def __index__(self) -> int:
+        return self._known("its value", sys._getframe(1)).item().__index__()  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return float(self._known("its value", sys._getframe(1)).item())
+
+    def item(self) -> Any:
+        """The only element, as a number."""
+        return self._known("its value", sys._getframe(1)).item()
+
+    def tolist(self) -> Any:
+        """All elements, as numbers."""
+        return self._known("its elements", sys._getframe(1)).tolist()
+
+    def __repr__(self) -> str:
+        state = "in flight" if self.flight is not None else "pending" if self.value is None else "known"
+        where = f" at {self.addr:#x}" if self.addr >= 0 else ""
+        return f"<{self.handle_id} {self.dtype}{list(self.shape)}{where}, {state}, {self.line}>"
+
+    def __add__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("add", self, other, sys._getframe(1))
+
+    def __radd__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("add", other, self, sys._getframe(1))
+
+    def __sub__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("sub", self, other, sys._getframe(1))
+
+    def __rsub__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("sub", other, self, sys._getframe(1))
+
+    def __mul__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("mul", self, other, sys._getframe(1))
+
+    def __rmul__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("mul", other, self, sys._getframe(1))
+
+    def __truediv__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("truediv", self, other, sys._getframe(1))
+
+    def __rtruediv__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("truediv", other, self, sys._getframe(1))
+
+    def __floordiv__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("floordiv", self, other, sys._getframe(1))
+
+    def __rfloordiv__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("floordiv", other, self, sys._getframe(1))
+
+    def __mod__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("mod", self, other, sys._getframe(1))
+
+    def __rmod__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("mod", other, self, sys._getframe(1))
+
+    def __lshift__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("shl", self, other, sys._getframe(1))
+
+    def __rshift__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("shr", self, other, sys._getframe(1))
+
+    def __and__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("and", self, other, sys._getframe(1))
+
+    def __rand__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("and", other, self, sys._getframe(1))
+
+    def __or__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("or", self, other, sys._getframe(1))
+
+    def __ror__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("or", other, self, sys._getframe(1))
+
+    def __xor__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("xor", self, other, sys._getframe(1))
+
+    def __rxor__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("xor", other, self, sys._getframe(1))
+
+    def __invert__(self) -> KernelTensor:
+        return self._tl.unary("not", self, sys._getframe(1))
+
+    def __neg__(self) -> KernelTensor:
+        return self._tl.unary("neg", self, sys._getframe(1))
+
+    def __abs__(self) -> KernelTensor:
+        return self._tl.unary("abs", self, sys._getframe(1))
+
+    def __matmul__(self, other: Any) -> KernelTensor:
+        return self._tl.product(self, other, sys._getframe(1))
+
+    def __eq__(self, other: object) -> KernelTensor:  # type: ignore[override]  # elementwise
+        return self._tl.binary("eq", self, other, sys._getframe(1))
+
+    def __ne__(self, other: object) -> KernelTensor:  # type: ignore[override]  # elementwise
+        return self._tl.binary("ne", self, other, sys._getframe(1))
+
+    def __lt__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("lt", self, other, sys._getframe(1))
+
+    def __le__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("le", self, other, sys._getframe(1))
+
+    def __gt__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("gt", self, other, sys._getframe(1))
+
+    def __ge__(self, other: Any) -> KernelTensor:
+        return self._tl.binary("ge", self, other, sys._getframe(1))
+
+    __hash__ = object.__hash__

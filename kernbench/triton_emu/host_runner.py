@@ -1,0 +1,148 @@
+"""The host's program as a greenlet: plain Python that launches kernels and waits for them. It takes no time of its own."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from greenlet import greenlet
+
+from kernbench.common.errors import InternalError
+from kernbench.components.base import COMPONENT, CPU, DMA, NEVER
+from kernbench.components.builtin.host import Host
+from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
+from kernbench.triton_emu.system_ways import CommandWays
+
+Thing = Launch | HostCopy
+
+
+class HostRunner:
+    """What the host's program calls.
+
+    On a system a launch goes to the M_CPU of each cube concerned, and from there to the processors of its PEs. One NPU has
+    no such way. Launches on one PE run in the order in which they come there.
+    """
+
+    def __init__(self, body: Callable[[], None], processors: dict[str, str], launches: list[Launch]) -> None:
+        """`processors`: by the names of PEs, those of their processors in the core. `launches`: all, by their numbers."""
+        self.launches = launches
+        self.copies: list[HostCopy] = []
+        self.cycle = 0
+        self.error: BaseException | None = None  #: what the program raised
+        self.commands: CommandWays | None = None  #: of a system
+        self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
+        self._body = body
+        self._processors = processors
+        self._jobs: dict[int, tuple[Thing, Sequence[PeWork]]] = {}  # by the core's number; what an M_CPU hands on
+        self._left: dict[int, int] = {}  # by id of what is open: its parts that have not ended
+        self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands on their way from an M_CPU to a PE
+        self._sent = 0
+        self._wanted: tuple[Thing, ...] = ()
+        self._waits = False
+        self._greenlet: Any = None
+        self._host: Host | None = None
+        self._done = False
+
+    # For the host's program.
+
+    def launch(self, name: str, work: Sequence[PeWork]) -> Launch:
+        """Run kernels on PEs; returns at once."""
+        host = self._running()
+        made = Launch(name, self.cycle, tuple(work), len(self.launches))
+        self.launches.append(made)
+        self._left[id(made)] = len(made.work)
+        if self.commands is None:
+            for one in made.work:
+                self._begin(host, made, one)
+            return made
+        by_cube: dict[tuple[int, int], list[PeWork]] = {}
+        for one in made.work:
+            by_cube.setdefault(self.commands.m_cpu_of(one.pe), []).append(one)
+        for (m_cpu, cycles), share in by_cube.items():
+            number = host.submit(CPU, m_cpu, params=(cycles, 0, 0, 0))
+            self._jobs[number] = made, share
+        return made
+
+    def copy(self, endpoint: str, pieces: Sequence[tuple[int, int]], *, write: bool) -> HostCopy:
+        """Move pieces (physical address, bytes; each in one memory) through a PCIe endpoint, with `write` to the device.
+
+        Returns at once. Raises ValueError for bytes that are in no memory.
+        """
+        host = self._running()
+        if self.commands is None:
+            raise InternalError("one NPU has no PCIe endpoint")
+        made = HostCopy(endpoint, sum(nbytes for _, nbytes in pieces), write, self.cycle)
+        self.copies.append(made)
+        self._left[id(made)] = len(pieces)
+        for address, nbytes in pieces:
+            number, way = self.commands.host_route(endpoint, address, write, nbytes)
+            params = (0, int(write), address, nbytes, nbytes, 1, *way)
+            job = host.submit(DMA, self.first_endpoint + number, params=params, regions=((0, nbytes, 1 - write),))
+            self._jobs[job] = made, ()
+        return made
+
+    def wait(self, *things: Thing) -> None:
+        """Until these have ended; without any, all so far."""
+        wanted = things or (*self.launches, *self.copies)
+        while any(id(one) in self._left for one in wanted):
+            self._wanted, self._waits = wanted, True
+            self._greenlet.parent.switch()
+        self._wanted, self._waits = (), False
+
+    # For the host component.
+
+    def resume(self, host: Host, now: int) -> bool:
+        self.cycle, self._host = now, host
+        while self._due and self._due[0][0] <= now:
+            _, _, launch, work = heapq.heappop(self._due)
+            self._begin(host, launch, work)
+        if not self._done and not (self._waits and any(id(one) in self._left for one in self._wanted)):
+            if self._greenlet is None:
+                self._greenlet = greenlet(self._run)
+            self._greenlet.switch()
+            self._done = self._greenlet.dead
+        return self.over()
+
+    def over(self) -> bool:
+        return self._done and not self._left
+
+    def ended(self, host: Host, number: int, end: int) -> bool:
+        thing, share = self._jobs.pop(number)
+        if isinstance(thing, Launch) and share:
+            assert self.commands is not None
+            for work in share:
+                self._sent += 1
+                heapq.heappush(self._due, (end + self.commands.to_processor(work.pe), self._sent, thing, work))
+            return self._due[0][0] <= end
+        if isinstance(thing, HostCopy):
+            start = host.started(number)
+            thing.start = start if thing.start is None else min(thing.start, start)
+        self._left[id(thing)] -= 1
+        if self._left[id(thing)]:
+            return False
+        del self._left[id(thing)]
+        if isinstance(thing, HostCopy):
+            thing.end = end
+        return not self._done and not any(id(one) in self._left for one in self._wanted)
+
+    def next_due(self) -> int:
+        return self._due[0][0] if self._due else NEVER
+
+    def _running(self) -> Host:
+        if self._host is None or self._greenlet is None:
+            raise InternalError("work is given by the host's program, while it runs")
+        return self._host
+
+    def _begin(self, host: Host, launch: Launch, work: PeWork) -> None:
+        """A PE's processor gets its share of a launch."""
+        position = host.position[self._processors[work.pe]]
+        self._jobs[host.submit(COMPONENT, position, params=(launch.number,))] = launch, ()
+
+    def _run(self) -> None:
+        try:
+            self._body()
+        except Exception as error:
+            self.error = error
+            error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
+            raise

@@ -1,0 +1,134 @@
+"""Puts a machine's processors and its host together: what `Machine(config, program, components)` is given to run kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from kernbench.common import naming
+from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.builtin.host import Host
+from kernbench.components.builtin.pe_cpu import PeCpu
+from kernbench.components.builtin.transfers import OneMemory
+from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.system_parts import PeScheduler as SchedulerKeys
+from kernbench.policy.routing.windows import address_map
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.host_runner import HostRunner
+from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.launch import Launch, PeState
+from kernbench.triton_emu.memory_side import MemorySide, Translation
+from kernbench.triton_emu.pe_install import PeSpec, Shared, make_pe
+from kernbench.triton_emu.system_ways import CommandWays, SystemWays
+
+ONE_PE = "pe0"  #: the PE of one NPU
+
+
+@dataclass
+class KernelSystem:
+    """All that runs kernels on one machine."""
+
+    components: dict[str, ComponentBase]  #: for `Machine`
+    host: HostRunner  #: what the host's program calls
+    runners: dict[str, KernelRunner]  #: by the names of PEs
+    launches: list[Launch]  #: in the order in which they were made
+    processors: dict[str, PeCpu]  #: by the names of PEs
+    _ways: list[SystemWays] = field(default_factory=list)
+
+    def bind(self, machine: Machine) -> None:
+        """Before the run: where the machine has put the components, and how it reaches its memories."""
+        host = self.components[naming.HOST]
+        assert isinstance(host, Host)
+        host.position = {name: i for i, name in enumerate(machine.components)}
+        reach = machine.plan.reach
+        if reach is None:
+            return
+        for ways in self._ways:
+            ways.reach = reach
+        self.host.commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
+        self.host.first_endpoint = machine.plan.with_scratchpad
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the host's program or a kernel raised."""
+        return self.host.error or next((one.error for one in self.runners.values() if one.error is not None), None)
+
+    def states(self) -> list[PeState]:
+        """What the kernel of each PE is doing."""
+        return [runner.state() for runner in self.runners.values()]
+
+
+def kernel_system(
+    config: NpuConfig | SystemConfig,
+    body: Callable[[], None],
+    *,
+    store: MemoryStore,
+    log: OpLogger | None = None,
+    memory: Translation | None = None,
+    strict_wait: bool = False,
+) -> KernelSystem:
+    """The components of a machine on which `body`, the host's program, launches kernels.
+
+    `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
+    and data that Phase 1 knows. `memory` says which physical bytes an address of a kernel stands for; without it addresses are physical.
+    On a system the machine must be a whole one.
+    """
+    launches: list[Launch] = []
+    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait)
+    ways: list[SystemWays] = []
+    specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
+    pes = {spec.name: make_pe(spec, shared) for spec in specs}
+    processors = {name: cpu for name, (cpu, _) in pes.items()}
+    runners = {name: runner for name, (_, runner) in pes.items()}
+    host_runner = HostRunner(body, {name: cpu.node_id for name, cpu in processors.items()}, launches)
+    host = Host(host_runner, jobs=max(64, 2 * len(pes)))
+    components: dict[str, ComponentBase] = {naming.HOST: host}
+    components |= {cpu.node_id: cpu for cpu in processors.values()}
+    return KernelSystem(components, host_runner, runners, launches, processors, ways)
+
+
+def _npu_spec(config: NpuConfig) -> PeSpec:
+    """One NPU as a PE: its processor and scheduler take no time, as its file has no keys for them."""
+    return PeSpec(
+        name=ONE_PE,
+        index=0,
+        parts={part: part for part in naming.PE_PARTS},
+        base=0,
+        ways=OneMemory(config.dram.capacity_bytes),
+        dma=config.dma,
+        te=config.te,
+        ve=config.ve,
+        spm=config.spm,
+        cpu_cycles=0,
+        scalar_cycles=0,
+        scheduler_cycles=0,
+        fetch_store_cycles=0,
+        queue_depth=SchedulerKeys().queue_depth,
+    )
+
+
+def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSpec]:
+    """The PEs of a system in the order of its topology; their ways are put into `ways`."""
+    memories, pe = address_map(config), config.pe
+    places = product(range(config.system.sips), range(config.cubes), range(config.cube.pes))
+    for index, (sip, cube, number) in enumerate(places):
+        ways.append(SystemWays(memories, index))
+        yield PeSpec(
+            name=naming.place(sip, cube=cube, pe=number),
+            index=index,
+            parts={part: naming.pe_node(sip, cube, number, part) for part in naming.PE_PARTS},
+            base=memories.tcm.address(index, 0),
+            ways=ways[-1],
+            dma=pe.dma,
+            te=pe.te,
+            ve=pe.ve,
+            spm=pe.spm,
+            cpu_cycles=pe.cpu.cycles,
+            scalar_cycles=pe.cpu.scalar_cycles,
+            scheduler_cycles=pe.scheduler.cycles,
+            fetch_store_cycles=pe.fetch_store.cycles,
+            queue_depth=pe.scheduler.queue_depth,
+        )

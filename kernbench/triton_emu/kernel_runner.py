@@ -1,0 +1,213 @@
+"""Runs the programs of one PE as greenlets inside the core's run (ADR-0020 D3). It logs nothing.
+
+The kernel issues commands directly, and switches to the core only where it waits. What it waits for decides when it is resumed:
+in P1 of the cycle in which that has ended.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from greenlet import greenlet
+
+from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.components.base import NEVER
+from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_scheduler import PeScheduler
+from kernbench.triton_emu.errors import StrictWaitError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
+from kernbench.triton_emu.memory_side import MemorySide
+from kernbench.triton_emu.memory_tensor import MemoryTensor
+from kernbench.triton_emu.scratchpad import Scratchpad
+from kernbench.triton_emu.source_lines import kernel_line, line_of
+
+MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
+
+
+class KernelRunner:
+    """The `CommandSource` of a PE."""
+
+    def __init__(
+        self,
+        pe: PeFacts,
+        scheduler: PeScheduler,
+        memory: MemorySide,
+        launches: Sequence[Launch],
+        make_context: MakeContext,
+        *,
+        scalar_cycles: int = 0,
+        strict_wait: bool = False,
+    ) -> None:
+        self.pe = pe
+        self.scheduler = scheduler
+        self.memory = memory
+        self.pad = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line)
+        self.scalar_cycles = scalar_cycles
+        self.strict_wait = strict_wait
+        self.now = 0
+        self.error: BaseException | None = None  #: what a kernel raised
+        self.implicit_waits = 0
+        self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
+        self.on_placed: Callable[[Any, int], None] = _nothing  #: of the PE's processor: known elements went into the scratchpad
+        self.line_of = line_of
+        self._launches = launches
+        self._make_context = make_context
+        self._launch: Launch | None = None
+        self._work: PeWork | None = None
+        self._next_program = 0
+        self._begun = False
+        self._greenlet: Any = None
+        # What a paused kernel waits for.
+        self._reason = ""
+        self._since: int | None = None
+        self._wanted: Flight | None = None
+        self._any = False
+        self._wake = NEVER
+
+    # The side of the PE's processor.
+
+    def begin(self, launch: int) -> None:
+        self._launch = self._launches[launch]
+        self._work = next(work for work in self._launch.work if work.pe == self.pe.name)
+        self._next_program = 0
+        self._begun = False
+        self.memory.begin()
+
+    def resume(self, now: int) -> bool:
+        self.now = now
+        launch, work = self._launch, self._work
+        assert launch is not None and work is not None
+        if not self._begun:
+            self._begun = True
+            launch.began(self.pe.name, now)
+        while True:
+            if self._greenlet is None:
+                if self.scheduler.open:
+                    return False
+                if self._next_program == len(work.programs):
+                    launch.ended(self.pe.name, now)
+                    self._launch = self._work = None
+                    return True
+                self._greenlet = greenlet(self._run_program)
+                self._greenlet.switch(work, work.programs[self._next_program])
+                self._next_program += 1
+            elif self._wanted is not None or self._any or now < self._wake < NEVER:
+                return False
+            else:
+                self._wake = NEVER
+                self._since = None
+                self._greenlet.switch()
+            if self._greenlet.dead:
+                self._greenlet = None
+
+    def ended(self, flight: Flight) -> bool:
+        msg = flight.msg
+        flight.msg = None  # handles and messages refer to each other until here
+        if isinstance(msg, DmaReadCmd):
+            tile = msg.handle
+            assert isinstance(tile, KernelTensor)
+            tile.value = self.memory.load_ended(msg)
+            tile.flight = None
+        elif isinstance(msg, DmaWriteCmd):
+            self.memory.store_ended(msg)
+        elif isinstance(msg, CompositeCmd):
+            self.memory.composite_ended(msg)
+            assert isinstance(msg.work.out, MemoryTensor)
+            msg.work.out.flight = None
+        else:
+            if isinstance(msg, MathCmd):
+                msg.out.value = msg.value
+            msg.out.flight = None
+        if self._any or flight is self._wanted:
+            self._wanted, self._any = None, False
+            return True
+        return self._greenlet is None and not self.scheduler.open
+
+    def next_due(self) -> int:
+        return self._wake
+
+    # The side of the kernel.
+
+    def issue(self, msg: Any, line: str) -> Flight:
+        """Give a command to the scheduler; wait for room in its queue first."""
+        scheduler = self.scheduler
+        while len(scheduler.open) >= scheduler.queue_depth:
+            self.pause("the command queue is full", any_end=True)
+        return scheduler.issue(msg, self.now, line)
+
+    def wait_for(self, flight: Flight, reason: str) -> None:
+        """Until a command has ended."""
+        while flight.end < 0:
+            self.pause(reason, flight)
+
+    def wait_implicitly(self, flight: Flight, name: str, line: str) -> None:
+        """A command needs what is still on its way; an error where waits are strict."""
+        if flight.end >= 0:
+            return
+        if self.strict_wait:
+            raise StrictWaitError(
+                f"{line}: {name} is used, but what makes it ({flight.line}) has not ended in cycle {self.now}; "
+                "call tl.wait on it first, or run without strict waits"
+            )
+        self.implicit_waits += 1
+        if self.implicit_wait is not None:
+            self.implicit_wait(int(line.rpartition(":")[2]))
+        self.wait_for(flight, f"{name} of {flight.line} (implicit wait)")
+
+    def scalar_work(self, ops: int = 1) -> None:
+        """Time of integer ops on known operands."""
+        if self.scalar_cycles:
+            self.pause("scalar work", until=self.now + ops * self.scalar_cycles)
+
+    def pause(self, reason: str, flight: Flight | None = None, *, any_end: bool = False, until: int = NEVER) -> None:
+        """Switch to the core until a command (or any) has ended, or a cycle has come."""
+        self._reason, self._since = reason, self.now
+        self._wanted, self._any, self._wake = flight, any_end, until
+        self._greenlet.parent.switch()
+
+    def _run_program(self, work: PeWork, program: int) -> None:
+        context = self._make_context(self, program, work.grid)
+        try:
+            if "tl" in work.kwargs or not _by_keyword(work.kernel):
+                work.kernel(*work.args, context, **work.kwargs)
+            else:
+                work.kernel(*work.args, tl=context, **work.kwargs)
+        except Exception as error:
+            assert self._launch is not None
+            self.error = error
+            error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
+            error.add_note(f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}")
+            raise
+
+    def state(self) -> PeState:
+        """What the kernel is doing."""
+        work, running = self._work, self._greenlet
+        program = None
+        if work is not None and running is not None:
+            program = work.programs[self._next_program - 1]
+        waits = self._reason if running is not None and self._since is not None else ""
+        if work is not None and running is None and self.scheduler.open:
+            waits = "the program's last commands"
+        return PeState(
+            pe=self.pe.name,
+            launch="" if self._launch is None else self._launch.name,
+            program=program,
+            line="" if running is None else kernel_line(running.gr_frame),
+            waits=waits,
+            since=self._since if running is not None else None,
+            in_flight=len(self.scheduler.open),
+            implicit_waits=self.implicit_waits,
+        )
+
+
+def _nothing(msg: Any, now: int) -> None:
+    """Nobody logs."""
+
+
+def _by_keyword(kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel takes `tl` by its name."""
+    found = inspect.signature(kernel).parameters.get("tl")
+    return found is not None and found.kind is not inspect.Parameter.POSITIONAL_ONLY

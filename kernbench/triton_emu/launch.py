@@ -1,0 +1,92 @@
+"""Launches: which PE runs which programs of a kernel, and when it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PeWork:
+    """What one PE does of a launch: `kernel(*args, tl=tl)` for each of its programs, in order."""
+
+    pe: str  #: `sip0.cube3.pe1`; of one NPU `pe0`
+    kernel: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    programs: tuple[int, ...] = (0,)  #: numbers in the grid, its last axis fastest
+    grid: tuple[int, ...] = (1,)
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class PeTimes:
+    """[cycle] Of one PE: its first program began, its last command had ended."""
+
+    start: int
+    end: int | None = None
+
+
+@dataclass
+class Launch:
+    """One launch. Cycles are None until they have come."""
+
+    name: str
+    issued: int  #: the host launched it
+    work: Sequence[PeWork]
+    number: int = 0
+    start: int | None = None
+    end: int | None = None
+    per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
+
+    def began(self, pe: str, cycle: int) -> None:
+        """The first program of a PE begins."""
+        self.per_pe[pe] = PeTimes(cycle)
+        self.start = cycle if self.start is None else min(self.start, cycle)
+
+    def ended(self, pe: str, cycle: int) -> None:
+        """All that a PE does of it has ended."""
+        self.per_pe[pe].end = cycle
+        ends = [times.end for times in self.per_pe.values()]
+        if len(ends) == len(self.work) and None not in ends:
+            self.end = max(end for end in ends if end is not None)
+
+
+@dataclass
+class HostCopy:
+    """Bytes on their way between the host and memories. Cycles are None until they have come."""
+
+    endpoint: str
+    nbytes: int
+    write: bool  #: to the device
+    issued: int
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class PeFacts:
+    """What kernels may know of the PE that they run on."""
+
+    name: str
+    tcm_base: int  #: global address of the scratchpad's first byte
+    tcm_bytes: int
+    tcm_line: int  #: [byte] tiles begin at a multiple of this
+    align: int  #: [byte] transfers are widened to multiples of this
+    dma: int  #: number of DMA engines
+    te: int
+    ve: int
+
+
+@dataclass(frozen=True)
+class PeState:
+    """What a PE's kernel is doing (`kbsim step`)."""
+
+    pe: str
+    launch: str  #: empty: none
+    program: int | None
+    line: str  #: `kernel.py:12`, where it stands
+    waits: str  #: for what; empty where it does not
+    since: int | None  #: [cycle] it waits
+    in_flight: int  #: commands that have not ended
+    implicit_waits: int

@@ -1,0 +1,87 @@
+"""Which loads and stores are on their way over which bytes: what the op log's times alone would put in the wrong order.
+
+A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. Of two
+that are on their way over the same bytes at one time, the later one depends on the other (docs/adr/0017-data-pass.md).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import Any
+
+
+class Ranges:
+    """Messages by the bytes `[start, end)` that they touch; several may touch one byte."""
+
+    __slots__ = ("_items", "_longest")
+
+    def __init__(self) -> None:
+        self._items: list[tuple[int, int, int, Any]] = []  # start, op id, end, message
+        self._longest = 0
+
+    def add(self, start: int, end: int, msg: Any) -> None:
+        insort(self._items, (start, msg.op_id, end, msg))
+        if end - start > self._longest:
+            self._longest = end - start
+
+    def remove(self, start: int, msg: Any) -> None:
+        del self._items[bisect_left(self._items, (start, msg.op_id))]
+        if not self._items:
+            self._longest = 0
+
+    def over(self, start: int, end: int) -> Iterator[Any]:
+        """The messages that touch one of these bytes, in order of address."""
+        items = self._items
+        if not items:
+            return
+        i = bisect_left(items, (start - self._longest,))
+        while i < len(items) and items[i][0] < end:
+            if items[i][2] > start:
+                yield items[i][3]
+            i += 1
+
+
+class MemoryOrder:
+    """Of one memory space. Messages have op ids; `dependency_ids` grow until they end."""
+
+    def __init__(self) -> None:
+        self._loads = Ranges()
+        self._stores = Ranges()
+        self._reads = Ranges()  # of composite ops: they see memory as it is when they are issued
+
+    def load_issued(self, msg: Any, start: int, end: int) -> None:
+        for store in self._stores.over(start, end):
+            depend(msg, store.op_id)
+        self._loads.add(start, end, msg)
+
+    def load_ended(self, msg: Any, start: int) -> None:
+        self._loads.remove(start, msg)
+
+    def store_issued(self, msg: Any, start: int, end: int) -> None:
+        for load in self._loads.over(start, end):
+            depend(load, msg.op_id)
+        for store in self._stores.over(start, end):
+            depend(msg, store.op_id)
+        for reader in self._reads.over(start, end):
+            if reader is not msg:
+                depend(msg, reader.op_id)
+        self._stores.add(start, end, msg)
+
+    def read_issued(self, msg: Any, start: int, end: int) -> None:
+        for store in self._stores.over(start, end):
+            if store is not msg:
+                depend(msg, store.op_id)
+        self._reads.add(start, end, msg)
+
+    def read_ended(self, msg: Any, start: int) -> None:
+        self._reads.remove(start, msg)
+
+    def store_ended(self, msg: Any, start: int) -> None:
+        self._stores.remove(start, msg)
+
+
+def depend(msg: Any, op_id: int) -> None:
+    """The message comes after that op."""
+    if op_id not in msg.dependency_ids:
+        msg.dependency_ids = (*msg.dependency_ids, op_id)

@@ -1,0 +1,129 @@
+"""What loads bring and stores leave in Phase 1 (ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
+
+With an op log that has a store the scratchpads are kept too, for its snapshots: nothing else looks at them.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Protocol
+
+from kernbench.common.dtypes import Array
+from kernbench.common.handles import TensorHandle
+from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.components.builtin.transfers import rows_of
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.memory_strides import read_strided, span_of, write_strided
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.memory_order import MemoryOrder
+
+
+class Translation(Protocol):
+    """What addresses of kernels stand for."""
+
+    def physical(self, address: int, nbytes: int) -> list[tuple[int, int]]:
+        """The physical runs (address, bytes) of these bytes, in order. InputError where they are nowhere."""
+
+
+class MemorySide:
+    """Reads and writes memories for kernels, and names dependencies. It logs nothing."""
+
+    def __init__(self, store: MemoryStore, log: OpLogger | None, translation: Translation | None = None) -> None:
+        self.store = store
+        self.log = log
+        self.translation = translation
+        self._order = MemoryOrder()
+        ids = count()
+        self.new_id = ids.__next__ if log is None else log.new_id  #: an op id for a command
+        self._started = False
+
+    def begin(self) -> None:
+        """Before the first command: the log keeps the memories as they are now."""
+        if not self._started and self.log is not None:
+            _ = self.log.initial_store
+        self._started = True
+
+    def load_issued(self, msg: DmaReadCmd) -> None:
+        start, end = _span(msg.src_addr, msg.handle, msg.src_strides)
+        self._order.load_issued(msg, start, end)
+
+    def load_ended(self, msg: DmaReadCmd) -> Array | None:
+        """The elements that a load brings, as they are in memory now; None: they are pending."""
+        tile = msg.handle
+        start, end = _span(msg.src_addr, tile, msg.src_strides)
+        self._order.load_ended(msg, start)
+        try:
+            if msg.src_strides is None:
+                value = self.store.read(msg.src_space, msg.src_addr, tile.shape, tile.dtype)
+            else:
+                value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
+        except ValueError as error:
+            if not self.store.pending(msg.src_space, start, end - start):
+                raise KernelError(f"{msg.line}: the load of {tile.handle_id} brings what nobody wrote: {error}") from None
+            value = None
+        if self.log is not None:
+            self.written(tile, value, msg.op_id)
+        return value
+
+    def store_issued(self, msg: DmaWriteCmd) -> None:
+        """A store is visible from now on."""
+        tile, strides = msg.handle, msg.dst_strides
+        start, end = _span(msg.dst_addr, tile, strides)
+        self._order.store_issued(msg, start, end)
+        value = tile.value
+        if value is None:
+            self._mark(msg, start, end)
+        elif strides is None:
+            self.store.write("hbm", msg.dst_addr, value)
+        else:
+            write_strided(self.store, "hbm", msg.dst_addr, value, strides, tile.dtype)
+
+    def _mark(self, msg: DmaWriteCmd, start: int, end: int) -> None:
+        tile, strides = msg.handle, msg.dst_strides
+        assert msg.op_id is not None
+        if strides is None:
+            self.store.mark_pending("hbm", start, end - start, msg.op_id)
+            return
+        for offset, row_bytes, step, rows in rows_of(tile.shape, strides, tile.dtype):
+            for i in range(rows):
+                self.store.mark_pending("hbm", msg.dst_addr + offset + i * step, row_bytes, msg.op_id)
+
+    def store_ended(self, msg: DmaWriteCmd) -> None:
+        self._order.store_ended(msg, _span(msg.dst_addr, msg.handle, msg.dst_strides)[0])
+
+    def composite_issued(self, msg: CompositeCmd) -> None:
+        """It reads what is there now, and its result is pending from now on."""
+        for one in _streamed(msg):
+            self._order.read_issued(msg, one.addr, one.addr + one.nbytes)
+        self._order.store_issued(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
+        assert msg.op_id is not None
+        self.store.mark_pending("hbm", msg.out_addr, msg.out_nbytes, msg.op_id)
+
+    def composite_ended(self, msg: CompositeCmd) -> None:
+        for one in _streamed(msg):
+            self._order.read_ended(msg, one.addr)
+        self._order.store_ended(msg, msg.out_addr)
+
+    def written(self, tile: Any, value: Array | None, op_id: int | None) -> None:
+        """For the log's snapshots: a tile of a scratchpad has this value, or waits for that op."""
+        if value is not None:
+            self.store.write(tile.space, tile.addr, value)
+        else:
+            assert op_id is not None
+            self.store.mark_pending(tile.space, tile.addr, tile.nbytes, op_id)
+
+
+def _streamed(msg: CompositeCmd) -> list[TensorHandle]:
+    """The operands that a composite op reads from memory."""
+    work = msg.work
+    operands = work.handles if isinstance(work, MathCmd) else [work.a, work.b]
+    return list({(one.addr, one.nbytes): one for one in operands if one.space == "hbm"}.values())
+
+
+def _span(addr: int, tile: Any, strides: tuple[int, ...] | None) -> tuple[int, int]:
+    """From the first byte of a tensor in memory to past its last."""
+    if strides is None:
+        return addr, addr + tile.nbytes
+    low, high = span_of(tile.shape, strides, tile.dtype)
+    return addr + low, addr + high

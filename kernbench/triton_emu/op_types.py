@@ -1,0 +1,87 @@
+"""Shapes and element types of results: what `tl` makes of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import dtype_of
+from kernbench.sim_engine.math_ops import FLOAT, LOGIC
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+TO_BOOL = frozenset({*COMPARISONS, "any", "all"})
+TO_INDEX = frozenset({"argmax", "argmin"})
+_LAYOUT = frozenset({"copy", "cast", "transpose", "full"})
+
+
+@cache
+def promoted(dtypes: tuple[str, ...]) -> str:
+    """The type for elements of all of these: floats before integers, then the wider; two of one width make f32 or i32."""
+    kinds = [dtype_of(one) for one in dtypes]
+    best = kinds[0]
+    for one in kinds[1:]:
+        if one.name == best.name:
+            continue
+        ranks = {"bool": 0, "int": 1, "float": 2}
+        if one.kind != best.kind:
+            best = max(best, one, key=lambda kind: ranks[kind.kind])
+        elif one.bits != best.bits:
+            best = max(best, one, key=lambda kind: kind.bits)
+        else:
+            best = dtype_of("f32" if one.kind == "float" else "i32" if one.bits < 32 else "i64")
+    return best.name
+
+
+def scalar_type(value: Any, beside: str) -> str:
+    """The type of an op on a tensor of type `beside` and a number: the tensor's, unless the number is a float and it is not."""
+    if isinstance(value, float) and dtype_of(beside).kind != "float":
+        return "f32"
+    if isinstance(value, int) and not isinstance(value, bool) and beside == "bool":
+        return "i32"
+    return beside
+
+
+def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> str:
+    """Of the result of an elementwise op on tensors of these types and on these numbers."""
+    if op in TO_BOOL:
+        return "bool"
+    if op == "where":
+        dtypes = dtypes[1:] or ("f32",)
+    found = promoted(tuple(dtypes))
+    for value in scalars:
+        found = scalar_type(value, found)
+    if op in FLOAT and dtype_of(found).kind != "float":
+        return "f32"
+    if found == "bool" and op not in LOGIC and op not in _LAYOUT and op != "where":
+        return "i32"
+    return found
+
+
+@cache
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an elementwise op on tensors of these; ValueError where they do not fit."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    return tuple(int(size) for size in np.broadcast_shapes(*shapes))
+
+
+def reduced(shape: tuple[int, ...], axis: int | None, keep_dims: bool) -> tuple[int, ...]:
+    """The shape that is left of a reduction."""
+    if axis is None:
+        return (1,) * len(shape) if keep_dims else ()
+    middle = (1,) if keep_dims else ()
+    return (*shape[:axis], *middle, *shape[axis + 1 :])
+
+
+def product_shape(a: tuple[int, ...], b: tuple[int, ...], swap_a: bool, swap_b: bool) -> tuple[int, int, int, tuple[int, ...]]:
+    """m, k, n and the shape of a product of matrices or of stacks of them; ValueError where they do not fit."""
+    if len(a) < 2 or len(b) < 2:
+        raise ValueError("both need two axes")
+    m, k = (a[-1], a[-2]) if swap_a else (a[-2], a[-1])
+    inner, n = (b[-1], b[-2]) if swap_b else (b[-2], b[-1])
+    if k != inner:
+        raise ValueError(f"a has {k} columns and b has {inner} rows")
+    return m, k, n, (*broadcast(a[:-2], b[:-2]), m, n)

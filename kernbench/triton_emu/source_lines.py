@@ -1,0 +1,27 @@
+"""Source lines of kernels, as records and errors name them: `kernel.py:12`."""
+
+from __future__ import annotations
+
+import os
+from types import CodeType, FrameType
+
+_LINES: dict[tuple[CodeType, int], str] = {}
+_OWN = os.path.dirname(os.path.abspath(__file__))
+
+
+def line_of(frame: FrameType) -> str:
+    """The line that a frame stands at. A frame stands at the same line whenever it is at the same instruction."""
+    key = (frame.f_code, frame.f_lasti)
+    text = _LINES.get(key)
+    if text is None:
+        text = _LINES[key] = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return text
+
+
+def kernel_line(frame: FrameType | None) -> str:
+    """The line of the innermost frame that is not of this package; empty where there is none."""
+    while frame is not None:
+        if os.path.dirname(os.path.abspath(frame.f_code.co_filename)) != _OWN:
+            return line_of(frame)
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,144 @@
+"""`kbsim run` and `kbsim bench` on benches: exit codes, what `--json` says, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.bench_samples import BENCH, BROKEN
+from tests.cli.conftest import Kbsim
+
+RUN = ("run", "scale.py", "--verify")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scale.py").write_text(BENCH, encoding="utf-8")
+    (tmp_path / "broken.py").write_text(BROKEN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_right_bench_is_verified(kbsim: Kbsim) -> None:
+    said = kbsim(*RUN)
+    assert (said.code, said.err) == (0, "")
+    assert "Outputs  out in 2 parts: as expected" in said.out
+
+
+def test_a_wrong_tensor_is_exit_code_1_with_index_op_and_line(kbsim: Kbsim) -> None:
+    said = kbsim(*RUN, "--set", "off=1", "--json")
+    checked = json.loads(said.out)["verification"]
+    assert said.code == 1 and not checked["ok"]
+    assert checked["checked"] == ["out@sip0.cube0.pe0", "out@sip0.cube0.pe1"]
+    first, second = checked["failures"]
+    # x[0, 0] is 0 whatever the factor; the second PE has rows 4 to 7, which begin with 32.
+    assert (first["tensor"], first["index"], first["expected"], first["got"]) == ("out", [0, 1], 3.0, 2.0)
+    assert (second["tensor"], second["index"], second["expected"], second["got"]) == ("out", [4, 0], 96.0, 64.0)
+    assert (first["differing"], second["differing"], first["elements"]) == (31, 32, 32)
+    assert first["line"] == "scale.py:10"
+    assert first["ops"][-1] == "computed by op 2 (mul at sip0.cube0.pe0.pe_math, scale.py:10)"
+
+
+def test_a_kernel_that_raises_is_exit_code_5_with_its_traceback(kbsim: Kbsim) -> None:
+    said = kbsim(*RUN, "--set", "first=-1")
+    assert said.code == 5 and said.out.startswith("failed  550 cycles")
+    head, file, *rest = said.err.splitlines()
+    assert head == "Traceback (most recent call last):" and file.endswith('scale.py", line 9, in scale')
+    assert rest == [
+        '    raise RuntimeError("below zero")',
+        "RuntimeError: below zero",
+        "in program 0 of scale on sip0.cube0.pe0, cycle 550",
+    ]
+
+
+def test_strict_waits_refuse_what_was_not_waited_for(kbsim: Kbsim) -> None:
+    assert kbsim(*RUN, "--strict-wait").code == 0
+    assert kbsim(*RUN, "--set", "hasty=true").code == 0
+    said = kbsim(*RUN, "--set", "hasty=true", "--strict-wait")
+    assert said.code == 5 and "scale.py:16: t2 is used, but what makes it (scale.py:16) has not ended" in said.err
+
+
+def test_implicit_waits_are_counted(kbsim: Kbsim) -> None:
+    assert json.loads(kbsim(*RUN, "--json").out)["implicit_waits"] == 0
+    assert json.loads(kbsim(*RUN, "--json", "--set", "hasty=true").out)["implicit_waits"] == 2
+
+
+def test_without_verify_nothing_is_computed(kbsim: Kbsim) -> None:
+    said = kbsim("run", "scale.py", "--json")
+    found = json.loads(said.out)
+    assert found["verification"] is None
+    verified = json.loads(kbsim(*RUN, "--json").out)
+    assert found["cycles"] == verified["cycles"] and found["launches"] == verified["launches"]
+
+
+def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
+    assert kbsim(*RUN, "--set", "look=true").code == 0
+    said = kbsim("run", "scale.py", "--set", "look=true")
+    assert (said.code, said.err) == (
+        2,
+        "error: tensor out: it holds results of kernels, and this run keeps times alone; "
+        "keep an op log: kbsim run --verify does\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("run", "scale.py", "--set", "facto=1"),
+            "bench scale: facto = 1, but there is no such parameter; did you mean factor?",
+        ),
+        (("run", "scale.py", "--set", "hasty=2"), "bench scale: hasty = 2, but it must be true or false"),
+        (
+            ("run", "broken.py"),
+            "broken.py: it has several benches: too-large, other-names; name one: broken.py:too-large",
+        ),
+        (
+            ("run", "broken.py:too-large"),
+            "tensor huge: 4,398,046,511,104 bytes do not fit into slice 0 of sip0.cube0.hbm_ctrl: "
+            "1,073,741,824 of 2,147,483,648 are free; it is held by small (1,073,741,824)",
+        ),
+        (
+            ("run", "broken.py:other-names", "--verify"),
+            "bench other-names: its reference returns y, and its run names out; "
+            "call ctx.output(name, tensor) for each, with the same names",
+        ),
+        (("run", "gone.py"), "gone.py: there is no such file; check the path"),
+        (("bench", "show", "gem"), "gem: there is no such bench; benches are: flash_attention, gemm, layernorm, moe_dispatch, "
+            "paged_attention, reduce, softmax, vector_add; did you mean gemm?"),
+        (("run", "llama2-7b-decode", "--verify"), "kbsim: --verify is for benches, and llama2-7b-decode is none; leave it out"),
+    ],
+)  # fmt: skip
+def test_refusals(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
+    said = kbsim(*arguments)
+    assert (said.code, said.err) == (2, f"error: {message}\n")
+
+
+def test_parameters_and_keys_of_the_machine_are_set_alike(kbsim: Kbsim) -> None:
+    slow = ("--set", "cube.hbm.t_setup_cycles=500", "--set", "factor=4")
+    found = json.loads(kbsim("run", "scale.py", "--json", *slow).out)
+    plain = json.loads(kbsim("run", "scale.py", "--json").out)
+    assert found["params"]["factor"] == 4.0
+    # The kernel loads once and stores once, and setup is 120 without the override.
+    assert found["cycles"] - plain["cycles"] == 2 * 380
+
+
+def test_a_bench_runs_on_one_npu_too(kbsim: Kbsim) -> None:
+    said = kbsim("run", "vector_add", "--verify", "--config", "npu_mobile", "--set", "n=4096", "--json")
+    found = json.loads(said.out)
+    assert said.code == 0 and found["machine"] == "npu_mobile.yaml"
+    assert list(found["launches"][0]["pes"]) == ["pe0"] and found["verification"]["ok"]
+
+
+def test_list_and_show_as_json(kbsim: Kbsim) -> None:
+    names = [one["name"] for one in json.loads(kbsim("bench", "list", "--json").out)["benches"]]
+    assert names == sorted(names) and "gemm" in names
+    shown = json.loads(kbsim("bench", "show", "scale.py", "--json").out)
+    assert shown["params"]["factor"] == {"default": 2.0, "doc": "", "choices": [], "least": None}
+    assert shown["machine"] == "single_cube" and shown["reference"]
+
+
+def test_the_result_is_also_written(kbsim: Kbsim, tmp_path: Path) -> None:
+    assert kbsim(*RUN, "--quiet", "--out", "result.json").out == ""
+    assert json.loads((tmp_path / "result.json").read_text())["verification"]["ok"]

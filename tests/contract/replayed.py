@@ -1,0 +1,109 @@
+"""A component that submits the jobs of a program when the command queue issued them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench import JOB, NEVER, Component, Machine, Program
+from kernbench.cmdq.plan import Plan
+from kernbench_core import EngineType
+
+CPU = 6  # kind of an M_CPU in a plan
+
+
+@dataclass(frozen=True)
+class Given:
+    """A job of the queue: which entry, when it was issued, and what it is to `submit`."""
+
+    entry: int
+    issue: int
+    kind: int
+    engine: int
+    params: tuple[int, ...]
+    regions: tuple[tuple[int, int, int], ...]
+    way: tuple[int, int, bool] | None = None  #: of a transfer on a system: DMA engine, address, whether to the memory
+
+
+class Replays(Component):
+    """Submits `given` in their order, each in its cycle, and asks for routes only then; knows when each started and ended.
+
+    A job of its own keeps the run going.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__()
+        self.jobs = jobs + 1
+        self.given: list[Given] = []
+        self.plan: Plan | None = None
+        self.at = 0
+        self.own = -1
+        self.entry_of: dict[int, int] = {}
+        self.times: dict[int, tuple[int, int]] = {}
+
+    def step(self, now: int) -> int:
+        if now == 0:
+            self.submit(EngineType.COMPONENT, 0)
+        while self.at < len(self.given) and self.given[self.at].issue == now:
+            job = self.given[self.at]
+            params = job.params + self.way(*job.way) if job.way is not None else job.params
+            self.entry_of[self.submit(job.kind, job.engine, params, job.regions)] = job.entry
+            self.at += 1
+        return self.given[self.at].issue if self.at < len(self.given) else NEVER
+
+    def way(self, engine: int, address: int, write: bool) -> tuple[int, int]:
+        """Memory and route of a transfer on a system."""
+        assert self.plan is not None and self.plan.reach is not None
+        by_pes, reach = self.plan.with_scratchpad, self.plan.reach
+        if engine >= by_pes:
+            return reach.host_route(engine - by_pes, address, write)
+        return reach.route_to(engine * len(reach.pes) // by_pes, address, write)
+
+    def accept(self, job: Any, now: int) -> int:
+        self.own = job.id
+        return NEVER
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        assert notice == JOB
+        if number in self.entry_of:
+            self.times[self.entry_of[number]] = (self.started(number), now + 1)
+            if len(self.times) == len(self.given):
+                self.complete(self.own)
+        return NEVER
+
+
+def given_of(run: Machine, whole: Machine) -> list[Given]:
+    """The jobs of a run that is over, for `whole`: a machine that has no queue. Orders of KV stores are the queue's own."""
+    plan = run.plan
+    op, job = (plan.program[name].tolist() for name in ("op", "job"))
+    times = run.result().entries
+    order = sorted((k for k, kind in enumerate(op) if kind < 2), key=lambda k: run._core.number_of(k))
+    jobs = {True: _transfer, False: _work}
+    return [jobs[op[k] == 0](run, whole, k, job[k], times[k].issue) for k in order]
+
+
+def _transfer(run: Machine, whole: Machine, entry: int, job: int, issue: Any) -> Given:
+    row, engine = run.plan.transfer(entry), whole.plan.dma.index(run.plan.units[entry])
+    params = tuple(row[name] for name in ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"))
+    way = (engine, row["dram_addr"], bool(row["write"])) if whole.plan.whole else None
+    return Given(entry, issue, 0, engine, params, ((row["spm_addr"], run.plan.bytes_of(entry), 1 - row["write"]),), way)
+
+
+def _work(run: Machine, whole: Machine, entry: int, job: int, issue: Any) -> Given:
+    row, table = run.plan.service(entry), run.plan.program["compute"]
+    engine = whole.plan.machine["compute"][whole.plan.compute.index(run.plan.units[entry])]
+    columns = [table[f"region_{what}"][job].tolist() for what in ("addr", "bytes", "write")]
+    regions = tuple(zip(*columns, strict=True))[: row["regions"]]
+    kind = EngineType.CPU if engine["kind"] == CPU else engine["kind"]
+    params = tuple(row[name] for name in ("init", "body", "finalize", "work"))
+    return Given(entry, issue, int(kind), engine["id"], params, regions)
+
+
+def replay(run: Machine, *, whole: bool, skip: bool = True, seed: int = 0) -> tuple[Machine, Replays]:
+    """The same jobs as those of a run that is over, submitted by a component."""
+    part = Replays(len(run.program.entries))
+    again = Machine(run.config, Program("none"), {"part": part}, whole=whole)
+    part.plan, part.given = again.plan, given_of(run, again)
+    again.shuffle_lists(seed)
+    again.run(skip=skip)
+    return again, part

@@ -10,6 +10,7 @@ from kernbench.version import VERSION as __version__
 if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
+    from kernbench.components.passive import MemoryPart, Passage, PassivePart
     from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.runtime_api import Bench, Context, DPPolicy, bench
     from kernbench.sim_engine.data_executor import DataExecutor
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase"), "kernbench.sim_engine.machine"),
+    **dict.fromkeys(("MemoryPart", "Passage", "PassivePart"), "kernbench.components.passive"),
     **dict.fromkeys(("Bench", "Context", "DPPolicy", "bench"), "kernbench.runtime_api"),
     "DataExecutor": "kernbench.sim_engine.data_executor",
     "GraphEngine": "kernbench.sim_engine.engine",
@@ -53,7 +55,10 @@ __all__ = [
     "InternalError",
     "KernbenchError",
     "Machine",
+    "MemoryPart",
     "NpuConfig",
+    "Passage",
+    "PassivePart",
     "Program",
     "Result",
     "SystemConfig",

@@ -48,8 +48,9 @@ def graphs(draw: Any) -> Topology:
     """Two to six nodes with names out of order, edges of all kinds, some one-way; every other graph is full of ties."""
     names = draw(st.permutations(NAMES))[: draw(st.integers(2, len(NAMES)))]
     plain = draw(st.booleans())
-    node_kinds = st.just("router") if plain else st.sampled_from(["router", "router", "router", "hbm_ctrl", "host"])
-    edge_kinds = st.just(EdgeKind.MESH) if plain else st.sampled_from([*[EdgeKind.MESH] * 10, *EdgeKind])
+    node_kinds = st.just("router") if plain else st.sampled_from(["router", "router", "router", "hbm_ctrl", "host", "io_noc"])
+    mixed = [*[EdgeKind.MESH] * 8, *[EdgeKind.UCIE_IO] * 3, *EdgeKind]
+    edge_kinds = st.just(EdgeKind.MESH) if plain else st.sampled_from(mixed)
     lengths = st.just(Fraction(1)) if plain else LENGTHS
     nodes = [node(name, draw(node_kinds)) for name in names]
     found: dict[tuple[str, str], Edge] = {}

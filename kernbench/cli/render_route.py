@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from kernbench.topology.graphs import Graph, Measure
 
 
-def route_summary(route: Route, config: SystemConfig, graph: Graph, by: Measure) -> Iterator[RenderableType]:
-    """A line a hop, then what they add up to and what limits them."""
+def route_summary(
+    route: Route, config: SystemConfig, graph: Graph, by: Measure, meanings: Sequence[str] = ()
+) -> Iterator[RenderableType]:
+    """What was named, a line a hop, then what they add up to and what limits them."""
     yield Text.assemble(
         (route.nodes[0], "bold"), " to ", (route.nodes[-1], "bold"), f" on {config.source}, graph {graph}, shortest by {by}"
     )
+    yield from (Text(meaning, "dim") for meaning in meanings)
     columns: list[tuple[str, Justify]] = [("", "right"), ("node", "left"), ("over", "left")]
     made = table("Hops", [*columns, ("mm", "right"), ("cycles", "right"), ("B/cycle", "right")])
     made.add_row("0", route.nodes[0])

@@ -160,7 +160,7 @@ def _range(values: Sequence[Fraction | int]) -> list[int | float | str] | None:
 
 
 def stage_table(compiled: Compiled) -> Table:
-    """A line a stage of the compiler, with what it made."""
+    """A line a stage of the compiler: what it made, and the time and memory that it took."""
     config, topology = compiled.topology.config, compiled.topology
     kinds = Counter(node.kind for node in topology.nodes)
     links = {one.kind: one.links for one in links_by_kind(topology)}
@@ -176,8 +176,8 @@ def stage_table(compiled: Compiled) -> Table:
         ("edges", ", ".join(f"{links.get(kind, 0):,} {kind.value}" for kind in BETWEEN)),
         ("views", "system, sip, cube, pe"),
     )
-    made = table("Stages", [("", "right"), ("stage", "left"), ("made", "left")])
-    made.columns[-1].no_wrap = False
-    for i, row in enumerate(rows, 1):
-        made.add_row(str(i), *row)
+    made = table("Stages", [("", "right"), ("stage", "left"), ("made", "left"), ("ms", "right"), ("MB", "right")])
+    made.columns[2].no_wrap = False
+    for i, (row, stage) in enumerate(zip(rows, compiled.stages, strict=True), 1):
+        made.add_row(str(i), *row, f"{stage.seconds * 1000:,.1f}", f"{stage.grown / 1e6:,.1f}")
     return made

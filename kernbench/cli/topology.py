@@ -64,25 +64,34 @@ def compile_(
 
 @app.command()
 def route(
-    source: Annotated[str, typer.Argument(metavar="A", help="A node: sip0.cube0.pe0.pe_dma.", show_default=False)],
-    destination: Annotated[str, typer.Argument(metavar="B", help="Another node.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3: its pe_dma) or an address (0x80000000: its memory).",
+            show_default=False,
+        ),
+    ],
+    destination: Annotated[str, typer.Argument(metavar="B", help="Another of these.", show_default=False)],
     target: System,
     graph: Annotated[Graph, typer.Option("--graph", help="Which edges it may use.")] = Graph.DATA,
     by: Annotated[Measure, typer.Option("--by", help="What makes a route short.")] = Measure.WEIGHT,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
-    """Show the route from node A to node B: its hops, what they cost, and what limits it."""
+    """Show the route from A to B: its hops, what they cost, and what limits it."""
     from kernbench.cli.render_route import route_dict, route_summary
+    from kernbench.policy.routing.ends import find_between
     from kernbench.policy.routing.router import PathRouter
 
     topology = _built(target, overrides)
     router = PathRouter(topology)
-    found = router.route(router.find(source, destination, graph, by))
+    found = find_between(router, source, destination, graph, by)
+    along = router.route(found.path)
     if as_json:
-        output.show_json({"topology": topology.config.source, "graph": graph.value, "by": by.value, **route_dict(found)})
+        output.show_json({"topology": topology.config.source, "graph": found.graph.value, "by": by.value, **route_dict(along)})
     else:
-        output.show(route_summary(found, topology.config, graph, by))
+        output.show(route_summary(along, topology.config, found.graph, by, found.meanings))
     return output.OK
 
 

@@ -37,7 +37,7 @@ class Plan:
 
     reach: Reach | None = None  #: of a whole system: the ways to memories, found when they are first asked for
     _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
-    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head latency that are an endpoint's
+    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head that are of parts on its way
 
     @property
     def whole(self) -> bool:

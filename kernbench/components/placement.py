@@ -8,6 +8,7 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.parts import passive_class
 from kernbench.components.registry import make_component
 from kernbench.config import SystemConfig
 from kernbench.config.system_parts import BUILTIN
@@ -30,16 +31,13 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
 def configured(config: SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
     """The components that a system's file puts in the place of engines, by the engines' names, each an object of its own.
 
-    InputError for a kind of node that is no engine: what it does is in the routes and the tables of the machine.
+    InputError for a kind of node that cannot be replaced. A passive part is none: the routes have it.
     """
     out: dict[str, Any] = {}
     for kind, spec in sorted(config.components.items()):
-        if spec.impl == BUILTIN:
+        if spec.impl == BUILTIN or passive_class(config, kind) is not None:
             continue
         where = f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
-        if kind not in naming.ENGINES:
-            rule = f"only what runs jobs can be replaced: {', '.join(naming.ENGINES)}"
-            raise InputError(Problem(where, rule, "impl", spec.impl, "its cycles and bandwidths are keys of the system"))
         for name in engines:
             if naming.kind_of_engine(name) == kind:
                 out[name] = make_component(spec.impl, spec.spec, where)

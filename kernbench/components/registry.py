@@ -10,8 +10,8 @@ from kernbench.common.errors import InputError, Problem
 REMEDY = 'give it as "package.module:Class", with the package on the path (PYTHONPATH, or installed)'
 
 
-def load_component(impl: str, where: str = "components", field: str = "impl") -> type[Any]:
-    """The class of a component. InputError, naming `where` and `field`, where there is none."""
+def find_class(impl: str, where: str = "components", field: str = "impl") -> type[Any]:
+    """The class that a text names. InputError, naming `where` and `field`, where there is none."""
 
     def refused(rule: str, remedy: str = REMEDY) -> InputError:
         return InputError(Problem(where, rule, field, impl, remedy))
@@ -28,8 +28,15 @@ def load_component(impl: str, where: str = "components", field: str = "impl") ->
         found = getattr(found, part, None)
     if not isinstance(found, type):
         raise refused(f"{module_name} has no class {class_name}")
+    return found
+
+
+def load_component(impl: str, where: str = "components", field: str = "impl") -> type[Any]:
+    """The class of a component. InputError, naming `where` and `field`, where there is none."""
+    found = find_class(impl, where, field)
     if not callable(getattr(found, "step", None)) or not hasattr(found, "Spec"):
-        raise refused("it is no component: it has no step or no Spec", "derive it from kernbench.Component")
+        rule = "it is no component: it has no step or no Spec"
+        raise InputError(Problem(where, rule, field, impl, "derive it from kernbench.Component"))
     return found
 
 

@@ -16,7 +16,7 @@ from kernbench.config import NpuConfig
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.facts import MachineFacts
-from kernbench.runtime_api.grid import chosen_pes, deal, grid_of
+from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, sharded_parts
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -152,9 +152,10 @@ class Context:
 
         `grid`: programs, up to three numbers; None: one a PE. `pes`: how many from the first on, or which; None: all. Program
         `p` runs on PE `p % n` of the `n` PEs; a PE runs its programs one after the other. A tensor among `args` arrives as the
-        `DevicePointer` of that PE's shard.
+        `DevicePointer` of that PE's shard. InputError where the kernel does not take these arguments and `tl`.
         """
         where = f"launch {name}"
+        check_call(where, kernel, args)
         chosen = chosen_pes(where, pes, self._places)
         sizes = grid_of(where, grid, len(chosen))
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):

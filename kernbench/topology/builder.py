@@ -1,14 +1,14 @@
 """A system's file to its graph, stage by stage.
 
 1. read and validate (`spec.py`), 2. cube mesh: generate or reuse (`mesh_gen.py`), 3. system, 4. IO chiplets,
-5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs.
+5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs, 7. views (`views.py`), which only compiling asks for.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,12 @@ from kernbench.topology.cube import cube_edges, cube_nodes
 from kernbench.topology.edges import WITHOUT_COMMAND, EdgeKind
 from kernbench.topology.graph import Edge, Node, Topology
 from kernbench.topology.layout import CubeMesh, distance
+from kernbench.topology.levels import Level
 from kernbench.topology.mesh_gen import Action, mesh_file, mesh_of
 from kernbench.topology.sips import OPPOSITE, Pair, cube_pairs, sip_pairs
 from kernbench.topology.spec import check_components, read_system
+from kernbench.topology.stages import Stage, StageClock
+from kernbench.topology.views import view
 from kernbench.topology.wires import Wire, link_wire, plain_wire
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class Compiled:
     topology: Topology
     mesh_file: Path
     action: Action  #: what became of the mesh file
+    stages: tuple[Stage, ...] = field(default=(), compare=False)  #: what each took
 
 
 def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compiled:
@@ -44,32 +48,43 @@ def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compi
     Raises InputError for a bad topology, for a preset, and for a mesh file that was edited by hand; `force` writes
     that one anew.
     """
-    config = read_system(path)
-    made = mesh_file(config, force=force)
-    topology = _assemble(config, made.mesh)
+    clock = StageClock()
+    with clock.stage("read and validate"):
+        config = read_system(path)
+    with clock.stage("cube mesh"):
+        made = mesh_file(config, force=force)
+    topology = _assemble(config, made.mesh, clock)
+    with clock.stage("views"):
+        for level in Level:
+            view(topology, level)
     made.write()
-    return Compiled(topology, made.path, made.action)
+    return Compiled(topology, made.path, made.action, tuple(clock.stages.values()))
 
 
 def build_topology(config: SystemConfig) -> Topology:
     """The graph of a system; nothing is written. Raises InputError for a system that cannot be built."""
     check_components(config)
-    return _assemble(config, mesh_of(config))
+    return _assemble(config, mesh_of(config), StageClock())
 
 
-def _assemble(config: SystemConfig, mesh: CubeMesh) -> Topology:
+def _assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock) -> Topology:
     """Stages 3 to 6."""
-    system = _System(config, mesh)
-    system.nodes.append(Node(naming.HOST, naming.HOST, None, None, None, Fraction(0), Fraction(0)))
+    with clock.stage("system"):
+        system = _System(config, mesh)
+        system.nodes.append(Node(naming.HOST, naming.HOST, None, None, None, Fraction(0), Fraction(0)))
     for sip in range(config.system.sips):
-        system.add_chiplets(sip)
-        system.add_cubes(sip)
-        system.join_cubes(sip)
-        system.join_chiplets(sip)
-    for pair in sip_pairs(config):
-        system.join_sips(pair)
-    topology = Topology(config, tuple(system.nodes), tuple(system.edges))
-    _check_reach(topology)
+        with clock.stage("IO chiplets"):
+            system.add_chiplets(sip)
+        with clock.stage("cubes"):
+            system.add_cubes(sip)
+        with clock.stage("edges"):
+            system.join_cubes(sip)
+            system.join_chiplets(sip)
+    with clock.stage("edges"):
+        for pair in sip_pairs(config):
+            system.join_sips(pair)
+        topology = Topology(config, tuple(system.nodes), tuple(system.edges))
+        _check_reach(topology)
     return topology
 
 

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
-from kernbench.components.builtin.transfers import rows_of
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.memory_strides import read_strided, span_of, write_strided
+from kernbench.sim_engine.memory_strides import mark_strided, read_strided, span_of, write_strided
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.memory_order import MemoryOrder
@@ -77,21 +76,15 @@ class MemorySide:
         self._order.store_issued(msg, start, end)
         value = tile.value
         if value is None:
-            self._mark(msg, start, end)
+            assert msg.op_id is not None
+            if strides is None:
+                self.store.mark_pending("hbm", start, end - start, msg.op_id)
+            else:
+                mark_strided(self.store, "hbm", msg.dst_addr, tile.shape, strides, tile.dtype, msg.op_id)
         elif strides is None:
             self.store.write("hbm", msg.dst_addr, value)
         else:
             write_strided(self.store, "hbm", msg.dst_addr, value, strides, tile.dtype)
-
-    def _mark(self, msg: DmaWriteCmd, start: int, end: int) -> None:
-        tile, strides = msg.handle, msg.dst_strides
-        assert msg.op_id is not None
-        if strides is None:
-            self.store.mark_pending("hbm", start, end - start, msg.op_id)
-            return
-        for offset, row_bytes, step, rows in rows_of(tile.shape, strides, tile.dtype):
-            for i in range(rows):
-                self.store.mark_pending("hbm", msg.dst_addr + offset + i * step, row_bytes, msg.op_id)
 
     def store_ended(self, msg: DmaWriteCmd) -> None:
         self._order.store_ended(msg, _span(msg.dst_addr, msg.handle, msg.dst_strides)[0])

@@ -44,6 +44,12 @@ COMMANDS = {
     "route_all": ("topology", "route", "sip0.io0.io_cpu", "sip0.cube1.pe0.pe_gemm", "pair.yaml", "--graph", "all"),
     "route_itself": ("topology", "route", "host", "host", "pair.yaml"),
     "route_none": ("topology", "route", "sip0.cube0.m_cpu", "sip1.cube0.m_cpu", "pair.yaml", "--graph", "local"),
+    "route_pes": ("topology", "route", "sip0.cube0.pe0", "sip0.cube0.pe1", "pair.yaml"),
+    "route_read": ("topology", "route", "0x20000040", "sip0.cube0.pe0", "pair.yaml"),
+    "route_write": ("topology", "route", "sip1.io0.pcie_ep", "1073741824", "pair.yaml"),
+    "route_addresses": ("topology", "route", "0x0", "0x40", "pair.yaml"),
+    "route_nowhere": ("topology", "route", "0xffffffffffff", "host", "pair.yaml"),
+    "route_no_pe": ("topology", "route", "sip0.cube0.pe7", "host", "pair.yaml"),
     "route_unknown": ("topology", "route", "sip0.cube0.mcpu", "host", "pair.yaml"),
     "compile": ("topology", "compile", "pair.yaml"),
 }
@@ -59,8 +65,13 @@ def _system(_place: None) -> None:
 def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     said = kbsim(*COMMANDS[name])
-    err = re.sub(r"in [0-9.]+ s$", "in [...] s", said.err, flags=re.MULTILINE)  # the only time that is printed
-    text = f"$ kbsim {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{said.out}{err}"
+    err = re.sub(r"in [0-9.]+ s$", "in [...] s", said.err, flags=re.MULTILINE)
+    # The only times and sizes of memory that are printed: of the stages of the compiler.
+    out = said.out
+    if name == "compile":
+        out = re.sub(r" +[0-9,]+\.[0-9] +-?[0-9,]+\.[0-9]$", "  [...]", out, flags=re.MULTILINE)
+        out = re.sub(r" +ms +MB$", "  ms  MB", out, flags=re.MULTILINE)
+    text = f"$ kbsim {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{out}{err}"
     assert max(len(line) for line in said.out.split("\n")) <= width
     assert "\x1b" not in said.out
     file = GOLDEN / f"{name}_{width}.txt"
@@ -98,9 +109,26 @@ def test_a_route_adds_up_for_machines(kbsim: Kbsim) -> None:
     assert said["mm"] == sum(hop["mm"] for hop in said["hops"])
     assert said["cycles"] == sum(hop["cycles"] for hop in said["hops"])
     assert said["weight"] == sum(hop["weight"] for hop in said["hops"])
+    assert json.loads(kbsim("topology", "route", "sip0.cube0.pe0", *FAR[1:], "--json").out) == said  # a PE is its DMA engine
     limits = [hop for hop in said["hops"] if hop["bytes_per_cycle"] is not None]
     assert said["bottleneck"] == min(limits, key=lambda hop: hop["bytes_per_cycle"])
     assert said["bottleneck"]["kind"] == "sip" and said["bottleneck"]["bytes_per_cycle"] == 50
+
+
+def test_an_address_is_the_memory_entered_where_its_slice_is(kbsim: Kbsim) -> None:
+    """Slice 1 of the first stack, which is attached at PE 1's router r1c2: a route of the own cube, in graph local."""
+    said = json.loads(kbsim("topology", "route", "sip0.cube0.pe0", "0x20000040", "pair.yaml", "--json").out)
+    assert said["graph"] == "local" and said["path"][-2:] == ["sip0.cube0.r1c2", "sip0.cube0.hbm_ctrl"]
+    back = json.loads(kbsim("topology", "route", "0x20000040", "sip0.cube0.pe0", "pair.yaml", "--json").out)
+    assert back["path"] == said["path"][::-1] and back["mm"] == said["mm"]
+    far = json.loads(kbsim("topology", "route", "sip0.cube1.m_cpu", "0x20000040", "pair.yaml", "--graph", "mcpu", "--json").out)
+    assert far["graph"] == "mcpu" and far["path"][-2:] == said["path"][-2:]
+
+
+def test_stages_have_no_times_for_machines(kbsim: Kbsim) -> None:
+    first = kbsim("topology", "compile", "pair.yaml", "--json").out
+    Path("cube_mesh.yaml").unlink()
+    assert kbsim("topology", "compile", "pair.yaml", "--json").out == first
 
 
 def test_refusals_for_machines(kbsim: Kbsim) -> None:

@@ -68,12 +68,12 @@ def _run(text: str, names: dict[str, Any]) -> Iterator[Shown]:
     printed = ""
     for block in BLOCK.finditer(text):
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
+        if kind in ("json", "yaml", "python") and mark.startswith("file: "):
+            Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
         if kind == "python" and mark.startswith("save: "):
             Path(mark.removeprefix("save: ")).write_text(body, encoding="utf-8")
         elif kind == "python":
             printed = _python(body, names)
-        elif kind in ("json", "yaml") and mark.startswith("file: "):
-            Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
         elif kind == "text" and mark == "output":
             yield _shown(text, block.start("body"), body, printed)
         elif kind == "console":

@@ -26,6 +26,14 @@ ROUTES = {
         ["pe0.pe_dma", "r0c0", "r1c0", "r1c3", "r2c3", "ucie_e1", "ucie_w1", "r2c0", "r2c3", "r3c3", "pe7.pe_dma"],
         (Fraction(56), 28, 128),
     ),
+    # Both cubes are at the west, where an IO chiplet has a port to each: 19 cycles over its network. But chiplets are ways out
+    # of a SIP, not from cube to cube (ADR 21), so it goes down the column: 5 mm 3, 3; 15 mm 4; out 1; UCIe 5; in 3; 15 mm 4;
+    # out 1; UCIe 5; in 3; 5 mm 3; 15 mm 4; 5 mm 3; out 1; UCIe 5; in 3.
+    ("sip_4x4", "sip0.cube0.r0c0", "sip0.cube12.r0c0"): (
+        ["r0c0", "r0c1", "r0c2", "r3c2", "ucie_s1", "ucie_n1", "r0c2", "r3c2", "ucie_s1", "ucie_n1", "r0c2", "r0c1", "r3c1",
+         "r3c0", "ucie_s0", "ucie_n0", "r0c0"],
+        (Fraction(98), 51, 128),
+    ),
     # PCIe 150 + 2; 2 mm in the chiplet 2 + 1; UCIe 18.5 mm 4 + 2; 5 mm 3; 5 mm 3; into the PE 0 and 0.
     ("two_sips", "host", "sip1.cube3.pe7.pe_tcm"): (
         ["host", "pcie_ep", "io_noc", "ucie_e1", "r2c3", "r3c3", "pe7.pe_dma", "pe7.pe_tcm"],

@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 def every_path(edges: Edges, source: str, target: str, closed: frozenset[str]) -> Iterator[Path]:
     """Every path without a node twice; nodes of `closed` are its ends or are not on it."""
-    waiting = [(source,)]
+    waiting: list[Path] = [(source,)]
     while waiting:
         path = waiting.pop()
         if path[-1] == target:
@@ -22,15 +22,17 @@ def every_path(edges: Edges, source: str, target: str, closed: frozenset[str]) -
             waiting += [(*path, there) for here, there in edges if here == path[-1] and there not in path]
 
 
-def shortest(edges: Edges, source: str, target: str, closed: frozenset[str], by_distance: bool) -> Path | None:
-    """The least by weight, then length (or the other way), then hops, then names; None where there is none."""
+def shortest(
+    edges: Edges, source: str, target: str, closed: frozenset[str], by_distance: bool, exits: frozenset[tuple[str, str]]
+) -> Path | None:
+    """The least by exits, then weight, then length (or the other way), then hops, then names; None where there is none."""
 
-    def order(path: Path) -> tuple[Fraction, Fraction, int, Path]:
+    def order(path: Path) -> tuple[int, Fraction, Fraction, int, Path]:
         steps = [edges[pair] for pair in pairwise(path)]
         weight = sum((step[0] for step in steps), Fraction(0))
         length = sum((step[1] for step in steps), Fraction(0))
         first, second = (length, weight) if by_distance else (weight, length)
-        return first, second, len(path), path
+        return sum(pair in exits for pair in pairwise(path)), first, second, len(path), path
 
     return min(every_path(edges, source, target, closed), key=order, default=None)
 

@@ -30,6 +30,12 @@ def found(router: PathRouter, source: str, target: str, kind: Graph, by: Measure
         return None
 
 
+def exits(topology: Topology) -> frozenset[tuple[str, str]]:
+    """The edges from a cube into an IO chiplet."""
+    into = {node.id for node in topology.nodes if node.kind == "io_noc"}
+    return frozenset((e.source, e.target) for e in topology.edges if e.kind == EdgeKind.UCIE_IO and e.target in into)
+
+
 def all_paths(topology: Topology, pairs: list[tuple[str, str]], kind: Graph, by: Measure) -> dict[tuple[str, str], Path | None]:
     """By one router, in the order of `pairs`: each search goes on from where the last one stopped."""
     router = PathRouter(topology)
@@ -40,10 +46,11 @@ def all_paths(topology: Topology, pairs: list[tuple[str, str]], kind: Graph, by:
 def test_paths_are_the_least_of_all(topology: Topology, kind: Graph, by: Measure, random: Random) -> None:
     edges = {(e.source, e.target): (e.weight, e.mm) for e in topology.edges if e.kind not in LEFT_OUT[kind]}
     closed = frozenset(node.id for node in topology.nodes if node.kind in ENDS)
+    out = exits(topology)
     pairs = [(a.id, b.id) for a in topology.nodes for b in topology.nodes]
     random.shuffle(pairs)
     for (a, b), path in all_paths(topology, pairs, kind, by).items():
-        assert path == shortest(edges, a, b, closed, by is Measure.DISTANCE)
+        assert path == shortest(edges, a, b, closed, by is Measure.DISTANCE, out)
 
 
 @given(graphs(), st.sampled_from(Graph), st.sampled_from(Measure), st.randoms(use_true_random=False))
@@ -105,6 +112,19 @@ def check_left_out(topology: Topology, random: Random) -> None:
         assert not kinds & {EdgeKind.PE_INTERNAL, EdgeKind.PE_ROUTER, EdgeKind.COMMAND}
 
 
+def check_io_chiplets(topology: Topology, random: Random) -> None:
+    """Between cubes of a SIP no route leads through an IO chiplet, and to or from one it passes no other."""
+    router = PathRouter(topology)
+    by_id = topology.by_id
+    for (a, b), by in product(some_pairs(topology, random), Measure):
+        kinds = [by_id[name].kind for name in router.find_path(a, b, by=by)]
+        out = sum(kinds[i] == "ucie" and kinds[i + 1] == "io_noc" for i in range(len(kinds) - 1))
+        if by_id[a].sip == by_id[b].sip and by_id[a].cube is not None:
+            assert out == (by_id[b].cube is None)
+        elif by_id[a].sip == by_id[b].sip and a != b and by_id[b].cube is not None:
+            assert out == 0
+
+
 def memory_addresses(router: PathRouter, topology: Topology) -> Iterator[tuple[int, str, int | None]]:
     """(address, node, slice) of the first and last byte of every slice, and of every other memory."""
     resolver, config = router.resolver, topology.config
@@ -137,6 +157,7 @@ def test_laws_of_the_presets(name: str) -> None:
     for seed in range(3):
         check_routes(preset(name), Random(seed))
         check_left_out(preset(name), Random(seed))
+        check_io_chiplets(preset(name), Random(seed))
     check_memories(preset(name), Random(7))
 
 
@@ -146,6 +167,7 @@ def test_laws_of_systems(config: SystemConfig, random: Random) -> None:
     topology = build_topology(config)
     check_routes(topology, random)
     check_left_out(topology, random)
+    check_io_chiplets(topology, random)
     check_memories(topology, random)
 
 
@@ -153,11 +175,13 @@ def test_laws_of_systems(config: SystemConfig, random: Random) -> None:
 @given(systems(), st.sampled_from(Graph), st.sampled_from(Measure), st.randoms(use_true_random=False))
 def test_routes_of_systems_are_of_least_weight(config: SystemConfig, kind: Graph, by: Measure, random: Random) -> None:
     topology = build_topology(config)
+    out, above = exits(topology), sum(edge.weight + edge.mm for edge in topology.edges) + 1
     costs = {
         (edge.source, edge.target): edge.weight if by is Measure.WEIGHT else edge.mm
         for edge in topology.edges
         if edge.kind not in LEFT_OUT[kind]
     }
+    costs |= {pair: costs[pair] + above for pair in out if pair in costs}
     closed = frozenset(node.id for node in topology.nodes if node.kind in ENDS)
     router = PathRouter(topology)
     target = random.choice(topology.nodes).id

@@ -76,7 +76,7 @@ class _Lowering:
     def plan(self) -> Plan:
         program = program_tables(self.entries, self._transfer, self._compute)
         resources = resources_of(self.ways, self.places.topology.edges if self.whole else ())
-        npu, pcie = self.places.pe, self.places.config.io.pcie
+        npu = self.places.pe
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
         return Plan(
             pe=npu,
@@ -88,9 +88,15 @@ class _Lowering:
             capacities=resources.capacities,
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
-            extra={entry.index: pcie.setup_cycles for entry in self.entries if isinstance(entry, HostEntry)},
+            extra=self._extra(program),
             reach=Reach(self.places, self.pes, self.endpoints, resources.number) if self.whole else None,
         )
+
+    def _extra(self, program: dict[str, Any]) -> dict[int, int]:
+        jobs = program["job"].tolist()
+        routes = program["dma"]["route"].tolist()
+        moves = [entry.index for entry in self.entries if entry.engine == "dma"]
+        return {index: cycles for index in moves if (cycles := self.ways.extra[routes[jobs[index]]])}
 
     def _names(self, part: str, count: int) -> list[str]:
         return [naming.numbered(pe.part(part), k, count) for pe in self.pes for k in range(count)]

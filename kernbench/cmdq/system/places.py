@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kernbench.cmdq.entries import Entry, PairEntry
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common import naming
+from kernbench.components.parts import Parts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.one_pe import pe_as_npu
 from kernbench.policy.routing import PathRouter
@@ -47,6 +48,11 @@ class Places:
         self.router = PathRouter(self.topology)
         self.resolver = self.router.resolver
         self.order = {node.id: k for k, node in enumerate(self.topology.nodes)}
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What stands at its nodes for transfers and launches to pass."""
+        return Parts(self.config, self.topology)
 
     @cached_property
     def pe(self) -> NpuConfig:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
+from kernbench.components.parts import nodes_along
 from kernbench.topology.graph import Edge
 
 #: The memory of what moves between scratchpads.
@@ -26,7 +27,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Way:
-    """Edges in the direction of the data, and cycles that are not theirs."""
+    """Edges in the direction of the data, and cycles of the parts that it leads over."""
 
     edges: tuple[Edge, ...]
     extra: int = 0
@@ -45,19 +46,20 @@ class Ways:
         self.memories: list[Memory] = []
         self._memory: dict[Any, int] = {}
         self.routes: list[tuple[int, Way]] = []  #: memory, way
+        self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the parts on it
         self._route: dict[Any, int] = {}
 
     def memory_at(self, address: int) -> int:
         """The memory that a DRAM address is in."""
         places, config = self.places, self.places.config
         node = places.resolver.resolve(address)
-        align = config.pe.dma.alignment_bytes
+        own = {"align": config.pe.dma.alignment_bytes, "setup": places.parts.setup_cycles(node)}
         if places.topology.by_id[node].kind != naming.HBM:
-            return self._add(node, Memory(node, (), BETWEEN | {"align": align}))
-        place, hbm = places.resolver.slice_of(address), config.cube.hbm
+            return self._add(node, Memory(node, (), BETWEEN | own))
+        place = places.resolver.slice_of(address)
         first = place.slice * config.slice_channels
         names = tuple(naming.hbm_channel(node, first + k) for k in range(config.slice_channels))
-        table = {"interleave": hbm.interleave_bytes, "align": align, "setup": hbm.t_setup_cycles, "channels": len(names)}
+        table = own | {"interleave": config.cube.hbm.interleave_bytes, "channels": len(names)}
         return self._add((node, place.slice), Memory(node, names, table))
 
     def between(self) -> int:
@@ -91,13 +93,15 @@ class Ways:
         memory = self.between()
         key = (source, target)
         if key not in self._route:
-            router = self.places.router
-            ends = source.part(naming.PE_DMA), target.part(naming.PE_DMA)
-            self._route_of(key, memory, Way(router.route(router.find_path(*ends)).edges))
+            router, parts = self.places.router, self.places.parts
+            edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
+            nodes = [source.part(naming.PE_TCM), *nodes_along(edges), target.part(naming.PE_TCM)]
+            self._route_of(key, memory, Way(edges, parts.cycles("peer", nodes)))
         return memory, self._route[key]
 
     def _route_of(self, key: Any, memory: int, way: Way) -> None:
         self._route[key] = sum(max(1, len(self.memories[m].channels)) for m, _ in self.routes)
+        self.extra[self._route[key]] = way.extra
         self.routes.append((memory, way))
 
     def add_all_memories(self) -> None:
@@ -112,8 +116,13 @@ class Ways:
 
 
 def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
-    """Between a PE's DMA engine and the memory of an address."""
-    return Way(places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges)
+    """Between a PE's DMA engine, behind which its scratchpad is, and the memory of an address."""
+    edges = places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges
+    pe = places.topology.by_id[dma]
+    assert pe.sip is not None and pe.cube is not None and pe.pe is not None
+    scratchpad = naming.pe_node(pe.sip, pe.cube, pe.pe, naming.PE_TCM)
+    nodes = [scratchpad, *nodes_along(edges)] if write else [*nodes_along(edges), scratchpad]
+    return Way(edges, places.parts.cycles("memory", nodes))
 
 
 def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Way:
@@ -121,19 +130,18 @@ def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Wa
     router, edge = places.router, places.topology.edge
     inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
     outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
-    return Way((outside, *inside) if to_device else (*inside, outside), places.config.io.pcie.setup_cycles)
+    edges = (outside, *inside) if to_device else (*inside, outside)
+    return Way(edges, places.parts.cycles("host", nodes_along(edges)))
 
 
 def launch_cycles(places: Places, m_cpu: str) -> int:
     """From the host over PCIe and the IO CPU to a cube's M_CPU, which has then taken the launch."""
-    config = places.config
     node = places.topology.by_id[m_cpu]
     assert node.sip is not None
     endpoint, io_cpu = places.resolver.find_pcie_ep(node.sip), places.resolver.find_io_cpu(node.sip)
     hops = ((naming.HOST, endpoint), (endpoint, io_cpu), (io_cpu, m_cpu))
-    paths = [places.router.find_node_path(*hop) for hop in hops]
-    on_the_way = sum(places.router.route(path).cycles for path in paths)
-    return on_the_way + config.io.pcie.setup_cycles + config.io.io_cpu.cycles + config.cube.m_cpu.cycles
+    edges = [edge for hop in hops for edge in places.router.route(places.router.find_node_path(*hop)).edges]
+    return sum(edge.cycles for edge in edges) + places.parts.cycles("launch", nodes_along(edges))
 
 
 @dataclass(frozen=True)
@@ -162,11 +170,7 @@ def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
         names += memory.channels
     channels = len(names)
     number = {pair: channels + k for k, pair in enumerate(used)}
-    capacities = [ways.places.config.cube.hbm.capacity] * channels
-    for pair in used:
-        rate = edges[pair].bytes_per_cycle
-        assert rate is not None
-        capacities.append(rate)
+    capacities = _channel_capacities(ways) + [ways.places.parts.rate(edges[pair]) for pair in used]
     return Resources(
         (*names, *(naming.directed(*pair) for pair in used)),
         tuple(capacities),
@@ -175,6 +179,12 @@ def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
         number,
         _route_tables(ways, first, number),
     )
+
+
+def _channel_capacities(ways: Ways) -> list[Fraction]:
+    """[byte/cycle] of the channels of all memories."""
+    rates = [(ways.places.parts.channel_rate(memory.node), memory) for memory in ways.memories if memory.channels]
+    return [rate for rate, memory in rates for _ in memory.channels]
 
 
 def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from kernbench.common.naming import IO_NOC
+from kernbench.topology.edges import EdgeKind
 from kernbench.topology.graph import Edge, Topology
 from kernbench.topology.graphs import LEFT_OUT, Graph, Measure
 
@@ -16,8 +18,10 @@ ENDS = frozenset({"hbm_ctrl", "sram", "host"})
 class Adjacency:
     """One graph: nodes are numbered in the order of their names, so that a smaller number is an earlier name.
 
-    A cost is one integer and compares as (weight, distance, hops) do, or (distance, weight, hops); every edge costs at
-    least 1. By that, two ways of equal weight and unequal length are no tie: a path there and the path back are equally long.
+    A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
+    costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to cube
+    (docs/adr/0021). By that, two ways of equal weight and unequal length are no tie: a path there and the path back, where
+    exits are what entries were, are equally long.
     """
 
     def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:
@@ -27,7 +31,8 @@ class Adjacency:
         edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]
         #: by target: (source, cost) of every edge into it
         self.into: list[list[tuple[int, int]]] = [[] for _ in self.names]
-        for edge, cost in zip(edges, _costs(edges, by, len(self.names)), strict=True):
+        exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
+        for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
             self.into[self.number[edge.target]].append((self.number[edge.source], cost))
         #: of a node that hangs on one other (a dead end, or what is left of a tree of them): that node; else itself
         self.parent = _parents(self.into, self.is_end)
@@ -41,11 +46,13 @@ class Adjacency:
         return nodes
 
 
-def _costs(edges: list[Edge], by: Measure, nodes: int) -> list[int]:
+def _costs(edges: list[Edge], exits: list[bool], by: Measure, nodes: int) -> list[int]:
     weights, lengths = _integers([edge.weight for edge in edges]), _integers([edge.mm for edge in edges])
     first, second = (weights, lengths) if by is Measure.WEIGHT else (lengths, weights)
     above = nodes * max(second, default=0) + 1  # more than `second` adds up to on any path
-    return [(one * above + other) * nodes + 1 for one, other in zip(first, second, strict=True)]
+    costs = [(one * above + other) * nodes + 1 for one, other in zip(first, second, strict=True)]
+    exit_cost = nodes * max(costs, default=0) + 1
+    return [cost + exit_cost if out else cost for cost, out in zip(costs, exits, strict=True)]
 
 
 def _integers(values: list[Fraction]) -> list[int]:

@@ -25,9 +25,10 @@ class NoPath(InputError):
 class PathRouter:
     """Paths of one topology, each found once.
 
-    A path is the shortest `by` weight or distance; of equal ones the shorter by the other measure, then the one of fewer hops,
-    then the one whose names come first, name by name from the source on. So it is unique, it does not depend on the order
-    of nodes and edges, and a path and the path back are equally long. Names compare as text does.
+    A path goes as seldom as can be from a cube into an IO chiplet. It is the shortest of those `by` weight or distance, of
+    equal ones the shorter by the other measure, then the one of fewer hops, then the one whose names come first, name by name
+    from the source on. So it is unique, it does not depend on the order of nodes and edges, and a path and the path back are
+    equally long. Names compare as text does.
 
     Every method raises InputError for a node that the system does not have, and NoPath where no path leads.
     """
@@ -67,16 +68,21 @@ class PathRouter:
         return self.find(source, target, Graph.LOCAL, by)
 
     def find_memory_path(self, source: str, address: int, *, by: Measure = Measure.WEIGHT, read: bool = False,
-                         through: VirtualMap | None = None) -> Path:  # fmt: skip
+                         through: VirtualMap | None = None, graph: Graph | None = None) -> Path:  # fmt: skip
         """The way from a node to the memory that holds an address, or with `read` from there to the node.
 
-        HBM is entered and left where the address's slice is attached. A node's own cube is not left.
+        HBM is entered and left where the address's slice is attached. Without a `graph` it is the way of data, and a node's own
+        cube is not left.
         """
         memory, place = self.resolver.locate(address, through=through)
-        graph = self._graph_between(source, memory)
+        graph = graph or self._graph_between(source, memory)
         if place is not None:
             return self._hbm_path(source, memory, place, graph, by, read)
         return self.find(memory, source, graph, by) if read else self.find(source, memory, graph, by)
+
+    def memory_graph(self, source: str, address: int) -> Graph:
+        """The graph of the way of data between a node and the memory of an address."""
+        return self._graph_between(source, self.resolver.resolve(address))
 
     def find(self, source: str, target: str, graph: Graph, by: Measure) -> Path:
         """The shortest path in any of the four graphs."""

@@ -1,0 +1,160 @@
+"""Which passive part stands at which node of a system: the built-in one, or one of the class that `components` names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.hbm_ctrl import HbmCtrl
+from kernbench.components.builtin.io_cpu import IoCpu
+from kernbench.components.builtin.m_cpu import MCpu
+from kernbench.components.builtin.pcie_ep import PcieEp
+from kernbench.components.builtin.sram import Sram
+from kernbench.components.passive import MemoryPart, Passage, PassivePart, What
+from kernbench.components.registry import find_class
+from kernbench.config import SystemConfig
+from kernbench.config.rules import rate_rule
+from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system_rules import most_flow_weight
+from kernbench.topology.graph import Edge, Topology
+
+#: The built-in rules; where none stands, latency and bandwidth of the edges at the part are all that there is of it.
+RULES: dict[str, type[PassivePart]] = {
+    naming.HBM: HbmCtrl,
+    naming.SRAM: Sram,
+    naming.M_CPU: MCpu,
+    naming.IO_CPU: IoCpu,
+    naming.PCIE_EP: PcieEp,
+    naming.IO_NOC: PassivePart,
+    naming.ROUTER: PassivePart,
+    naming.UCIE: PassivePart,
+    naming.PE_TCM: PassivePart,
+}
+#: What a class must be derived from; else from PassivePart.
+BASES: dict[str, type[PassivePart]] = {naming.HBM: HbmCtrl, naming.SRAM: MemoryPart}
+#: What cannot be replaced, and why.
+FIXED = {
+    naming.PE_IPCQ: "queues between PEs are not simulated",
+    **dict.fromkeys((naming.HOST, naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE), "it takes part in kernels alone"),
+}
+
+
+def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
+    """The passive part that `components` puts in the place of a kind of node; None: none, or a class that takes jobs.
+
+    InputError where the kind cannot be replaced, its class cannot be had, or is no passive part where only one fits.
+    """
+    spec = config.components.get(kind)
+    if spec is None or spec.impl == BUILTIN:
+        return None
+    where = _where(config, kind)
+    if kind in FIXED:
+        can = ", ".join(dict.fromkeys((*naming.ENGINES, *RULES)))
+        raise InputError(Problem(where, f"{FIXED[kind]}; what can be replaced is {can}", "impl", spec.impl))
+    if kind not in RULES:
+        return None
+    found = find_class(spec.impl, where)
+    base = BASES.get(kind, PassivePart)
+    if issubclass(found, base):
+        return found
+    if kind in naming.ENGINES:
+        return None
+    rule = f"{kind} runs no jobs: its class must be derived from {base.__name__}"
+    raise InputError(Problem(where, rule, "impl", spec.impl, "see docs/reference/components.md"))
+
+
+def _where(config: SystemConfig, kind: str) -> str:
+    return f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
+
+
+class Parts:
+    """The passive parts of one system, each made when a way first leads to it."""
+
+    def __init__(self, config: SystemConfig, topology: Topology) -> None:
+        self._config = config
+        self._kind = {node.id: node.kind for node in topology.nodes}
+        self._mine = {kind: found for kind in config.components if (found := passive_class(config, kind)) is not None}
+        rules = {**RULES, **self._mine}
+        #: kinds whose parts cost something, or say what their edges carry
+        self._costly = {kind for kind, rule in rules.items() if rule.cycles is not PassivePart.cycles}
+        self._wide = {kind for kind, rule in rules.items() if rule.bytes_per_cycle is not PassivePart.bytes_per_cycle}
+        self._rules = rules
+        self._parts: dict[str, PassivePart] = {}
+
+    def at(self, node: str) -> PassivePart:
+        """The part of a node that has one."""
+        if node not in self._parts:
+            kind = self._kind[node]
+            self._parts[node] = self._rules[kind](node, self._config, self._spec(kind))
+        return self._parts[node]
+
+    def setup_cycles(self, memory: str) -> int:
+        """Of a memory that DRAM addresses are in."""
+        part = self.at(memory)
+        assert isinstance(part, MemoryPart)
+        return self._whole(memory, "setup_cycles", part.setup_cycles())
+
+    def channel_rate(self, hbm: str) -> Fraction:
+        """[byte/cycle] of a channel of a stack."""
+        part = self.at(hbm)
+        assert isinstance(part, HbmCtrl)
+        return self._rate(hbm, "channel_bytes_per_cycle", part.channel_bytes_per_cycle())
+
+    def _spec(self, kind: str) -> Any:
+        if kind not in self._mine:
+            return None
+        given = self._config.components[kind]
+        try:
+            return self._mine[kind].Spec(**given.spec)
+        except (TypeError, ValueError) as error:
+            rule = f"{given.impl} does not take these parameters: {error}"
+            raise InputError(Problem(_where(self._config, kind), rule, "spec", given.spec)) from error
+
+    def cycles(self, what: What, nodes: Sequence[str]) -> int:
+        """What the parts of a way add up to; `nodes` from its source to its target."""
+        total = 0
+        around = [None, *nodes, None]
+        for before, node, after in zip(around, nodes, around[2:], strict=False):
+            if self._kind[node] in self._costly:
+                passage = Passage(what, nodes[0], nodes[-1], before, after)
+                total += self._whole(node, "cycles", self.at(node).cycles(passage))
+        return total
+
+    def _whole(self, node: str, method: str, value: Any) -> int:
+        """A number of cycles that a part says; InputError where it is none."""
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:
+            return value
+        raise self._wrong(node, method, value, "it must be an integer from 0 to below 2^31")
+
+    def rate(self, edge: Edge) -> Fraction:
+        """[byte/cycle] of an edge that has a bandwidth, as the parts at its ends say."""
+        for node in (edge.source, edge.target):
+            if self._kind[node] in self._wide:
+                edge = replace(edge, bytes_per_cycle=self._rate(node, "bytes_per_cycle", self.at(node).bytes_per_cycle(edge)))
+        assert edge.bytes_per_cycle is not None
+        return edge.bytes_per_cycle
+
+    def _rate(self, node: str, method: str, value: Any) -> Fraction:
+        """A bandwidth that a part says; InputError where it is none, or shares of it would need too large terms."""
+        if not isinstance(value, int | Fraction) or isinstance(value, bool) or value <= 0:
+            raise self._wrong(node, method, value, "it must be an integer or Fraction above 0")
+        weights = [channel.weight for channel in self._config.pe.dma.channels]
+        rule = rate_rule(self._config.allocation, "a bandwidth", Fraction(value), weights, most_flow_weight(self._config))
+        if rule:
+            raise self._wrong(node, method, value, rule)
+        return Fraction(value)
+
+    def _wrong(self, node: str, method: str, value: Any, rule: str) -> InputError:
+        where = f"{_where(self._config, self._kind[node])}: {node}"
+        return InputError(Problem(where, rule, method, value if isinstance(value, int) else repr(value)))
+
+
+def nodes_along(edges: Sequence[Edge]) -> list[str]:
+    """The nodes of edges that follow each other."""
+    assert all(a.target == b.source for a, b in pairwise(edges))
+    return [edges[0].source, *(edge.target for edge in edges)]

@@ -23,6 +23,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_RUN = 21              # REC_ACCESS and REC_MOVED of a run
     REC_CPU_START = 22
     REC_CPU_END = 23
+    REC_ENQUEUE = 24          # a command that a component submitted
     VALUES = 8
 
 cdef enum TraceLevel:
@@ -75,7 +76,8 @@ cdef struct Tracer:
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
-    int32_t commands          # entries of the queue; what is of no entry is left out
+    int32_t commands          # entries of the queue;
+    const int32_t* row        # behind them, what is of no entry, and jobs of components: their commands; NONE are left out
     Note* notes               # of a block: room for every lane in every cycle
     Note* note                # the next one
     Denial* denials           # likewise
@@ -109,10 +111,12 @@ cdef bint more_room(Tracer* t) noexcept nogil
 
 cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, int32_t engine_kind, int32_t engine, int64_t job,
                         int32_t channel, int32_t number, int32_t entry) noexcept nogil:
-    """A new record; NULL where there is no memory for it, or it is of a component's own job."""
+    """A new record; NULL where there is no memory for it, or it is of a component's job that nobody described."""
     cdef Event* e
     if entry >= t.commands:
-        return NULL
+        entry = t.row[entry - t.commands] if t.row != NULL else -1
+        if entry < 0:
+            return NULL
     if t.n == t.room and not more_room(t):
         return NULL
     e = &t.event[t.n]

@@ -163,6 +163,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [run, moved],
         [begin],  # a launch starts
         [end, _done(), *_said(), _whole()],
+        [],  # CMD_ENQUEUE of a component's command: made in Python
     ]
 
 

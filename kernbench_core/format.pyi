@@ -1,7 +1,6 @@
 """Records as lines of JSON, in batches."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kernbench_core.events import Trace
 
@@ -15,6 +14,13 @@ ALWAYS: int
 TOKEN_ENDS: int
 NO_UNIT: int
 UNIT_OF_ENTRY: int
+
+class Said(Protocol):
+    """Makes lines that are no templates."""
+
+    def overlap(self, cycle: int, late: int, early: int, job: int, /) -> bytes | None: ...
+    def emitted(self, cycle: int, entry: int, value: int, name: int, /) -> bytes | None: ...
+    def enqueued(self, cycle: int, row: int, /) -> bytes | None: ...
 
 class Format:
     """How records become lines: columns of entries, tables of texts, templates of each kind of record."""
@@ -40,10 +46,12 @@ class Format:
         self,
         trace: Trace,
         before: int,
-        overlap: Callable[[int, int, int, int], bytes | None],
-        emitted: Callable[[int, int, int, int], bytes | None],
+        said: Said,
     ) -> bytes:
         """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten."""
+
+    def extend(self, columns: list[Any], tables: list[list[bytes]]) -> None:
+        """There are more rows, and more texts: the same columns and tables as at first, grown."""
 
     def tokens(self) -> list[tuple[int, int]]:
         """`(left, start)` of each token group, to go on from."""

@@ -169,13 +169,13 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef bint narrow = p.narrow and p.n_asks == 0       # those of components are looked at one by one
     if n > BLOCK:
         n = BLOCK
-    if n > p.max_wait:                          # what is first denied in this block must not come of age in it
+    if n > p.max_wait and p.calm > p.done:      # what is first denied in this block must not come of age in it
         n = p.max_wait if p.max_wait > 1 else 1
-    if p.n_held and p.done + n - p.oldest > p.max_wait:
+    if p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
         order = aged_first(s, p, p.done)
         if order != p.order:
             n = 1
-        elif p.done + n - p.oldest > p.max_wait:
+        elif p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
     if p.n_out or not narrow:                     # a served flow that was out ends its engine's stall in that cycle
         n = 1

@@ -4,7 +4,7 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
-from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
+from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
 from kernbench_core.compute cimport Compute, compute_jump, compute_seek, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
@@ -100,6 +100,16 @@ cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
     return a.next_at + flow_cycles(f, f.left - f.asked)
 
 
+cdef inline int64_t patience(Spm* p) noexcept nogil:
+    """A flow is not pressed while all lanes together take the ports of a bank no more often than that in so many cycles; 0: not known."""
+    cdef int64_t denials = min(p.backpressure, p.max_wait)
+    if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
+        return 0
+    if p.penalty > 1:
+        denials = (denials + p.penalty - 1) // p.penalty
+    return denials * (min(p.ports[0], p.ports[1]) if p.split else p.ports[0])
+
+
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move.
 
@@ -107,9 +117,11 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef cycle_t to = NEVER
+    cdef cycle_t to = NEVER, soon = NEVER
+    cdef int64_t rounds = 0
     cdef slot_t lane
     cdef Lane* a
+    p.calm = NEVER
     if p.n_order == 0:
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
@@ -117,17 +129,21 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
     if not (s.skip and scratchpad_uncontended(s, spm)):
-        to = min(to, p.done + p.backpressure - 1)
+        soon = p.done + p.backpressure - 1
+        to = min(to, max(soon, p.done + BLOCK - 1))
+        rounds = -patience(p)
     for k in range(p.n_order):
         lane = p.order[k]
         a = &s.lane[lane]
+        rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, lane)
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
         if p.n_out and a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
             to = min(to, a.next_at)             # served, it is a member again
-    return max(to, p.done)
+    p.calm = p.done if rounds + p.often <= 0 else NEVER
+    return max(min(to, soon) if rounds > 0 else to, p.done)
 
 
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil:

@@ -12,9 +12,9 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
-    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes
+    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
     bint compute              # TE or VE, else a flow
     bint to_writes            # a flow's request is for write ports
     bint paired               # a flow between two scratchpads has a lane in each (pair.pyx)

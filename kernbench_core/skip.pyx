@@ -116,10 +116,11 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
     """
     cdef Spm* p = &s.spm[spm]
-    cdef int32_t k
+    cdef int32_t k, n_order = p.n_order, out = p.n_out
+    cdef slot_t* order = p.order
+    cdef Lane* lanes = s.lane
     cdef cycle_t to = NEVER, soon = NEVER
     cdef int64_t rounds = 0
-    cdef slot_t lane
     cdef Lane* a
     p.calm = NEVER
     if p.n_order == 0:
@@ -132,15 +133,14 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1))
         rounds = -patience(p)
-    for k in range(p.n_order):
-        lane = p.order[k]
-        a = &s.lane[lane]
+    for k in range(n_order):
+        a = &lanes[order[k]]
         rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
-            a.ends_at = earliest_end(s, lane)
+            a.ends_at = earliest_end(s, order[k])
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
-        if p.n_out and a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
+        if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # served, it is a member again
     p.calm = p.done if rounds + p.often <= 0 else NEVER
     return max(min(to, soon) if rounds > 0 else to, p.done)

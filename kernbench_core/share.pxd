@@ -32,6 +32,7 @@ cdef struct Pace:             # a rate, and what follows from it
     int64_t every
     int64_t rest
     int32_t rounds            # as in Lane
+    uint64_t span             # as in Flow
 
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t carry             # [1/den B] share that no request has spent
@@ -48,6 +49,7 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t cost              # [1/den B] of a scratchpad line
     int64_t every             # cost // num: a line's worth is earned in so many cycles,
     int64_t rest              # and cost % num more
+    uint64_t span             # a bit for each line that it may take in CALM cycles, but for those that it is denied now
     nbytes_t total            # [B]
     nbytes_t line             # [B] bank_width of its scratchpad
     nbytes_t row              # [B] and a row of its banks

@@ -6,7 +6,7 @@ each channel's line is the member.
 """
 from kernbench_core.bank cimport CALM, MANY, Lane
 from kernbench_core.maxmin cimport maxmin_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -147,6 +147,7 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     t.every = quotient(t.cost, t.num)
     t.rest = t.cost - t.every * t.num
     t.rounds = 0
+    t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
     if line:                            # what it earns, rounded up, a line that it was denied, and parts of lines before and behind
         t.rounds = <int32_t>min(quotient((quotient(CALM * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
@@ -172,6 +173,7 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     f.cost = t.cost
     f.every = t.every
     f.rest = t.rest
+    f.span = t.span
     if a.first_denied == NEVER:
         a.next_at = flow_next(f)
         a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY

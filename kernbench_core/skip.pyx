@@ -110,6 +110,35 @@ cdef inline int64_t patience(Spm* p) noexcept nogil:
     return denials * (min(p.ports[0], p.ports[1]) if p.split else p.ports[0])
 
 
+cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
+    """In the next CALM cycles every bank is one that at least `away` flows do not come to."""
+    cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
+    cdef uint64_t others
+    cdef int32_t k
+    cdef Lane* a
+    cdef Flow* f
+    if away > 4 or not p.narrow:
+        return False
+    for k in range(p.n_order):
+        a = &s.lane[p.order[k]]
+        if a.compute:
+            break
+        if a.rounds > 1:
+            continue
+        f = &s.share.flow[p.order[k]]
+        others = f.span << f.bank | (f.span >> 1) >> (p.banks - 1 - f.bank)
+        if a.first_denied != NEVER:
+            others |= a.reads | a.writes
+        others = p.full & ~others
+        three |= two & others               # banks that so many flows more do not come to
+        two |= one & others
+        one |= none & others
+        none |= others
+        if three == p.full:
+            return True
+    return False
+
+
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move.
 
@@ -143,7 +172,9 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # served, it is a member again
     p.calm = p.done if rounds + p.often <= 0 else NEVER
-    return max(min(to, soon) if rounds > 0 else to, p.done)
+    if rounds > 0 and to > soon:
+        to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
+    return max(to, p.done)
 
 
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil:

@@ -106,6 +106,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.spm[k].touched = True
         s.touched[k] = k
         s.horizon[k] = 0
+        s.spm[k].calm = NEVER
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:

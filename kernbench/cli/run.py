@@ -9,14 +9,14 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.asked import Asked
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, Quiet, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
 from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
 
 
 def run(
     target: AnyTarget,
     config: AnyConfig = None,
-    overrides: Overrides = None,
+    overrides: AnyOverrides = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),

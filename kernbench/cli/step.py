@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
 from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
 from kernbench.common.errors import InputError, Problem
 
@@ -58,7 +58,7 @@ def step(
     cycles: Cycles = None,
     until: Until = None,
     config: AnyConfig = None,
-    overrides: Overrides = None,
+    overrides: AnyOverrides = None,
     start: From = None,
     save: Save = None,
     as_json: Json = False,

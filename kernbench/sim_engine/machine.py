@@ -35,9 +35,9 @@ from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing import TraceOptions, Tracing
 from kernbench.sim_engine.tracing.tracing import Sink
 from kernbench.version import VERSION
-from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase
+from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
 
-__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase", "Machine", "simulate"]
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "Machine", "simulate"]
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_commands import MemoryWriteMsg
+from kernbench.common.pe_commands import DmaReadCmd, GemmCmd, MemoryWriteMsg
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_info import Info, copy_info, extract_op_info, snapshot_sources, write_info
 from kernbench.sim_engine.op_params import shared
 from kernbench.sim_engine.op_spill import Runs
 
+_WITHOUT = (DmaReadCmd, GemmCmd)  # most messages: nothing of them is copied
 _PROCESS = [os.getpid()]  # asked of the system once in each process
 os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
@@ -206,6 +207,8 @@ class OpLogger:
             self._records, self._held = [], 0
 
     def _snapshots(self, msg: Any) -> tuple[Array | None, ...]:
+        if type(msg) in _WITHOUT:
+            return ()
         if isinstance(msg, MemoryWriteMsg):
             return (msg.values.copy(),)
         return tuple([self._copy(one) for one in snapshot_sources(msg)])

@@ -7,8 +7,10 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.sweep.points import Task
 from kernbench.sweep.row import METRICS, Row
 from kernbench.sweep.shelf import About, read_about, read_lines, sweep_named
@@ -68,7 +70,8 @@ class SweepTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the table in full."""
-        axes = [name if name not in (*RESULT, *METRICS, "number", "error", *FACTS) else f"axis {name}" for name in self.about.names]
+        taken = ("number", *FACTS, *RESULT, *METRICS, "error")
+        axes = [f"axis {name}" if name in taken else name for name in self.about.names]
         return ("number", "target", "machine", *axes, *RESULT, *METRICS, "error")
 
     def cells(self, entry: Entry) -> tuple[Any, ...]:
@@ -115,11 +118,8 @@ def dicts(table: SweepTable) -> list[dict[str, Any]]:
 
 def parquet_bytes(table: SweepTable) -> bytes:
     """The table in full as Parquet; InputError without the extra `analysis`. A column of mixed types is text."""
-    from kernbench.common.errors import InputError, Problem
-
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         rule = "Parquet needs pyarrow"
         raise InputError(Problem("kbsim sweep report", rule, remedy="pip install 'kernbench[analysis]'")) from None

@@ -59,7 +59,9 @@ class CommandWays:
         """The number in the core of a PE's M_CPU, and the cycles of a launch in it, way there included."""
         sip, cube, _ = naming.parse_pe(pe)
         node = naming.in_cube(sip, cube, naming.M_CPU)
-        return self._number[node], int(self._reach.launch_cycles(node))
+        if node not in self._cycles:
+            self._cycles[node] = int(self._reach.launch_cycles(node))
+        return self._number[node], self._cycles[node]
 
     def to_processor(self, pe: str) -> int:
         """Cycles of a command from the M_CPU of a PE's cube to its processor."""

@@ -74,7 +74,8 @@ class TlMemory:
         steps = None if strides is None else self._strides(strides, shape, line)
         addr = self._in_memory(addr, shape, steps, dtype, nbytes, line)
         if steps is not None:
-            travel = sum(footprint(addr + at, *rest, runner.pe.align) for at, *rest in rows_of(shape, steps, dtype))
+            align = runner.pe.align
+            travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
         tile.op = "dma_read"
         msg = DmaReadCmd(tile, addr, nbytes, "hbm", steps, channel, op_id=runner.memory.new_id(), line=line)

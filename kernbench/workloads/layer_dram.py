@@ -59,6 +59,7 @@ class LayerDram:
         }
         self.regions = own.regions if shared is own else [*own.regions, *shared.regions]
         self.own_end = max(region.end for region in own.regions)
+        self.shared_end = max(region.end for region in shared.regions)
 
     def _weights(self, model: ModelShape, own: DramMap) -> dict[str, WeightLayout]:
         """The layouts by name; those of an expert's matrices by `name.expert`."""

@@ -58,7 +58,8 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     (
         lambda tl: tl.load(4096, (4,), "f32"),
         KernelError,
-        "{}: the load of t1 brings what nobody wrote: hbm[0x1000]: of the 16 bytes from here on the one at 0x1000 was never written",
+        "{}: the load of t1 brings what nobody wrote: hbm[0x1000]: of the 16 bytes from here on the one at 0x1000 was never "
+        "written",
     ),
     (
         lambda tl: tl.load(1 << 40, (4,), "f32"),
@@ -69,8 +70,8 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     (
         lambda tl: tl.load(0, (4,), "f64"),
         KernelError,
-        '{}: a tensor of f64[4]: dtype: dtype = "f64", but it must be one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, '
-        "u32, u16, u8, i4, bool",
+        '{}: a tensor of f64[4]: dtype: dtype = "f64", but it must be one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, '
+        "i8, u32, u16, u8, i4, bool",
     ),
     (lambda tl: tl.load(0, (4, 4), "f32", strides=(16,)), KernelError, "{}: 1 strides are given for the 2 axes of [4, 4]"),
     (lambda tl: tl.load("x", (4,), "f32"), KernelError, "{}: an address must be an integer, and this is a str"),

@@ -42,12 +42,13 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
+        self._free_at = 0
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
         scheduler.give = self.submit
 
     def accept(self, job: Job, now: int) -> int:
-        if self._launch is not None:
+        if self._launch is not None or now < self._free_at:
             return BUSY
         self._launch = job.id
         self._begin_at = now + self._cycles
@@ -64,7 +65,7 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             if source.resume(now):
                 assert self._launch is not None
                 self.complete(self._launch)
-                self._launch = None
+                self._launch, self._free_at = None, now + 1
         return min(self._begin_at, scheduler.next_due, source.next_due)
 
     def placed(self, msg: Any, now: int) -> None:
@@ -72,6 +73,12 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         if self._op_logger is not None:
             self._on_process_start(self._clock.at(now), msg)
             self._on_process_end(self._clock, msg)
+
+    def waited(self, line: int) -> None:
+        """Tell the trace of an implicit wait at a source line."""
+        machine = self.scheduler.machine
+        if machine is not None and machine.commands is not None and self._launch is not None:
+            self.emit(self._launch, "implicit_wait", line)
 
     def notify(self, notice: int, number: int, now: int) -> int:
         end = now + 1

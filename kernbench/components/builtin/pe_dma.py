@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.common.errors import KernbenchError
 from kernbench.common.naming import PE_DMA
-from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, Stage, StageType
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, Stage, StageType, TileToken
 from kernbench.components.base import DMA, Clock
 from kernbench.components.builtin.flight import Order
 from kernbench.components.builtin.part import PePart
@@ -64,6 +64,12 @@ class PeDma(PePart, kind=PE_DMA):
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
             place += row_bytes * count
         return orders
+
+    def opcode(self, msg: Any) -> str:
+        stored = not isinstance(msg, DmaReadCmd)
+        if isinstance(msg, TileToken):
+            stored = msg.stages[msg.stage_idx].stage_type is StageType.DMA_WRITE
+        return "DMA_STORE_TILE" if stored else "DMA_LOAD_TILE"
 
     def _straight(self, channel: int, write: int, place: int, first: int, nbytes: int) -> Sequence[Order] | None:
         """Bytes in one piece, as most transfers are; None where they are not in one memory, or not in the scratchpad."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
-from kernbench.components.base import NEVER, ComponentBase
+from kernbench.components.base import NEVER, ComponentBase, HasCommands
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.tile_server import TileServer
@@ -32,10 +32,11 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
         self._jobs: dict[int, Flight] = {}  # by the core's number of each job
         self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
-        self.places = 4 * queue_depth  #: jobs in the core at a time
+        self.places = queue_depth + 16  #: jobs in the core at a time
         self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
+        self.machine: HasCommands | None = None  #: whose trace is told what jobs are
         self.give: Submit | None = None  #: of the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
@@ -122,4 +123,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def _submit(self, flight: Flight, order: Order) -> None:
         part, submit = flight.part, self.give
         assert submit is not None
-        self._jobs[submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)] = flight
+        number = submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)
+        self._jobs[number] = flight
+        if self.machine is not None and self.machine.commands is not None:
+            self.machine.commands.add(number, part.opcode(flight.msg), marker=flight.line)

@@ -24,9 +24,10 @@ def processors() -> int:
 def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: bool, scheduler: str | None) -> Executor:
     """Processes, threads or a Dask cluster; InputError where they do not go together, or cannot keep the spec's limits."""
     if scheduler is not None and not dask:
-        raise InputError(Problem(COMMAND, "it is the address of a Dask cluster", "--scheduler", scheduler, "say --executor dask"))
+        rule = "it is the address of a Dask cluster"
+        raise InputError(Problem(COMMAND, rule, "--scheduler", scheduler, "say --executor dask"))
     if threads is not None and (jobs is not None or dask):
-        raise InputError(Problem(COMMAND, "threads are those of one process here: leave out --jobs and --executor", "--threads"))
+        raise InputError(Problem(COMMAND, "they are those of one process here: leave out --jobs and --executor", "--threads"))
     if scheduler is not None and jobs is not None:
         raise InputError(Problem(COMMAND, "the cluster has the processes that it has", "--jobs", jobs, "leave it out"))
     limited = spec.limits.seconds is not None or spec.limits.memory is not None

@@ -21,6 +21,7 @@ class Start(msgspec.Struct, frozen=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _STARTS = msgspec.msgpack.Decoder(Start)
+_CONTEXTS = msgspec.msgpack.Decoder(Context)
 _TASKS = msgspec.msgpack.Decoder(list[Task])
 _ROWS = msgspec.msgpack.Decoder(Row)
 _TEXTS = msgspec.msgpack.Decoder(str)
@@ -34,6 +35,11 @@ def encoded(value: Any) -> bytes:
 def read_start(data: bytes) -> Start:
     """The first message to a process."""
     return _STARTS.decode(data)
+
+
+def read_context(data: bytes) -> Context:
+    """What all tasks of a sweep share."""
+    return _CONTEXTS.decode(data)
 
 
 def read_tasks(data: bytes) -> list[Task]:

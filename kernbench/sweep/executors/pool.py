@@ -138,6 +138,7 @@ class Pool:
         """Rows that have arrived, and those of tasks whose process died once too often."""
         by_connection = {process.connection: process for process in self._processes}
         for connection in wait(list(by_connection), TICK_SECONDS):
+            assert isinstance(connection, Connection)
             process = by_connection[connection]
             try:
                 while process.connection.poll():

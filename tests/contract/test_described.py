@@ -347,3 +347,19 @@ def broken(level: str, seed: int) -> bytes:
 @pytest.mark.parametrize("seed", range(0, 60, 7))
 def test_a_trace_is_valid_wherever_a_component_fails(level: str, seed: int, tmp_path: Path) -> None:
     check_file(broken(level, seed), tmp_path)
+
+
+def test_what_is_submitted_at_the_end_of_a_window_is_of_the_next() -> None:
+    """A VE job of 64 cycles; in the P7 of cycle 63, the last of a window, another: it is queued in cycle 64."""
+
+    class Again(Tells):
+        def notify(self, notice: int, number: int, now: int) -> int:
+            super().notify(notice, number, now)
+            if now == 63:
+                self.give(EngineType.VE, 0, (0, 64, 0, 1))
+            return NEVER
+
+    part = Again({0: lambda part: part.give(EngineType.VE, 0, (0, 64, 0, 1))})
+    run = Machine(load_config({}), Program("none"), {"part": part})
+    events = traced(run, "summary")
+    assert run.cycle == 128 and not [e for e in events if e["event_type"] == "QUEUE_SAMPLE"]

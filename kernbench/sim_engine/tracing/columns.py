@@ -28,6 +28,7 @@ class Columns:
         self.columns = {name: np.full(len(program.entries), MISSING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
+        self._known: dict[tuple[str, type, Any], int] = {}  # the same, by values: 1 and True are two
         self.unit_number = {name: self._number("units", text(name)) for name in names}
         self.token_left: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}
@@ -63,12 +64,18 @@ class Columns:
         return self._numbers[key]
 
     def _text(self, table: str, value: Any) -> int | None:
-        return None if value is None else self._number(table, text(value))
+        if value is None:
+            return None
+        key = (table, type(value), value)
+        if key not in self._known:
+            self._known[key] = self._number(table, text(value))
+        return self._known[key]
 
     def _common(self, entry: Entry | Command, unit: str) -> dict[str, int | None]:
         """What every command has."""
         meta = entry.meta
-        common = b"".join(b',"%s":%d' % (name.encode(), value) for name, value in common_of(entry).items())
+        named = common_of(entry)
+        common = b"".join([b',"%s":%d' % (name.encode(), value) for name, value in named.items()]) if named else b""
         return {
             "cmd_id": entry.id,
             "unit": self.unit_number[unit],

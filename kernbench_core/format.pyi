@@ -1,6 +1,6 @@
 """Records as lines of JSON, in batches."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from kernbench_core.events import Trace
 
@@ -14,13 +14,6 @@ ALWAYS: int
 TOKEN_ENDS: int
 NO_UNIT: int
 UNIT_OF_ENTRY: int
-
-class Said(Protocol):
-    """Makes lines that are no templates."""
-
-    def overlap(self, cycle: int, late: int, early: int, job: int, /) -> bytes | None: ...
-    def emitted(self, cycle: int, entry: int, value: int, name: int, /) -> bytes | None: ...
-    def enqueued(self, cycle: int, row: int, /) -> bytes | None: ...
 
 class Format:
     """How records become lines: columns of entries, tables of texts, templates of each kind of record."""
@@ -46,9 +39,13 @@ class Format:
         self,
         trace: Trace,
         before: int,
-        said: Said,
+        said: Any,
     ) -> bytes:
-        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten."""
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
+
+        `said` makes lines that are no templates, or None: `overlap(cycle, entry, with, job)`,
+        `emitted(cycle, entry, value, name)`, `enqueued(cycle, row)`.
+        """
 
     def extend(self, columns: list[Any], tables: list[list[bytes]]) -> None:
         """There are more rows, and more texts: the same columns and tables as at first, grown."""

@@ -1,4 +1,4 @@
-"""Traces of jobs that components submit and describe: those of the same program in the queue, and valid however the run ends."""
+"""Traces of jobs that components submit and describe: those of the same program in the queue, valid however the run ends."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Tells(Part):
     """Jobs that it describes, others that it does not; a marker where one starts to wait, and one of its own work."""
 
     def __init__(self, script: dict[int, Any], **limits: int) -> None:
-        super().__init__(script, **limits)
+        super().__init__(script, **({"jobs": 128} | limits))
         self.machine: Any = None
 
     def add(self, opcode: str, **said: Any) -> int:
@@ -178,8 +178,8 @@ def test_a_kernel_shows_its_commands(level: str, tmp_path: Path) -> None:
          "phase": "decode"},
         {"event_type": "CMD_ENQUEUE", "t_cycle": 0, "cmd_id": 2, "cmd_type": "DMA_LOAD_TILE", "unit": "sip0.cube0.pe0.pe_dma",
          "layer_id": 3, "bytes": 128},
-        {"event_type": "CMD_ENQUEUE", "t_cycle": 0, "cmd_id": 3, "cmd_type": "TE_GEMM_TILE", "unit": "sip0.cube0.pe0.pe_gemm[0]",
-         "tile_id": 5, "deps": [2], "work": 512},
+        {"event_type": "CMD_ENQUEUE", "t_cycle": 0, "cmd_id": 3, "cmd_type": "TE_GEMM_TILE",
+         "unit": "sip0.cube0.pe0.pe_gemm[0]", "tile_id": 5, "deps": [2], "work": 512},
     ]  # fmt: skip
     issued = [(e["job_id"], e["cmd_id"], e["job_type"]) for e in events if e["event_type"] == "JOB_ISSUE"]
     assert issued == [(0, 0, "LAUNCH"), (1, 1, "KERNEL"), (2, 2, "DMA_READ"), (3, 3, "TE_GEMM")]
@@ -210,7 +210,8 @@ def test_a_kernel_that_never_ends_is_a_deadlock(tmp_path: Path) -> None:
 def test_a_run_that_is_stopped(tmp_path: Path) -> None:
     _, _, events, text = told({0: kernel, 400: done}, max_cycles=5)
     check_file(text, tmp_path)
-    assert events[-1]["status"] == "aborted" and [e["status"] for e in events if e["event_type"] == "CMD_END"] == ["TIMEOUT"] * 4
+    assert events[-1]["status"] == "aborted"
+    assert [e["status"] for e in events if e["event_type"] == "CMD_END"] == ["TIMEOUT"] * 4
 
 
 def test_commands_keep_their_names_where_places_are_taken_again(tmp_path: Path) -> None:
@@ -243,7 +244,12 @@ def test_commands_keep_their_names_where_places_are_taken_again(tmp_path: Path) 
 def test_energy_of_what_components_submit_is_counted_untold_too() -> None:
     """A TE job of 512 MACs on 4-bit weights, 192 B of operands; a load of 128 B: once at the scratchpad, once a channel."""
     energy = {"mac_pj": {8: 2, 4: 1}, "spm_pj_per_byte": 3, "dram_pj_per_byte": 5}
-    part = Part({0: lambda p: [p.give(1, 0, (*TE_JOB[:7], 4, 8), OPERANDS), p.give(0, 0, (0, 0, 0, 128, 128, 1), ((0, 128, 1),))]})
+
+    def act(part: Part) -> None:
+        part.give(1, 0, (*TE_JOB[:7], 4, 8), OPERANDS)
+        part.give(0, 0, (0, 0, 0, 128, 128, 1), ((0, 128, 1),))
+
+    part = Part({0: act})
     run = Machine(load_config({"energy": energy}), Program("none"), {"part": part})
     run.run()
     found = run.result().metrics["energy_pj"]
@@ -253,7 +259,7 @@ def test_energy_of_what_components_submit_is_counted_untold_too() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"opcode": "KERNEL"}, "is told as KERNEL, and events of a component need a unit, the name of the component that it is for"),
+        ({"opcode": "KERNEL"}, "is told as KERNEL, and events of a component need a unit, the name of the component that"),
         ({"opcode": "KERNEL", "unit": "pe"}, "there is no component pe: there is sip0.cube0.pe0.pe_cpu"),
         ({"opcode": "KERNEL", "lable": 1}, "a command has no lable: there is block_id, core_id,"),
     ],
@@ -267,7 +273,7 @@ def test_a_command_that_says_too_little_is_refused(said: dict[str, Any], message
     run, _, _, text = told({0: act})
     check_file(text, tmp_path)
     failure = run.result().failure
-    assert failure is not None and message in failure["message"], failure["message"]
+    assert failure is not None and message in failure["message"]
 
 
 def test_a_product_without_its_sizes_is_no_command(tmp_path: Path) -> None:
@@ -316,3 +322,44 @@ def test_told_commands_are_seen_by_name() -> None:
     run.step(3)
     seen = {engine.name: engine for engine in run.peek().engines}
     assert (seen["ve0"].entry, seen["ve0"].opcode) == (0, "VE_EXP_TILE")
+
+
+def broken(level: str, seed: int) -> bytes:
+    """Loads of a few PEs, the run cut off at some cycle, where a component fails as it submits and describes."""
+
+    def act(part: Any) -> None:
+        for pe in (0, 1, 0):
+            address = 4096 * len(part.ids)
+            way = part.machine.plan.reach.route_to(pe, address, False, 256)
+            part.give(0, pe, (0, 0, address, 256, 256, 1, *way), ((256 * pe, 256, 1),))
+            part.add("DMA_LOAD_TILE")
+        part.give(EngineType.TE, 0, TE_JOB, OPERANDS)
+
+    def fails(part: Any) -> None:
+        act(part)
+        raise RuntimeError("on purpose")
+
+    script = {at: act for at in range(0, 60, 3) if at < seed}
+    return told({**script, seed: fails}, level)[3]
+
+
+@pytest.mark.parametrize("level", ["summary", "access"])
+@pytest.mark.parametrize("seed", range(0, 60, 7))
+def test_a_trace_is_valid_wherever_a_component_fails(level: str, seed: int, tmp_path: Path) -> None:
+    check_file(broken(level, seed), tmp_path)
+
+
+def test_what_is_submitted_at_the_end_of_a_window_is_of_the_next() -> None:
+    """A VE job of 64 cycles; in the P7 of cycle 63, the last of a window, another: it is queued in cycle 64."""
+
+    class Again(Tells):
+        def notify(self, notice: int, number: int, now: int) -> int:
+            super().notify(notice, number, now)
+            if now == 63:
+                self.give(EngineType.VE, 0, (0, 64, 0, 1))
+            return NEVER
+
+    part = Again({0: lambda part: part.give(EngineType.VE, 0, (0, 64, 0, 1))})
+    run = Machine(load_config({}), Program("none"), {"part": part})
+    events = traced(run, "summary")
+    assert run.cycle == 128 and not [e for e in events if e["event_type"] == "QUEUE_SAMPLE"]

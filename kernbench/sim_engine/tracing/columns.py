@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.entries import Entry, HostEntry, PairEntry, TeEntry, VeEntry
+from kernbench.cmdq.entries import Entry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.commands import Command
 from kernbench.sim_engine.tracing.lines import common_of, text
@@ -17,6 +17,7 @@ from kernbench.sim_engine.tracing.templates import COLUMNS, FIXED, TABLES
 MISSING = -(2**63)  # the core's
 TE, VE = 1, 2  # the core's EngineType
 KINDS = (0, TE, VE, 6)  # in the order of the table `kinds`
+HOST_COPY = "HOST_COPY"  #: job type of transfers that no scratchpad takes part in
 
 
 class Columns:
@@ -28,6 +29,7 @@ class Columns:
         self.columns = {name: np.full(len(program.entries), MISSING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
+        self._known: dict[tuple[str, type, Any], int] = {}  # the same, by values: 1 and True are two
         self.unit_number = {name: self._number("units", text(name)) for name in names}
         self.token_left: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}
@@ -63,12 +65,18 @@ class Columns:
         return self._numbers[key]
 
     def _text(self, table: str, value: Any) -> int | None:
-        return None if value is None else self._number(table, text(value))
+        if value is None:
+            return None
+        key = (table, type(value), value)
+        if key not in self._known:
+            self._known[key] = self._number(table, text(value))
+        return self._known[key]
 
     def _common(self, entry: Entry | Command, unit: str) -> dict[str, int | None]:
         """What every command has."""
         meta = entry.meta
-        common = b"".join(b',"%s":%d' % (name.encode(), value) for name, value in common_of(entry).items())
+        named = common_of(entry)
+        common = b"".join([b',"%s":%d' % (name.encode(), value) for name, value in named.items()]) if named else b""
         return {
             "cmd_id": entry.id,
             "unit": self.unit_number[unit],
@@ -117,7 +125,6 @@ class Columns:
         values = self._moves(row["engine"], row, plan.bytes_of(entry.index), head)
         if isinstance(entry, PairEntry):
             values |= {"far": self._scratchpad(row["peer"]), "dram": None, "direction": 2}
-        if isinstance(entry, PairEntry | HostEntry):
             values["job_type"] = self._text("job_types", entry.opcode.removesuffix("_TILE"))
         return values
 
@@ -127,13 +134,16 @@ class Columns:
         memory = plan.machine["memories"][row["memory"]]
         dram, spm = row["dram_addr"] // memory["align"] * memory["align"], row["spm_addr"]
         engine = plan.machine["dma"][number]
+        job_type = "DMA_WRITE" if write else "DMA_READ"
+        if self._scratchpad(engine["spm"]) is None:
+            job_type = HOST_COPY
         return {
             "by": 0,
             "spm": self._scratchpad(engine["spm"]),
             "far": None,
             "dram": 0 if self._scratchpad(engine["spm"]) is not None else None,
             "served": write,
-            "job_type": self._text("job_types", "DMA_WRITE" if write else "DMA_READ"),
+            "job_type": self._text("job_types", job_type),
             "channel": row["channel"],
             "direction": write,
             "src_addr": spm if write else dram,

@@ -13,10 +13,12 @@ from kernbench.trace.schema import BY_NAME
 #: Fields of an entry that stand on all its events, where they are not 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
 
 def text(value: Any) -> bytes:
     """A value as JSON without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODE(value).encode()
 
 
 def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | Command | None = None) -> bytes:

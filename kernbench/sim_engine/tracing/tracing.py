@@ -171,6 +171,7 @@ class Tracing:
         totals = self.core.totals()
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
+        self._not_yet(totals[4], cycles)
         lines = self.windows.close(cycles, length, totals, self.core.submitted_work())
         if self.first < cycles <= self.last:
             self._add(data for unit, data in lines if unit is None or unit in self.kept)
@@ -189,16 +190,20 @@ class Tracing:
                 queued[place] += 1
             if issued[entry.index] == cycle:
                 queued[place] -= 1
+
+    def _not_yet(self, depths: list[Any], cycle: int) -> None:
+        """What components submitted at the end of a window for the next cycle, or in that in which the run fails, is not in it."""
         for _, op, engine, channel, issue, start in self.core.open_jobs():
-            if op != DMA_JOB and op != COMPUTE_JOB:
+            if issue < cycle and start < cycle:
                 continue
-            names, place = (self.windows.engines, channel) if op == DMA_JOB else (self.windows.compute, 0)
-            queued, active = units_of[names[engine]]
-            if start == cycle:
-                active[place] -= 1
-                queued[place] += 1
-            if issue == cycle:
-                queued[place] -= 1
+            if op in (DMA_JOB, COMPUTE_JOB):
+                place = channel if op == DMA_JOB else 0
+                queued, active = depths[engine if op == DMA_JOB else len(self.windows.engines) + engine]
+                if start == cycle:
+                    active[place] -= 1
+                    queued[place] += 1
+                if issue == cycle:
+                    queued[place] -= 1
 
     def _add(self, lines: Iterable[bytes]) -> None:
         found = list(lines)

@@ -60,7 +60,7 @@ def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, t
         leave(*done)
 
 
-def streamed_b(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[int, int, int], tl: Any) -> None:
+def b_streamed(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[int, int, int], tl: Any) -> None:
     """`c = a @ b` of this PE's rows: panels of `a` are loaded, `b` is streamed tile by tile past each."""
     (rows, columns), k = c.shape, a.shape[1]
     for at, count in cuts(rows, tile[0]):
@@ -77,7 +77,7 @@ def streamed(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[i
 
 
 #: Kernels by `mode`: which operands are streamed, and which the kernel itself loads.
-KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned, "streamed_b": streamed_b, "streamed": streamed}
+KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned, "b_streamed": b_streamed, "streamed": streamed}
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:

@@ -9,6 +9,7 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.bench import app as bench_app
 from kernbench.cli.config import app as config_app
+from kernbench.cli.llm import llm
 from kernbench.cli.probe import probe
 from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
@@ -39,6 +40,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(topology_app, name="topology")
 app.add_typer(trace_app, name="trace")
 app.add_typer(sweep_app, name="sweep")
+app.command()(llm)
 app.command()(whatif)
 app.command()(probe)
 app.command()(schema)

@@ -42,9 +42,10 @@ class ProgressBar:
             self.seen = (now, machine.cycle)
         bound = max(machine.bounds.cycles, 1)
         text = f"{short(machine.cycle)} cycles, {percent(machine.cycle / bound)} of the lower bound"
-        self._show(min(machine.cycle, bound), bound, f"{text}, {short(round(self.rate))} cycles/s")
+        self.show(min(machine.cycle, bound), bound, f"{text}, {short(round(self.rate))} cycles/s")
 
-    def _show(self, done: int, total: int, text: str) -> None:
+    def show(self, done: int, total: int, text: str) -> None:
+        """So much is done, of all."""
         if self.bar is None:
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
@@ -70,5 +71,23 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[Machine], None] | None]:
     bar = ProgressBar()
     try:
         yield bar
+    finally:
+        bar.close()
+
+
+@contextmanager
+def counting_bar(wanted: bool, noun: str) -> Iterator[Callable[[int, int], None] | None]:
+    """The same for work that counts its parts: called with how many are done, of how many."""
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    bar = ProgressBar()
+
+    def show(done: int, total: int) -> None:
+        if time.monotonic() - bar.begin >= AFTER_SECONDS:
+            bar.show(done, total, f"{done:,} of {total:,} {noun}")
+
+    try:
+        yield show
     finally:
         bar.close()

@@ -34,17 +34,18 @@ if TYPE_CHECKING:
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 MOST_ENGINES = 16  # of a kind; of more the busiest are shown
 FEW_ENGINES = 4  # of a kind; of so many the idle ones are shown too
+SHORT_NAME = 9  # characters of an engine's name beside which a bar has room, in 80 columns
 
 
 def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
-    """Where each engine's cycles went, and what it got done."""
+    """Where each engine's cycles went, and what it got done. Bars are left out where long names leave them no room."""
     wide = width >= WIDE
-    columns: list[tuple[str, Justify]] = [("engine", "left"), ("", "left"), ("use", "right"), ("busy", "right")]
-    columns += [("bank\nconflict", "right"), ("back-\npressure", "right"), ("idle", "right")]
-    columns += [("jobs", "right"), ("work", "right")]
-    columns += [("per cycle", "right")] if wide else []
     place = common_place([engine.name for engine in engines])
-    made = table("Engines" + _of(place), columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle")
+    barred = wide or max((len(without_place(engine.name, place)) for engine in engines), default=0) <= SHORT_NAME
+    columns: list[tuple[str, Justify]] = [("engine", "left"), *([("", "left")] if barred else [])]
+    columns += [("use", "right"), ("busy", "right"), ("bank\nconflict", "right"), ("back-\npressure", "right")]
+    columns += [("idle", "right"), ("jobs", "right"), ("work", "right"), *([("per cycle", "right")] if wide else [])]
+    made = table("Engines" + _of(place), columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else "")
     for kind in WORK_UNITS:
         rows = [engine for engine in engines if engine.kind == kind]
         shown = sorted(rows, key=lambda engine: -engine.busy)[:MOST_ENGINES]
@@ -52,12 +53,15 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
             shown = [engine for engine in shown if engine.idle < engine.cycles]
         for engine in rows:
             if engine in shown:
-                made.add_row(without_place(engine.name, place), *_engine_cells(engine, wide))
+                cells = _engine_cells(engine, wide)
+                made.add_row(without_place(engine.name, place), *(cells if barred else cells[1:]))
         if len(rows) > len(shown):
             rest = [engine.utilisation for engine in rows if engine not in shown]
-            made.add_row(
-                f"{len(rest)} {kind}", Text("others, at most" if shown else "at most", "dim"), percent(max(rest))
-            )
+            about = Text("others, at most" if shown else "at most", "dim")
+            if barred:
+                made.add_row(f"{len(rest)} {kind}", about, percent(max(rest)))
+            else:
+                made.add_row(Text(f"{len(rest)} {kind} ").append_text(about), percent(max(rest)))
     return made
 
 

@@ -51,6 +51,7 @@ def report(
 ) -> int:
     """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
     from kernbench.common.files import check_writable, write_whole
+    from kernbench.sweep.page import page_bytes
     from kernbench.sweep.store import Store
     from kernbench.sweep.table import csv_text, dicts, parquet_bytes, read_table
 
@@ -59,16 +60,13 @@ def report(
             check_writable(place)
     with Store.read(store) as opened:
         table = read_table(opened, sweep)
-    goals = [_goal(goal), *table.goals] if goal is not None else list(table.goals)
+    goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
     reasons = _reasons(store, table, goals[0], why)
-    if csv is not None:
-        write_whole(csv, csv_text(table).encode())
-    if parquet is not None:
-        write_whole(parquet, parquet_bytes(table))
-    if html is not None:
-        from kernbench.sweep.page import page_bytes
-
-        write_whole(html, page_bytes(table, goals, reasons))
+    forms = {csv: lambda: csv_text(table).encode(), parquet: lambda: parquet_bytes(table)}
+    forms[html] = lambda: page_bytes(table, goals, reasons)
+    for to, made in forms.items():
+        if to is not None:
+            write_whole(to, made())
     if as_json:
         told = [{"goal": name, "way": way} for name, way in table.goals]
         output.show_json({"sweep": table.name, "goals": told, "points": dicts(table), "why": reasons})

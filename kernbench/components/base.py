@@ -9,7 +9,12 @@ from typing import Any, Protocol
 
 from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
 
-__all__ = ["BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE", "Clock", "ComponentBase", "HasCommands", "Job", "OpLog"]
+# fmt: off
+__all__ = [
+    "BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE",
+    "Clock", "ComponentBase", "HasCommands", "Job", "OpLog",
+]
+# fmt: on
 
 _TYPES = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT, EngineType.CPU)
 DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)

@@ -17,10 +17,9 @@ from kernbench.sim_engine.checkpoint import read_checkpoint, write_checkpoint
 from kernbench.sim_engine.engine import GraphEngine
 
 REMEDY = "make the checkpoint anew with `kbsim step --save`"
-#: Key of what was run: the rule where it differs, and the remedy.
+#: Key of what was run, beside its `params`: the rule where it differs, and the remedy.
 MISMATCH = {
     "bench": ("the checkpoint is of another bench", "give the bench it was saved with"),
-    "params": ("the checkpoint is of other parameters", "give the --set it was saved with"),
     "source": ("the bench's code has changed since", REMEDY),
     "strict_wait": ("the checkpoint is of a run with the other setting of --strict-wait", "give the options it was saved with"),
 }
@@ -42,7 +41,7 @@ def state_hash(engine: GraphEngine) -> str:
 
 
 def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
-    """Write a checkpoint of a run of `what` (see `MISMATCH`). InputError where the place cannot be written."""
+    """Write a checkpoint of a run of `what` (`params`, and the keys of `MISMATCH`). InputError where the place cannot be written."""
     machine = engine.machine
     body = {**what, "cycle": machine.cycle, "state": state_hash(engine)}
     header = {**machine._header(), "cycle": machine.cycle}
@@ -59,6 +58,14 @@ def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping
     for key, (rule, remedy) in MISMATCH.items():
         if body[key] != what[key]:
             raise InputError(Problem(where, f"{rule}, and this run's is {shown(what[key])}", key, body[key], remedy))
+    remedy = "give the --set it was saved with"
+    params = [
+        Problem(where, f"in this run it is {shown(value)}", f"params.{name}", body["params"].get(name), remedy)
+        for name, value in what["params"].items()
+        if body["params"].get(name) != value
+    ]
+    if params:
+        raise InputError(params)
     machine.run(cycles=body["cycle"])
     if state_hash(engine) != body["state"]:
         rule = f"the run is not in the saved state in cycle {machine.cycle}: it depends on more than its inputs"
@@ -68,7 +75,7 @@ def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping
 def _body(where: str, state: bytes) -> dict[str, Any]:
     try:
         body = json.loads(state)
-        if set(body) >= {*MISMATCH, "cycle", "state"}:
+        if set(body) >= {*MISMATCH, "params", "cycle", "state"}:
             return dict(body)
     except (ValueError, TypeError):
         pass

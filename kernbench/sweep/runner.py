@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,7 +25,7 @@ Stored = Callable[[Sequence[Row]], None]  #: is told of results that are on the 
 class Executor(Protocol):
     """Whoever runs tasks."""
 
-    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+    def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, in any order, each once; None now and then, at least every second."""
         ...
 
@@ -62,6 +62,34 @@ def missing(points: Sequence[Point], store: Store, *, retry: bool) -> list[Task]
     return list(wanted.values())
 
 
+class Writer:
+    """Gathers results and writes them, some at a time."""
+
+    def __init__(self, store: Store, outcome: Outcome, stored: Stored) -> None:
+        self._store = store
+        self._outcome = outcome
+        self._stored = stored
+        self._waiting: list[Row] = []
+        self._written = time.monotonic()
+
+    def take(self, row: Row | None) -> None:
+        """One more, or none so far: what waits is written when it is much, or has waited."""
+        if row is not None:
+            self._waiting.append(row)
+        if len(self._waiting) >= COMMIT_ROWS or time.monotonic() - self._written >= COMMIT_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write what waits, and only then tell of it."""
+        rows, self._waiting = self._waiting, []
+        self._written = time.monotonic()
+        if rows:
+            self._store.add(rows)
+            self._outcome.ran += len(rows)
+            self._outcome.by_status.update(row.status for row in rows)
+            self._stored(rows)
+
+
 def run_missing(
     points: Sequence[Point],
     store: Store,
@@ -74,40 +102,27 @@ def run_missing(
     """Run the points that have no result yet. An interrupt ends it with everything stored that had come."""
     tasks = missing(points, store, retry=retry)
     outcome = Outcome(len(points), len(points) - len(tasks))
-    begin = time.monotonic()
-
-    def within_budget() -> Iterator[Task]:
-        for i, task in enumerate(tasks):
-            if budget.points is not None and i >= budget.points:
-                outcome.stopped = f"its budget of {budget.points:,} points"
-                return
-            if budget.seconds is not None and time.monotonic() - begin >= budget.seconds:
-                outcome.stopped = f"its budget of {budget.seconds:g} s"
-                return
-            yield task
-
-    waiting: list[Row] = []
-    written = begin
-
-    def write() -> None:
-        if waiting:
-            rows, waiting[:] = list(waiting), []
-            store.add(rows)
-            outcome.ran += len(rows)
-            outcome.by_status.update(row.status for row in rows)
-            stored(rows)
-
-    with closing(executor.results(within_budget())) as results:  # type: ignore[type-var]
+    writer = Writer(store, outcome, stored)
+    with closing(executor.results(_within(budget, tasks, outcome))) as results:
         try:
             for row in results:
-                if row is not None:
-                    waiting.append(row)
-                if len(waiting) >= COMMIT_ROWS or time.monotonic() - written >= COMMIT_SECONDS:
-                    write()
-                    written = time.monotonic()
+                writer.take(row)
         except BaseException:
             with suppress(InputError):  # the store itself may be what failed
-                write()
+                writer.write()
             raise
-        write()
+        writer.write()
     return outcome
+
+
+def _within(budget: Budget, tasks: Sequence[Task], outcome: Outcome) -> Iterator[Task]:
+    """The tasks that a budget allows."""
+    begin = time.monotonic()
+    for i, task in enumerate(tasks):
+        if budget.points is not None and i >= budget.points:
+            outcome.stopped = f"its budget of {budget.points:,} points"
+            return
+        if budget.seconds is not None and time.monotonic() - begin >= budget.seconds:
+            outcome.stopped = f"its budget of {budget.seconds:g} s"
+            return
+        yield task

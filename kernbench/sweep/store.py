@@ -74,10 +74,15 @@ class Store:
         place = Path(path)
         if not place.is_file():
             raise InputError(Problem(str(place), "there is no such store", remedy="kbsim sweep run makes one"))
-        frozen = not os.access(place.parent, os.W_OK) and not Path(f"{place}-wal").exists()
+        writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
+        left = Path(f"{place}-wal").exists()  # by a writer that is there, or was killed
+        way = "rw" if writable else "ro" if left else "ro&immutable=1"
         with _told(place):
-            uri = f"{place.resolve().as_uri()}?mode=ro{'&immutable=1' if frozen else ''}"
-            database = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+            # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
+            database = sqlite3.connect(
+                f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            )
+            database.execute("PRAGMA query_only = ON")
             _check_header(place, database, may_be_new=False)
             return cls(place, database)
 

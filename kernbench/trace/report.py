@@ -43,14 +43,14 @@ def report_html(timeline: Timeline) -> bytes:
         "TITLE": html.escape(_title(timeline)),
         "STYLE": "".join(_part(name) for name in STYLES),
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "HEAD": _json(head),
+        "HEAD": page_json(head),
         "DATA": base64.b64encode(pack.finish()).decode(),
         "SCRIPT": script,
     }
-    return _filled(_part("page.html"), page).encode()
+    return filled(_part("page.html"), page).encode()
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
+def filled(template: str, values: dict[str, str]) -> str:
     """The template with each `@NAME@` replaced, once; what is put in is not looked at again."""
     pieces = template.split("@")
     return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
@@ -60,7 +60,7 @@ def _part(name: str) -> str:
     return (resources.files("kernbench.trace") / "report" / name).read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
+def page_json(value: Any) -> str:
     """JSON that may stand in a page: nothing in it ends a script or begins a comment. All of it is ASCII."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -94,9 +94,11 @@ class KernelRunner:
                     launch.ended(self.pe.name, now)
                     self._launch = self._work = None
                     return True
+                if self.pad.tiles:  # someone kept tiles of the program before: it is over, and they are no longer its own
+                    self.pad = Scratchpad(self.pe.tcm_base, self.pe.tcm_bytes, self.pe.tcm_line)
                 self._greenlet = greenlet(self._run_program)
-                self._greenlet.switch(work, work.programs[self._next_program])
                 self._next_program += 1
+                self._greenlet.switch(work, work.programs[self._next_program - 1])
             elif self._wanted is not None or self._any or now < self.next_due < NEVER:
                 return False
             else:

@@ -150,6 +150,8 @@ class TLContext(TlMemory, TlMath, TlComposite):
         """A tensor as a command needs it: complete, and in the scratchpad."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
+        if value._tl is not self:
+            raise KernelError(f"{line}: {value.handle_id} ({value.line}) is of another program; its tile went with that")
         if value.poison:
             self._refuse_poison(value, line)
         if value.flight is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd
@@ -21,7 +21,6 @@ from kernbench.triton_emu.source_lines import line_of
 if TYPE_CHECKING:
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory_side import Translation
-    from kernbench.triton_emu.tl_context import TLContext
 
 
 class Completion:
@@ -128,7 +127,7 @@ class TlMemory:
     ) -> KernelTensor:
         """A tile of the scratchpad."""
         self._count += 1
-        tile = KernelTensor(cast("TLContext", self), name or f"t{self._count}", shape, dtype, nbytes, line)
+        tile = KernelTensor(self, name or f"t{self._count}", shape, dtype, nbytes, line)
         size = nbytes if nbytes > travel else travel
         who = (tile.handle_id, dtype, shape, line)
         tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)

@@ -59,9 +59,9 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(kbsim: Kbsim
     ("arguments", "message"),
     [
         (
-            ("scale.py", "--set", "factor=3"),
-            "a.ckpt: params = a mapping of 5 keys, but the checkpoint is of other parameters, and this run's is a mapping of "
-            "5 keys; give the --set it was saved with",
+            ("scale.py", "--set", "factor=3", "--set", "hasty=true"),
+            "a.ckpt: params.factor = 2.0, but in this run it is 3.0; give the --set it was saved with\n"
+            "error: a.ckpt: params.hasty = false, but in this run it is true; give the --set it was saved with",
         ),
         (
             ("scale.py", "--strict-wait"),

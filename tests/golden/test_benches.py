@@ -44,13 +44,13 @@ def test_every_bench_verifies(bench: str, dtype: str, machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("mode", ["streamed_b", "streamed"])
+@pytest.mark.parametrize("mode", ["b_streamed", "streamed"])
 def test_streamed_gemms_verify(mode: str, dtype: str, machine: str) -> None:
     found = ran("gemm", machine, mode=mode, dtype=dtype, block_k=16, **SMALL["gemm"])
     assert found.verification is not None and found.verification.ok, str(found.verification)
 
 
-@pytest.mark.parametrize("mode", ["streamed_b", "streamed"])
+@pytest.mark.parametrize("mode", ["b_streamed", "streamed"])
 def test_streamed_gemms_need_no_waits(mode: str) -> None:
     engine = GraphEngine(CONFIGS["single_cube"], op_log=False, strict_wait=True)
     engine.run(load_bench("gemm"), mode=mode, **SMALL["gemm"])

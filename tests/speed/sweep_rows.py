@@ -134,7 +134,8 @@ def sweep_table(row: SweepRow) -> str:
             f"a sweep of {row.points:,} points of 200 entries on {JOBS} processes"
             " (marks: 10,000 in 300 s; overhead <= 2 ms a point; memory flat)",
             f"  {row.seconds:.1f} s, {row.points / row.seconds:.0f} points/s; the first run began after {row.ready_s:.1f} s",
-            f"  CPU time a point: {row.cpu_ms:.2f} ms, {row.bare_ms:.2f} ms of a run alone, overhead {row.overhead_ms:.2f} ms: {holds}",
+            f"  CPU time a point: {row.cpu_ms:.2f} ms, {row.bare_ms:.2f} ms of a run alone,"
+            f" overhead {row.overhead_ms:.2f} ms: {holds}",
             f"  memory of the driver: {row.first_mib:.0f} MiB after a tenth, {row.last_mib:.0f} MiB at the end",
         ]
     )

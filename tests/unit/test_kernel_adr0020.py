@@ -169,6 +169,19 @@ def test_d3_a_pending_result_is_stored_and_loaded_again() -> None:
     np.testing.assert_array_equal(store.read("hbm", 8192, (16, 16), "f32"), A @ A + 1)
 
 
+def test_d3_rows_of_a_pending_store_are_pending_and_what_lies_between_is_not() -> None:
+    def kernel(tl: Any) -> None:
+        x = tl.load(0, (4, 16), "f32")
+        tl.store(64, tl.exp(x), strides=(128, 4))
+        pending = [tl.load(64 * i, (16,), "f32").pending for i in range(8)]
+        assert pending == [False, True] * 4
+
+    run = Run(kernel, memory={0: A}).run()
+    store = DataExecutor(run.log).run().store  # type: ignore[arg-type]
+    np.testing.assert_allclose(store.read("hbm", 192, (16,), "f32"), np.exp(A[1]), rtol=1e-6)
+    assert store.read("hbm", 128, (16,), "f32").tolist() == A[2].tolist()
+
+
 def test_d3_a_small_result_is_materialized_when_asked_for() -> None:
     found = []
 

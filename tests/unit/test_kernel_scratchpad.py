@@ -80,6 +80,21 @@ def test_programs_begin_with_an_empty_scratchpad() -> None:
     assert free == [4096, 4096]
 
 
+def test_a_tile_is_of_one_program() -> None:
+    kept: list[Any] = []
+
+    def kernel(tl: Any) -> None:
+        if not kept:
+            kept.append(tl.load(0, (16, 16), "f32"))
+            return
+        assert tl.limits().free_bytes == 4096
+        tl.store(8192, kept[0])
+
+    error = Run(kernel, memory={0: A}, config=SMALL, programs=(0, 1), grid=(2,)).fail()
+    assert isinstance(error, KernelError)
+    assert str(error) == f"{at(kernel, 5)}: t1 ({at(kernel, 2)}) is of another program; its tile went with that"
+
+
 def test_a_kernel_waits_for_room() -> None:
     """Four tiles fit. The fifth comes when the first store, whose tile nobody else has, is done."""
     issued = []

@@ -51,6 +51,22 @@ def test_a_launch_goes_through_its_m_cpu() -> None:
     }
 
 
+@pytest.mark.parametrize("cycles", [0, 1, 5])
+def test_a_command_is_so_long_in_the_scheduler(cycles: int) -> None:
+    def kernel(tl: Any) -> None:
+        x = tl.load(0, (16, 16), "f32")
+        y = tl.load(0, (16, 16), "f32")
+        tl.dot(x, y)
+
+    def body(host: Any) -> None:
+        host.launch("it", [PeWork("sip0.cube0.pe0", kernel)])
+
+    run = Run(body=body, memory={0: A}, config=system(pe__scheduler__cycles=cycles)).run()
+    first, second, third = run.log  # type: ignore[misc]
+    assert first.t_start == run.launch.start + cycles  # type: ignore[operator]
+    assert second.t_start == first.t_end + cycles and third.t_start == second.t_end + cycles
+
+
 def test_scratchpads_have_addresses_of_their_own() -> None:
     found = {}
 

@@ -103,7 +103,8 @@ class PeDma(PePart, kind=PE_DMA):
             if start < 0:
                 raise TransferError(
                     f"{line}: {count} rows of {row_bytes} bytes travel as {travel} bytes with their alignment to "
-                    f"{self._align}, and the scratchpad has {self._room}; move fewer rows at a time, or rows that lie side by side"
+                    f"{self._align}, and the scratchpad has {self._room}; "
+                    "move fewer rows at a time, or rows that lie side by side"
                 )
             orders.append(Order((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
             place += row_bytes * count

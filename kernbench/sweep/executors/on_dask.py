@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ class OnDask:
         self._scheduler = scheduler
         self._jobs = jobs
 
-    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+    def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, as they come, and None now and then. Closing it cancels what is on its way."""
         with self._client() as client:
             context = client.submit(_given, self._content, key=f"kernbench-{_digest(self._content)}", pure=True)

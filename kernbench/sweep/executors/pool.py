@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -87,7 +87,7 @@ class Pool:
         self._unborn = 0  # processes in a row that died before they could work
         self._mean = 1.0  # [s] of a task, lately
 
-    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+    def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, as they come, and None now and then. Closing it kills the processes."""
         source = iter(tasks)
         again: deque[Task] = deque()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from kernbench.sweep.points import Task
@@ -19,7 +19,7 @@ class Threads:
         self._work = work
         self._count = count
 
-    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+    def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, as they come, and None now and then. Closing it waits for the runs that have begun."""
         source = iter(tasks)
         with ThreadPoolExecutor(self._count) as pool:

@@ -1,0 +1,140 @@
+"""What `kbsim llm` does with what it is asked: machine, model and bits put together, runs, programs, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernbench.cli import output
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.workloads.llm_report import LlmReport
+    from kernbench.workloads.llm_steps import LlmPrograms
+
+COMPARED = ("w", "a", "kv", "prompt", "batch", "page")
+MOST_RUNS = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of a run."""
+
+    model: str
+    config: str
+    overrides: tuple[str, ...]
+    phase: str
+    prompt: int
+    tokens: int
+    batch: int
+    layers: int | None
+    w: int | None = None
+    a: int | None = None
+    kv: int | None = None
+    policy: Path | None = None
+    page: int = 0
+
+    def with_bits(self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int) -> Asked:
+        """The same with these."""
+        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page)
+
+    def programs(self) -> LlmPrograms:
+        """Everything lowered to a plan. InputError where something does not fit."""
+        from kernbench.config import NpuConfig, load_config
+        from kernbench.workloads.llm_steps import PHASES, Job, LlmPrograms
+        from kernbench.workloads.model_files import load_model
+        from kernbench.workloads.precision import load_precision, uniform_precision
+
+        bits = {"w": self.w, "a": self.a, "kv": self.kv}
+        precision = uniform_precision(**bits) if self.policy is None else load_precision(self.policy, **bits)
+        phases = PHASES if self.phase == "both" else tuple(phase for phase in PHASES if phase == self.phase)
+        job = Job(
+            prompt=self.prompt,
+            tokens=self.tokens,
+            batch=self.batch,
+            layers=self.layers,
+            phases=phases,
+            page_tokens=self.page,
+        )
+        machine = load_config(self.config, list(self.overrides), kind=NpuConfig)
+        return LlmPrograms(load_model(self.model), precision, machine, job)
+
+
+def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
+    """Runs it, with a bar on a terminal."""
+    from kernbench.cli.progress import counting_bar
+    from kernbench.workloads.llm_report import report_of
+    from kernbench.workloads.llm_run import run_llm
+
+    with counting_bar(not quiet, "segments") as progress:
+        return report_of(run_llm(programs, reuse=reuse, progress=progress))
+
+
+def write_program(programs: LlmPrograms, path: Path) -> int:
+    """Writes all of it as one program."""
+    from kernbench.cmdq import check_program
+    from kernbench.common.files import check_writable
+
+    check_writable(path)
+    program = programs.whole_program()
+    check_program(program, programs.machine)
+    program.save(path)
+    output.note(f"{path}: {len(program):,} entries for {programs.machine.source}")
+    if programs.added is not None:
+        layouts = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
+        output.note(f"run it with --set 'kv_layouts=[{layouts}]'")
+    return output.OK
+
+
+def write_trace(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
+    """Runs all of it as one program, for its trace."""
+    from kernbench.cli.progress import progress_bar
+    from kernbench.cli.tracing import trace_options, traced
+    from kernbench.sim_engine.machine import Machine
+
+    machine = Machine(programs.machine, programs.whole_program())
+    with traced(machine, path, trace_options("summary", 1024, None, None)), progress_bar(not quiet) as progress:
+        machine.run(progress=progress)
+
+
+def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
+    """Runs each combination of the values, and shows them side by side."""
+    from kernbench.cli.llm_compare import comparison_table, draw_comparison
+
+    axes = [_axis(text) for text in wanted]
+    cases = _cases(asked, axes)
+    found = [(label, run_one(case.programs(), reuse=True, quiet=quiet or as_json)) for label, case in cases]
+    if plot is not None:
+        draw_comparison(found, plot)
+    if as_json:
+        output.show_json({"status": "done", "runs": [{"case": label, **report.to_dict()} for label, report in found]})
+    elif not quiet:
+        output.show([comparison_table(found)])
+    return output.OK
+
+
+def _axis(text: str) -> tuple[str, list[int]]:
+    name, _, values = text.partition("=")
+    if name not in COMPARED:
+        raise InputError(Problem("--compare", f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}", "WHAT", name))
+    numbers = values.split(",")
+    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+        raise InputError(Problem("--compare", "its values must be whole numbers with commas between them", name, values))
+    return name, [int(number) for number in numbers]
+
+
+def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:
+    """Every combination, the last axis fastest."""
+    cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
+    for name, values in axes:
+        cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
+    if len(cases) > MOST_RUNS:
+        raise InputError(Problem("--compare", f"at most {MOST_RUNS} combinations are run", "combinations", len(cases)))
+    return cases
+
+
+def _changed(asked: Asked, name: str, value: int) -> Asked:
+    changes: dict[str, int] = {name: value}
+    return replace(asked, **changes)  # type: ignore[arg-type]  # a field of COMPARED is an int

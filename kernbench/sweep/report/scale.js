@@ -1,0 +1,62 @@
+// Scales, colours and canvases.
+
+const HEAT = [[68, 88, 176], [43, 131, 186], [60, 160, 130], [150, 180, 70], [230, 175, 60], [222, 110, 60], [180, 60, 90]];
+const scales = new Map();
+const paint = {};
+
+/** From a column's values to 0..1: numbers by size, by logarithm where they span much, texts by order. */
+function scaleOf(name) {
+  if (!scales.has(name)) scales.set(name, makeScale(column(name)));
+  return scales.get(name);
+}
+
+function makeScale(values) {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  if (known.every(isNumber) && known.length) {
+    let low = Infinity, high = -Infinity;
+    for (const value of known) { if (value < low) low = value; if (value > high) high = value; }
+    const log = low > 0 && high / low > 10, f = log ? Math.log : (x) => x;
+    const span = f(high) - f(low);
+    const part = (value) => (isNumber(value) ? (span ? (f(value) - f(low)) / span : 0.5) : null);
+    const back = (p) => (log ? Math.exp(f(low) + p * span) : low + p * span);
+    const levels = [...new Set(known)].sort((a, b) => a - b);
+    return { part, ticks: levels.length <= 9 ? levels : span ? [0, 0.25, 0.5, 0.75, 1].map(back) : [low], levels };
+  }
+  const levels = [...new Set(known)], place = new Map(levels.map((value, i) => [value, i]));
+  const part = (value) => (place.has(value) ? (levels.length > 1 ? place.get(value) / (levels.length - 1) : 0.5) : null);
+  return { part, ticks: levels.length <= 12 ? levels : [], levels };
+}
+
+function colour(part, alpha = 1) {
+  const at = Math.min(Math.max(part, 0), 1) * (HEAT.length - 1), low = Math.min(Math.floor(at), HEAT.length - 2);
+  const [r, g, b] = HEAT[low].map((value, i) => Math.round(value + (HEAT[low + 1][i] - value) * (at - low)));
+  return `rgb(${r} ${g} ${b} / ${alpha})`;
+}
+
+function readPaint() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["card", "ink", "soft", "faint", "line", "strong", "accent", "head"]) paint[name] = style.getPropertyValue("--" + name).trim();
+}
+
+/** A canvas at the screen's resolution, empty: its context, width and height in CSS pixels. */
+function fresh(id) {
+  const canvas = element(id), ratio = devicePixelRatio || 1;
+  canvas.dataset.tall ||= canvas.getAttribute("height");
+  const width = canvas.clientWidth, height = Number(canvas.dataset.tall);
+  canvas.style.height = height + "px";
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.font = "11px system-ui, sans-serif";
+  return { canvas, context, width, height };
+}
+
+/** Text that fits, with an ellipsis where it does not. */
+function fitted(context, text, width) {
+  let cut = safe(text, 80);
+  if (context.measureText(cut).width <= width) return cut;
+  while (cut.length > 1 && context.measureText(cut + "\u2026").width > width) cut = cut.slice(0, -1);
+  return cut + "\u2026";
+}

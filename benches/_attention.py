@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from kernbench.benches._reference import product, rounded
 
+from kernbench.benches._reference import product, rounded
 from kernbench.common.dtypes import Array
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from kernbench.benches._attention import Running, blockwise
 from kernbench.benches._blocks import cuts
 from kernbench.benches._reference import DTYPE, SEED, normal, spread, wide
-
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench

@@ -1,7 +1,7 @@
 """A product of matrices, sharded over PEs: each has rows of `a` and of `c`, and all of `b`.
 
-`b` lies in memory block of columns by block of columns, as weights are packed: a block is one piece, on all
-channels of its slice.
+Where the kernel loads its operands, `b` lies in memory block of columns by block of columns, as weights are packed: a block is
+one piece, on all channels of its slice. Where they are streamed it is a plain matrix.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from kernbench.benches._blocks import cuts
-from kernbench.benches._reference import DTYPE, SEED, normal, product, wide
 
+from kernbench.benches._blocks import cuts
+from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
@@ -60,14 +60,35 @@ def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, t
         leave(*done)
 
 
-#: Kernels by `mode`: which operands the kernel itself loads.
-KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned}
+def streamed_b(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[int, int, int], tl: Any) -> None:
+    """`c = a @ b` of this PE's rows: panels of `a` are loaded, `b` is streamed tile by tile past each."""
+    (rows, columns), k = c.shape, a.shape[1]
+    for at, count in cuts(rows, tile[0]):
+        panel = tl.load(a + at * k * a.itemsize, (count, k), a.dtype)
+        out = c + at * columns * c.itemsize
+        tl.composite("gemm", panel, tl.ref(b, b.shape, b.dtype), out, out_dtype=c.dtype, tile=tile)
+
+
+def streamed(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[int, int, int], tl: Any) -> None:
+    """`c = a @ b` of this PE's rows: both operands are streamed tile by tile."""
+    if a.shape[0]:
+        operands = (tl.ref(one, one.shape, one.dtype) for one in (a, b))
+        tl.composite("gemm", *operands, c, out_dtype=c.dtype, tile=tile)
+
+
+#: Kernels by `mode`: which operands are streamed, and which the kernel itself loads.
+KERNELS: dict[str, Callable[..., None]] = {"pinned": pinned, "streamed_b": streamed_b, "streamed": streamed}
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
-    """A block of columns after the other, each over the whole of `k`, added in f32 and rounded once."""
-    a = wide(inputs["a"])
-    return {"c": np.hstack([product(a, block, params["dtype"]) for block in wide(inputs["b"])])}
+    """Pinned: a block of columns after the other, each over the whole of `k`. Streamed: tile by tile along `k`, in f32."""
+    a, b, dtype = wide(inputs["a"]), wide(inputs["b"]), params["dtype"]
+    if params["mode"] == "pinned":
+        return {"c": np.hstack([product(a, block, dtype) for block in b])}
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for at, count in cuts(a.shape[1], params["block_k"]):
+        total += product(a[:, at : at + count], b[at : at + count])
+    return {"c": rounded(total, dtype)}
 
 
 def rows_over(pes: int, ctx: Context) -> DPPolicy:
@@ -93,7 +114,8 @@ def rows_over(pes: int, ctx: Context) -> DPPolicy:
         "k": Param(1024, "columns of a, rows of b", least=1),
         "block_m": Param(128, "rows of a block of c", least=1),
         "block_n": Param(128, "columns of a block of c", least=1),
-        "mode": Param("pinned", "which operands the kernel loads itself", choices=tuple(KERNELS)),
+        "block_k": Param(256, "of the streamed modes: columns of a tile of a, rows of one of b", least=1),
+        "mode": Param("pinned", "operands loaded by the kernel, or one or both streamed by it", choices=tuple(KERNELS)),
         "pes": Param(0, "how many PEs take part: some of the first cube, or whole cubes; 0: all", least=0),
         "dtype": DTYPE,
         "seed": SEED,
@@ -109,9 +131,10 @@ def run(ctx: Context) -> None:
     rows = rows_over(params["pes"], ctx)
     replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
     a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
-    blocks = normal(seed + 1, n // params["block_n"], k, params["block_n"])
-    b = ctx.from_numpy(blocks, name="b", dtype=dtype, placement=replicas)
+    pinned_mode = params["mode"] == "pinned"
+    shape = (n // params["block_n"], k, params["block_n"]) if pinned_mode else (k, n)
+    b = ctx.from_numpy(normal(seed + 1, *shape), name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)
-    kernel = KERNELS[params["mode"]]
-    ctx.launch("gemm", kernel, a, b, c, params["block_m"], pes=[part.pe for part in a.parts])
+    blocks = params["block_m"] if pinned_mode else (params["block_m"], params["block_n"], params["block_k"])
+    ctx.launch("gemm", KERNELS[params["mode"]], a, b, c, blocks, pes=[part.pe for part in a.parts])
     ctx.output("c", c)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from kernbench.benches._blocks import cuts, followed
 from kernbench.benches._reference import DTYPE, SEED, everywhere, normal, rounded, spread, wide
-
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from kernbench.benches._blocks import cuts, followed
 from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
-
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
 from kernbench.benches._attention import Running, blockwise
 from kernbench.benches._reference import DTYPE, SEED, normal, spread, wide
-
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench

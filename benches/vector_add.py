@@ -7,7 +7,6 @@ from typing import Any
 
 from kernbench.benches._blocks import cuts, followed
 from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
-
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench

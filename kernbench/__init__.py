@@ -10,16 +10,18 @@ from kernbench.version import VERSION as __version__
 if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
+    from kernbench.components.base import ComponentBase
     from kernbench.components.passive import MemoryPart, Passage, PassivePart
     from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.runtime_api import Bench, Context, DPPolicy, bench
     from kernbench.sim_engine.data_executor import DataExecutor
     from kernbench.sim_engine.engine import GraphEngine
-    from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase, Machine, simulate
+    from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, Machine, simulate
     from kernbench.sim_engine.result import Result
 
 _HOMES = {
-    **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase"), "kernbench.sim_engine.machine"),
+    **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component"), "kernbench.sim_engine.machine"),
+    "ComponentBase": "kernbench.components.base",
     **dict.fromkeys(("MemoryPart", "Passage", "PassivePart"), "kernbench.components.passive"),
     **dict.fromkeys(("Bench", "Context", "DPPolicy", "bench"), "kernbench.runtime_api"),
     "DataExecutor": "kernbench.sim_engine.data_executor",

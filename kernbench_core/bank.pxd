@@ -4,19 +4,22 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, u
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
+    CALM = 16                 # flows are not pressed sooner than may be seen before, if that is no more cycles
+    MANY = 1 << 20            # requests for one bank: more than may matter
     DENIED = 64               # denials that are noted before they are counted: more than a lane has in a block
 
 cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
-    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes
+    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
     bint compute              # TE or VE, else a flow
     bint to_writes            # a flow's request is for write ports
     bint paired               # a flow between two scratchpads has a lane in each (pair.pyx)
     int32_t spm
+    int32_t rounds            # a flow: takes a port of one bank at most so often in CALM cycles, while its rate stays
     int64_t key_engine        # engine type << 32 | engine id: first tie-break
     int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
 
@@ -49,6 +52,8 @@ cdef struct Spm:
     int32_t n_out             # flows out for backpressure
     int32_t n_pairs           # lanes of flows between scratchpads
     cycle_t oldest            # no held lane was first denied earlier
+    int64_t often             # asks for one bank by its TEs and VEs in CALM cycles, at most
+    cycle_t calm              # no request that is first denied from then on comes of age, while nothing changes; NEVER: not known
     int32_t* watch            # its DMA engines whose activity may have changed
     int32_t n_watch
     cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle

@@ -222,22 +222,9 @@ cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* 
     ghost.job = job[0]
     ghost.job.entry = -1
     ghost.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
+    p.row[g + 1] = NONE
     enqueue(s, number, g)
     return ghost.job.id
-
-
-cdef int64_t api_started(void* core, int64_t job) noexcept nogil:
-    cdef Plug* u = <Plug*>core
-    cdef Sim* s = <Sim*>u.sim
-    cdef int64_t g = place_in(job) - s.control.n - 1
-    cdef Ghost* ghost
-    if not inside(u):
-        return KB_REFUSED
-    ghost = &s.plugs.ghost[g] if job >= 0 and 0 <= g < s.n_ghosts else NULL
-    if ghost == NULL or ghost.by != u.id or ghost.job.id != job:
-        return refuse(u, FORGOTTEN_JOB, job)
-    job = s.control.entry[s.control.n + 1 + g].start
-    return KB_BUSY if job == NEVER else job
 
 
 cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
@@ -249,6 +236,27 @@ cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
     if job != (s.plugs.ghost[entry - s.control.n - 1].job.id if entry > s.control.n else entry):
         return NONE
     return <int32_t>entry
+
+
+cdef int32_t submitted_entry(Plug* u, int64_t job) noexcept nogil:
+    """That of a job which it has submitted, and whose place is not taken again, else NONE."""
+    cdef Sim* s = <Sim*>u.sim
+    cdef int64_t g = place_in(job) - s.control.n - 1
+    if job < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].by != u.id or s.plugs.ghost[g].job.id != job:
+        return NONE
+    return <int32_t>(s.control.n + 1 + g)
+
+
+cdef int64_t api_started(void* core, int64_t job) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int32_t entry
+    if not inside(u):
+        return KB_REFUSED
+    entry = submitted_entry(u, job)
+    if entry == NONE:
+        return refuse(u, FORGOTTEN_JOB, job)
+    return KB_BUSY if s.control.entry[entry].start == NEVER else s.control.entry[entry].start
 
 
 cdef int64_t api_complete(void* core, int64_t job) noexcept nogil:
@@ -362,6 +370,8 @@ cdef int64_t api_emit(void* core, int64_t job, const char* name, int64_t value) 
     if name == NULL or name[0] == 0 or strlen(name) >= NAME_ROOM:
         return refuse(u, BAD_NAME, NAME_ROOM)
     entry = accepted_entry(u, job)
+    if entry == NONE:
+        entry = submitted_entry(u, job)
     if entry == NONE:
         return refuse(u, UNKNOWN_JOB, job)
     number = name_number(s.plugs, name)

@@ -49,6 +49,7 @@ cdef struct Compute:          # one TE or VE
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line every cycle
     bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
+    int32_t often             # asks for one bank in CALM cycles, at most
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
     int64_t streams
     int64_t jobs              # counters

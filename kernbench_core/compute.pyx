@@ -3,7 +3,7 @@
 A job that streams operands is a lane of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
 progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
 """
-from kernbench_core.bank cimport Spm, line_of
+from kernbench_core.bank cimport CALM, Spm, line_of
 from kernbench_core.share cimport reciprocal
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
@@ -37,6 +37,11 @@ cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil
         s.step = s.per_cycle // p.line % p.banks
 
 
+cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:
+    """How often the lines that begin in CALM body cycles come to one bank, at most. The stream stands at its begin."""
+    return (CALM * s.per_cycle - s.at + p.row - 1) // p.row
+
+
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
     """Start the head of the queue; return the cycle of the first body cycle with traffic, NEVER where there is none."""
     cdef ComputeJob* j = &jobs[e.queue_first]
@@ -59,10 +64,12 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
         return NEVER
     e.streams = j.regions
     e.sparse = True
+    e.often = 0
     for k in range(j.regions):
         open_stream(&e.stream[k], &j.region[k], p, j.body)
         if e.stream[k].per_cycle >= p.line:
             e.sparse = False
+        e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)
     e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked
                and p.line_shift >= 0)
     return now + j.init * e.period

@@ -25,6 +25,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_CPU_END = 23
     REC_FAR = 24              # what REC_ACCESS is, in the other scratchpad of a flow between two
     REC_FAR_STALL = 25        # REC_STALL by a bank of the other scratchpad
+    REC_ENQUEUE = 26          # a command that a component submitted
     VALUES = 8
 
 cdef enum TraceLevel:
@@ -77,7 +78,8 @@ cdef struct Tracer:
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
-    int32_t commands          # entries of the queue; what is of no entry is left out
+    int32_t commands          # entries of the queue;
+    const int32_t* row        # behind them, what is of no entry, and jobs of components: their commands; NONE are left out
     Note* notes               # of a block: room for every lane in every cycle
     Note* note                # the next one
     Denial* denials           # likewise
@@ -111,10 +113,12 @@ cdef bint more_room(Tracer* t) noexcept nogil
 
 cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, int32_t engine_kind, int32_t engine, int64_t job,
                         int32_t channel, int32_t number, int32_t entry) noexcept nogil:
-    """A new record; NULL where there is no memory for it, or it is of a component's own job."""
+    """A new record; NULL where there is no memory for it, or it is of a component's job that nobody described."""
     cdef Event* e
     if entry >= t.commands:
-        return NULL
+        entry = t.row[entry - t.commands] if t.row != NULL else -1
+        if entry < 0:
+            return NULL
     if t.n == t.room and not more_room(t):
         return NULL
     e = &t.event[t.n]

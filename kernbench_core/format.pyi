@@ -1,6 +1,5 @@
 """Records as lines of JSON, in batches."""
 
-from collections.abc import Callable
 from typing import Any
 
 from kernbench_core.events import Trace
@@ -40,10 +39,16 @@ class Format:
         self,
         trace: Trace,
         before: int,
-        overlap: Callable[[int, int, int, int], bytes | None],
-        emitted: Callable[[int, int, int, int], bytes | None],
+        said: Any,
     ) -> bytes:
-        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten."""
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
+
+        `said` makes lines that are no templates, or None: `overlap(cycle, entry, with, job)`,
+        `emitted(cycle, entry, value, name)`, `enqueued(cycle, row)`.
+        """
+
+    def extend(self, columns: list[Any], tables: list[list[bytes]]) -> None:
+        """There are more rows, and more texts: the same columns and tables as at first, grown."""
 
     def tokens(self) -> list[tuple[int, int]]:
         """`(left, start)` of each token group, to go on from."""

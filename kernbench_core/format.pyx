@@ -9,7 +9,8 @@ from libc.string cimport memcpy
 
 from kernbench_core.arrange cimport arrange
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_OVERLAP, REC_STALL, REC_START, Event, Trace, forget)
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_STALL, REC_START, Event, Trace,
+    forget)
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
@@ -268,7 +269,7 @@ cdef class Format:
         cdef Template* t
         for k in range(n):
             e = &first[order[k]]
-            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or self.out.n >= PIECE:
+            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or e.kind == REC_ENQUEUE or self.out.n >= PIECE:
                 return k
             token = self.follow_token(e)
             for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
@@ -284,10 +285,10 @@ cdef class Format:
                 self.lines += 1
         return n
 
-    def text(self, Trace trace not None, cycle_t before, overlap, emitted):
+    def text(self, Trace trace not None, cycle_t before, said):
         """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
-        `overlap(cycle, entry, with, job)` makes a WARN's line, or None; `emitted(cycle, entry, value, name)` that of a
-        component's event."""
+        `said` makes lines, or None: `said.overlap(cycle, entry, with, job)` a WARN, `said.emitted(cycle, entry, value, name)` a
+        component's event, `said.enqueued(cycle, row)` a command of a component."""
         cdef int64_t done
         self.out.n = 0
         if self.arranged == 0:
@@ -300,7 +301,7 @@ cdef class Format:
                 raise MemoryError("no memory for the lines of a trace")
             self.at += done
             if self.at < self.arranged and self.out.n < PIECE:
-                self.put_said(&trace.tracer.event[trace.tracer.order[self.at]], overlap, emitted)
+                self.put_said(&trace.tracer.event[trace.tracer.order[self.at]], said)
                 self.at += 1
         if self.at == self.arranged:
             self.at = 0
@@ -308,10 +309,15 @@ cdef class Format:
             forget(&trace.tracer, before)
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
 
-    cdef int put_said(self, Event* e, overlap, emitted) except -1:
-        """A line that Python makes."""
-        line = (emitted if e.kind == REC_EMIT else overlap)(e.cycle, e.entry, e.v[1], e.v[0])
-        if line is None or not self.first <= e.cycle < self.last:
+    cdef int put_said(self, Event* e, said) except -1:
+        """A line that Python makes; commands stand in a file of any cycles."""
+        if e.kind == REC_ENQUEUE:
+            line = said.enqueued(e.cycle, e.entry)
+        elif not self.first <= e.cycle < self.last:
+            return 0
+        else:
+            line = (said.emitted if e.kind == REC_EMIT else said.overlap)(e.cycle, e.entry, e.v[1], e.v[0])
+        if line is None:
             return 0
         if not reserve(&self.out, len(line) + 1):
             raise MemoryError("no memory for the lines of a trace")
@@ -320,6 +326,19 @@ cdef class Format:
         self.out.n += 1
         self.lines += 1
         return 0
+
+    def extend(self, list columns, list tables):
+        """There are more rows, and more texts: the same columns and tables as at first, grown."""
+        cdef const int64_t[::1] view
+        cdef int32_t k
+        self.keep[0], self.keep[1] = columns, tables
+        for k in range(self.n_tables):
+            free(self.table[k])
+            self.table[k] = NULL
+        for k, column in enumerate(columns):
+            view = column
+            self.column[k] = &view[0]
+        self.put_templates(self.keep[2], self.put_tables(tables))
 
     def tokens(self):
         """`(left, start)` of each token group, to go on from."""

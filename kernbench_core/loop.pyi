@@ -84,6 +84,18 @@ class Core:
         Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
         """
 
+    def describe(self, job: int, row: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+        """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
+
+        ValueError where there is no such job, or it is over.
+        """
+
+    def open_jobs(self) -> list[tuple[int, int, int, int, int, int]]:
+        """`(row, Opkind, engine, channel, issue, start)` of each job of a component that is not over; -1: none."""
+
+    def submitted_work(self) -> tuple[dict[int, int], int, int]:
+        """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
+
     def tracer(self, level: int) -> Trace:
         """A `Trace` for this run, for `run`."""
 

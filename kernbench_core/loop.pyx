@@ -12,6 +12,7 @@ from kernbench_core.component cimport (
     component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
 from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
 from kernbench_core.control cimport Entry, control_issue
+from kernbench_core.described cimport describe_job, open_jobs, submitted_work
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
 from kernbench_core.layout cimport lay_out
@@ -105,6 +106,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.spm[k].touched = True
         s.touched[k] = k
         s.horizon[k] = 0
+        s.spm[k].calm = NEVER
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
@@ -332,6 +334,21 @@ cdef class Core:
         """
         return road_add(&self.sim, self.arena, memory, links, latency)
 
+    def describe(self, int64_t job, int32_t row):
+        """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
+
+        ValueError where there is no such job, or it is over.
+        """
+        return describe_job(&self.sim, job, row)
+
+    def open_jobs(self):
+        """`(row, Opkind, engine, channel, issue, start)` of each job of a component that is not over; -1: none."""
+        return open_jobs(&self.sim)
+
+    def submitted_work(self):
+        """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
+        return submitted_work(&self.sim)
+
     def tracer(self, int32_t level):
         """A `Trace` for this run, for `run`."""
         cdef int32_t words = 1, k
@@ -339,6 +356,7 @@ cdef class Core:
             words = max(words, self.sim.spm[k].words)
         trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far lanes
         trace.tracer.commands = self.sim.control.n
+        trace.tracer.row = self.sim.plugs.row if self.sim.plugs != NULL else NULL
         return trace
 
     def shuffle_lists(self, uint64_t seed):

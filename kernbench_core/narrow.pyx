@@ -34,8 +34,10 @@ cdef void narrow_count(Spm* p) noexcept nogil:
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
     """A dense engine that asks in every cycle of the block, which does not end its body: for what it still lacks of the last body
     cycle, or for the lines of the next (`next`). The same without a branch."""
-    cdef int64_t _k, c = a.next_at - w.begin, n = w.n - c, waits = 0        # cycles at the end in which it was denied
+    cdef int64_t _k, c = a.next_at - w.begin, n = w.n - c
     cdef bint held = a.first_denied != NEVER
+    cdef int64_t waits = w.begin + c - a.first_denied if held else 0        # cycles before this one in which it was denied
+    cdef int64_t longest = 0, asked = waits
     cdef int32_t before = p.n_denied, denials = before
     cdef uint64_t* taken = w.taken[0] + c * ports
     cdef uint64_t need = a.reads | next[0] & <uint64_t>(<int64_t>held - 1)      # nothing is lacking where nothing is held
@@ -48,20 +50,18 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
         p.denied[denials] = need
         served = -<int64_t>(need == 0)      # all ones, or none
         denials += 1 + <int32_t>served
+        longest = max(longest, waits)
         waits = (waits + 1) & ~served
         need |= next[0] & <uint64_t>served
         next -= served
+    if longest >= w.max_wait:
+        w.late = True
     p.n_denied = denials
     denials -= before
     s.denied += denials
-    e.conflict += denials
-    if held:
-        e.conflict += w.begin + c - a.first_denied
-    since = NEVER
-    if waits:
-        since = a.first_denied if held and waits == n else w.begin + w.n - waits
-        e.conflict -= w.begin + w.n - since
+    e.conflict += denials + asked - waits       # those of a held request are counted when it is served
     e.body_left -= n - denials
+    since = w.begin + w.n - waits if waits else NEVER
     a.next_at = w.begin + w.n
     a.reads = need if waits else 0
     if since != a.first_denied:
@@ -108,9 +108,8 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     a.writes = writes if since != NEVER else 0
 
 
-cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t ports) noexcept nogil:
-    """The lanes that have something to do in the block are found first: fewer branches that nobody can predict."""
-    cdef int32_t k, n_order = p.n_order, n_due = 0
+cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports) noexcept nogil:
+    cdef int32_t k
     cdef slot_t lane
     cdef slot_t* due = p.due
     cdef Lane* lanes = s.lane
@@ -119,10 +118,6 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
     cdef cycle_t i, end = w.begin + w.n
     cdef int64_t n
     cdef uint64_t* want
-    for k in range(n_order):
-        lane = order[k]
-        due[n_due] = lane
-        n_due += min(lanes[lane].next_at, lanes[lane].backpressure_at) < end
     for k in range(n_due):
         lane = due[k]
         a = &lanes[lane]
@@ -147,8 +142,9 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, slot_t* order, int32_t port
             walk_flow_any(s, p, w, lane)
 
 
-cdef void narrow_block(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
-    """`n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring an event."""
+cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
+    """The lanes in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring an event. False where
+    it was only `hoped` that nothing asks when it is of age, and something did: what it changed is to be put back, but for grants."""
     cdef uint64_t[2 * PORTS * BLOCK + 8] words
     cdef int64_t k, used
     cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
@@ -161,6 +157,8 @@ cdef void narrow_block(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
     w.banks = p.banks
     w.full = p.full
     w.split = p.split
+    w.max_wait = p.max_wait
+    w.late = False
     w.ports[0] = p.ports[0]
     w.ports[1] = p.ports[1]
     used = n * p.ports[0]
@@ -169,19 +167,22 @@ cdef void narrow_block(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
     if p.split:
         memset(words, 0, (used + n * p.ports[1]) * sizeof(uint64_t))
         if traced:
-            walk_traced(s, p, &w, order)
+            walk_traced(s, p, &w, n_due)
         else:
-            walk_lanes(s, p, &w, order, 0)
-        return
+            walk_lanes(s, p, &w, n_due, 0)
+        return True
     used = (used + 7) // 8 * 8
     memset(words, 0, used * sizeof(uint64_t))
     if traced:
-        walk_traced(s, p, &w, order)
+        walk_traced(s, p, &w, n_due)
     elif p.ports[0] == 1:
-        walk_lanes(s, p, &w, order, 1)
+        walk_lanes(s, p, &w, n_due, 1)
     elif p.ports[0] == 2:
-        walk_lanes(s, p, &w, order, 2)
+        walk_lanes(s, p, &w, n_due, 2)
     else:
-        walk_lanes(s, p, &w, order, 0)
+        walk_lanes(s, p, &w, n_due, 0)
+    if w.late and hoped:
+        return False
     for k in range(used // 8):
         tally_eight(&p.grants, words + 8 * k)
+    return True

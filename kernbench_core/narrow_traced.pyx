@@ -14,7 +14,7 @@ from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_
 from kernbench_core.share cimport Flow, flow_next, quotient
 from kernbench_core.sim cimport next_body_cycle
 from kernbench_core.tally cimport tally_done, tally_word
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.walk cimport grant, run_of, take
 from kernbench_core.walk cimport note_denial as count_denial
 
@@ -204,20 +204,19 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nog
     a.writes = writes if since != NEVER else 0
 
 
-cdef void walk_traced(Sim* s, Spm* p, Walk* w, slot_t* order) noexcept nogil:
-    """All lanes, one after the other; then who denied whom."""
+cdef void walk_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
+    """The lanes in `due`, one after the other; then who denied whom."""
     cdef int32_t k
     cdef slot_t lane
     cdef Lane* a
     cdef Compute* e
     open_notes(w, s.trace)
     w.flow_trace = s.flow_trace
-    for k in range(p.n_order):
-        lane = order[k]
+    for k in range(n_due):
+        lane = p.due[k]
         a = &s.lane[lane]
         if a.next_at >= w.begin + w.n:
-            if a.backpressure_at < w.begin + w.n:
-                press_later(s, lane)
+            press_later(s, lane)
         elif a.compute:
             e = &s.compute[lane - s.n_flows]
             if e.dense:                         # its streams may stand where a run that was not traced left them

@@ -27,6 +27,8 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint
         note_denial(p, mask)
         s.denied += 1
         c += p.penalty
+    if w.begin + (c if c < w.n else c - p.penalty) - since >= w.max_wait:
+        w.late = True
     if c < w.n:                             # as if it had been held and served, which nobody saw
         take(taken + c * each, each, mask)
         if w.split:
@@ -83,6 +85,8 @@ cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t
         if mask == 0:
             return a.next_at - w.begin
     while c < w.n:
+        if since != NEVER and w.begin + c - since >= w.max_wait:
+            w.late = True
         mask = grant(p, w, c, ports, 0, mask) if writes else grant(p, w, c, ports, mask, 0)
         if mask == 0:
             break

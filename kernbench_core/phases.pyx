@@ -55,6 +55,7 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     a.backpressure_at = NEVER
     a.to_writes = writes and s.spm[spm].split
     a.paired = False
+    a.rounds = 1                                # of a TE or VE: it goes before the others once in so many cycles
     order_insert(&s.spm[spm], s.lane, lane)
 
 
@@ -73,6 +74,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.left = s.channel_bytes[channel]
     f.total = f.left
     f.line = s.spm[s.dma_spm[j.engine]].line
+    f.row = s.spm[s.dma_spm[j.engine]].row
     f.channel = channel
     f.weight = s.dma[j.engine].channel[j.channel].weight
     f.job = job
@@ -172,6 +174,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)
     else:
+        s.spm[spm].often += e.often
         open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
 
 
@@ -317,6 +320,7 @@ cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef int32_t entry = s.compute_job[e.job].entry
     if e.streams:
         order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
+        s.spm[s.compute_spm[c]].often -= e.often
     compute_complete(e, s.compute_job, now + 1)
     want(s, s.n_dma + c)
     entry_ended(s, entry, now + 1)

@@ -6,6 +6,9 @@ from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, slo
 cdef enum:
     NAMES = 64                # that `emit` was ever called with
     NAME_ROOM = 48            # [B] of each, with its 0
+    MOST_BITS = 64            # of a weight
+    BITS_AT = 7               # the parameter of a TE job that says them
+    BITS = 8                  # where it does not
 
 cdef enum Mistake:            # why a run failed; texts in plug_layout.pyx
     NO_MISTAKE = 0
@@ -109,6 +112,10 @@ cdef struct Plugs:
     int32_t* compute_by       # [n_compute]
     int32_t* opcode           # [entries] what they are called, and with what
     int64_t* params           # [entries][KB_PARAMS]
+    int32_t* row              # [1 + ghosts] where a submitted job stands among commands, from 1 on; NONE: nobody said (described.pyx)
+    int64_t[MOST_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
+    int64_t ops
+    nbytes_t streamed         # [B] of their operands that asked for banks
     char* names               # [NAMES][NAME_ROOM]
     int32_t n_names
 

@@ -81,7 +81,7 @@ cdef int lay_out_clock(Clock* c, Arena a, int32_t n) except -1:
 
 cdef int own_tables(Sim* s, Arena a) except -1:
     cdef Plugs* p = s.plugs
-    cdef int32_t n = s.n_plugs
+    cdef int32_t n = s.n_plugs, k
     a.own(<void**>&p.plug, n, sizeof(Plug), False)
     a.own(<void**>&p.state, n, sizeof(PlugState))
     a.own(<void**>&p.owner, s.control.n + 1 + s.n_ghosts, sizeof(int32_t))
@@ -100,6 +100,9 @@ cdef int own_tables(Sim* s, Arena a) except -1:
     a.own(<void**>&p.opcode, s.control.n, sizeof(int32_t), False)
     a.own(<void**>&p.params, <size_t>s.control.n * KB_PARAMS, sizeof(int64_t), False)
     a.own(<void**>&p.names, NAMES, NAME_ROOM)
+    a.own(<void**>&p.row, s.n_ghosts + 1, sizeof(int32_t))
+    for k in range(s.n_ghosts + 1):
+        p.row[k] = NONE
     lay_out_clock(&p.wakes, a, n)
     lay_out_clock(&p.ends, a, s.n_open)
     return 0

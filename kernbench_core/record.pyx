@@ -3,10 +3,10 @@ from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE,
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE,
     REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit, late)
 from kernbench_core.share cimport Flow
-from kernbench_core.types cimport CONTROL, DMA, NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t
+from kernbench_core.types cimport COMPONENT, CONTROL, DMA, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
 
 cdef struct Place:            # of a job in the order of a cycle
     int32_t kind
@@ -21,6 +21,9 @@ cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
     if e.op == OP_DMA:
         p.kind = DMA
         p.engine = s.dma_job[e.job].engine
+    elif e.op == OP_COMPONENT:
+        p.kind = COMPONENT
+        p.engine = s.n_dma + s.n_compute        # behind M_CPUs
     else:
         p.kind = s.compute[s.compute_job[e.job].engine].kind
         p.engine = s.compute[s.compute_job[e.job].engine].id
@@ -30,12 +33,19 @@ cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
 cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
     """P2: a job is issued, or a control entry has completed."""
     cdef Entry* e = &s.control.entry[entry]
-    cdef bint job = e.op == OP_DMA or e.op == OP_COMPUTE
+    cdef bint job = e.op == OP_DMA or e.op == OP_COMPUTE or e.op == OP_COMPONENT
     cdef Event* r
     s.issued += 1
     r = emit(s.trace, REC_ISSUE if job else REC_CONTROL, e.issue, 2, CONTROL, 0, s.issued, -1, 20 if job else 11, entry)
     if r:
         r.v[0] = e.number
+
+
+cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
+    """A component has submitted a job, and it is a command."""
+    cdef Event* r = emit(s.trace, REC_ENQUEUE, s.control.entry[entry].issue, 2, CONTROL, 0, s.issued + 1, -1, 10, entry)
+    if r:
+        record_issue(s, entry)
 
 
 cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
@@ -44,10 +54,10 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     cdef Compute* e
     if r:
         r.v[0] = p.job
-    if p.kind != DMA:
+    if s.control.entry[entry].op == OP_COMPUTE:
         e = &s.compute[s.compute_job[s.control.entry[entry].job].engine]
         e.conflict_before = e.conflict
-    if s.overlap and s.overlap_with[entry] != NONE:
+    if s.overlap and entry < s.control.n and s.overlap_with[entry] != NONE:
         r = emit(s.trace, REC_OVERLAP, now, 7, p.kind, p.engine, p.job, -1, 101, entry)
         if r:
             r.v[0] = p.job
@@ -67,7 +77,7 @@ cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
     r.v[3] = e.start
     r.v[5] = end
     r.v[4] = 0
-    if p.kind != DMA:
+    if e.op == OP_COMPUTE:
         c = &s.compute[s.compute_job[e.job].engine]
         r.v[4] = c.conflict - c.conflict_before
 
@@ -219,13 +229,14 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
 
 
 cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil:
-    """A component says something of a job that it works on."""
-    cdef Place p
+    """A component says something of a job that it works on, or has submitted: never before its issue."""
+    cdef Place p = place_of(s, entry)
+    cdef bint new = entry > s.control.n and s.control.entry[entry].issue == now
     cdef Event* r
-    if entry >= s.control.n:
-        return
-    p = place_of(s, entry)
-    r = emit(s.trace, REC_EMIT, now, 0, p.kind, p.engine, p.job, -1, 92, entry)
+    if new:
+        r = emit(s.trace, REC_EMIT, now, 2, CONTROL, 0, s.issued, -1, 92, entry)
+    else:
+        r = emit(s.trace, REC_EMIT, now, 0, p.kind, p.engine, p.job, -1, 92, entry)
     if r:
         r.v[0] = name
         r.v[1] = value

@@ -4,6 +4,7 @@ import numpy as np
 
 from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Control
+from kernbench_core.described cimport command_of
 from kernbench_core.dma cimport (
     BUSY, CHANNELS, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.share cimport Flow, Resource
@@ -219,7 +220,8 @@ cdef dict job_state(Sim* s, slot_t job):
             flows.append(flow_state(s, flow))
         flow = s.share.flow[flow].sibling
     return {
-        "entry": j.entry, "state": j.state, "channel": j.channel, "write": bool(j.write), "bytes": j.nbytes, "bytes_left": left,
+        "entry": command_of(s, j.entry),
+        "state": j.state, "channel": j.channel, "write": bool(j.write), "bytes": j.nbytes, "bytes_left": left,
         "stall": j.reason, "stalled_since": j.stalled_at if j.reason else None, "in_head": bool(j.in_head), "flows": flows,
     }
 
@@ -249,12 +251,12 @@ cdef dict compute_state(Sim* s, int32_t c):
     cdef slot_t job = e.queue_first
     queue = []
     while job != NONE:
-        queue.append(s.compute_job[job].entry)
+        queue.append(command_of(s, s.compute_job[job].entry))
         job = s.compute_job[job].next
     state = {"kind": e.kind, "id": e.id, "entry": None, "queue": queue}
     if e.job != NONE:
         state.update(
-            entry=s.compute_job[e.job].entry, started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
+            entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
             streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.lane[s.n_flows + c].first_denied),
             next_at=seen(s.lane[s.n_flows + c].next_at) if e.streams else None)
     return state

@@ -13,12 +13,13 @@ from kernbench_core.compute cimport Compute, compute_seek, compute_want, on_peri
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
-from kernbench_core.narrow cimport narrow_block
+from kernbench_core.narrow cimport find_due, narrow_block
 from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
 from kernbench_core.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of
 from kernbench_core.skip cimport scratchpad_jump, scratchpad_uncontended
+from kernbench_core.tentative cimport may_try, try_block
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef inline void body_cycle(Sim* s, Spm* p, Lane* a, slot_t lane, Compute* e, cycle_t now) noexcept nogil:
@@ -169,18 +170,24 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef bint narrow = p.narrow and p.n_asks == 0       # those of components are looked at one by one
     if n > BLOCK:
         n = BLOCK
-    if n > p.max_wait:                          # what is first denied in this block must not come of age in it
+    if (n > p.max_wait and p.calm > p.done or p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait) and narrow:
+        if may_try(s, p, &n) and try_block(s, p, n):
+            if p.n_watch:
+                activity_phase(s, p)
+            p.done += n
+            return
+    if n > p.max_wait and p.calm > p.done:      # what is first denied in this block must not come of age in it
         n = p.max_wait if p.max_wait > 1 else 1
-    if p.n_held and p.done + n - p.oldest > p.max_wait:
+    if p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
         order = aged_first(s, p, p.done)
         if order != p.order:
             n = 1
-        elif p.done + n - p.oldest > p.max_wait:
+        elif p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
     if p.n_out or not narrow:                     # a served flow that was out ends its engine's stall in that cycle
         n = 1
     if narrow:
-        narrow_block(s, p, order, n)
+        narrow_block(s, p, find_due(s, p, order, n), n, False)
     else:
         wide_cycle(s, p, order)
         if s.trace != NULL and s.trace.level >= TRACE_FULL:

@@ -32,30 +32,35 @@ cdef struct Pace:             # a rate, and what follows from it
     int64_t raw_num           # before it was brought to lowest terms
     int64_t raw_den
     nbytes_t line             # [B] a line of the scratchpad
+    nbytes_t row              # [B] a row of its banks
     int64_t num               # num/den [B/cycle]
     int64_t den
     uint64_t inverse          # and the others, as in Flow
     int64_t cost
     int64_t every
     int64_t rest
+    int32_t rounds            # as in Lane
+    uint64_t span             # as in Flow
 
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel
     int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
+    nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
+    nbytes_t asked            # [B] of the request of this cycle, or of the held one
+    nbytes_t left             # [B] not yet moved
+    Cursor at                 # the next byte that no request has covered
+    int32_t bank              # of the next line (interleaved map)
+    int32_t channel           # of its memory
     int64_t num               # rate num/den [B/cycle], lowest terms
     uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too
     int64_t cost              # [1/den B] of a scratchpad line
     int64_t every             # cost // num: a line's worth is earned in so many cycles,
     int64_t rest              # and cost % num more
-    nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
-    nbytes_t asked            # [B] of the request of this cycle, or of the held one
-    nbytes_t left             # [B] not yet moved
-    Cursor at                 # the next byte that no request has covered
+    uint64_t span             # a bit for each line that it may take in CALM cycles, but for those that it is denied now
     nbytes_t total            # [B]
     nbytes_t line             # [B] bank_width of its scratchpad
-    int32_t bank              # of the next line (interleaved map)
-    int32_t channel           # of its memory
+    nbytes_t row              # [B] and a row of its banks
     slot_t bus                # the resource of that channel; NONE: it has none
     int32_t weight
     slot_t job

@@ -4,8 +4,9 @@
 quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under `fifo_v1` it stands in line, and the first of
 each channel's line is the member.
 """
+from kernbench_core.bank cimport CALM, MANY, Lane
 from kernbench_core.maxmin cimport maxmin_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
+from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -132,23 +133,29 @@ cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
     return a
 
 
-cdef void find_pace(Pace* t, int64_t num, int64_t den, nbytes_t line) noexcept nogil:
+cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     """What follows from a rate: divisions, which most flows of a resource share."""
-    cdef int64_t g = gcd(num, den)
+    cdef int64_t g = gcd(num, den), line = f.line
     t.raw_num = num
     t.raw_den = den
     t.line = line
+    t.row = f.row
     t.num = quotient(num, g)
     t.den = quotient(den, g)
     t.inverse = reciprocal(t.num)
     t.cost = line * t.den
     t.every = quotient(t.cost, t.num)
     t.rest = t.cost - t.every * t.num
+    t.rounds = 0
+    t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
+    if line:                            # what it earns, rounded up, a line that it was denied, and parts of lines before and behind
+        t.rounds = <int32_t>min(quotient((quotient(CALM * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
     """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
     cdef Flow* f = &s.flow[flow]
+    cdef Lane* a = &s.lane[flow]
     cdef Pace* t = &s.pace
     cdef int64_t whole
     if num == f.raw_num and den == f.raw_den:
@@ -156,8 +163,8 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     settle(s, flow, now)
     f.raw_num = num
     f.raw_den = den
-    if num != t.raw_num or den != t.raw_den or f.line != t.line:
-        find_pace(t, num, den, f.line)
+    if num != t.raw_num or den != t.raw_den or f.line != t.line or f.row != t.row:
+        find_pace(t, num, den, f)
     whole = quotient(f.carry, f.den)
     f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
     f.num = t.num
@@ -166,8 +173,12 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
     f.cost = t.cost
     f.every = t.every
     f.rest = t.rest
-    if s.lane[flow].first_denied == NEVER:
-        s.lane[flow].next_at = flow_next(f)
+    f.span = t.span
+    if a.first_denied == NEVER:
+        a.next_at = flow_next(f)
+        a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY
+    else:
+        a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.asked else MANY
 
 
 cdef void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:

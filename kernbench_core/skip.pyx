@@ -4,7 +4,7 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
-from kernbench_core.bank cimport BLOCK, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
+from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
 from kernbench_core.compute cimport Compute, compute_jump, compute_seek, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
@@ -100,16 +100,58 @@ cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
     return a.next_at + flow_cycles(f, f.left - f.asked)
 
 
+cdef inline int64_t patience(Spm* p) noexcept nogil:
+    """A flow is not pressed while all lanes together take the ports of a bank no more often than that in so many cycles; 0: not known."""
+    cdef int64_t denials = min(p.backpressure, p.max_wait)
+    if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
+        return 0
+    if p.penalty > 1:
+        denials = (denials + p.penalty - 1) // p.penalty
+    return denials * (min(p.ports[0], p.ports[1]) if p.split else p.ports[0])
+
+
+cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
+    """In the next CALM cycles every bank is one that at least `away` flows do not come to."""
+    cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
+    cdef uint64_t others
+    cdef int32_t k
+    cdef Lane* a
+    cdef Flow* f
+    if away > 4 or not p.narrow:
+        return False
+    for k in range(p.n_order):
+        a = &s.lane[p.order[k]]
+        if a.compute:
+            break
+        if a.rounds > 1:
+            continue
+        f = &s.share.flow[p.order[k]]
+        others = f.span << f.bank | (f.span >> 1) >> (p.banks - 1 - f.bank)
+        if a.first_denied != NEVER:
+            others |= a.reads | a.writes
+        others = p.full & ~others
+        three |= two & others               # banks that so many flows more do not come to
+        two |= one & others
+        one |= none & others
+        none |= others
+        if three == p.full:
+            return True
+    return False
+
+
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move.
 
     Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
     """
     cdef Spm* p = &s.spm[spm]
-    cdef int32_t k
-    cdef cycle_t to = NEVER
-    cdef slot_t lane
+    cdef int32_t k, n_order = p.n_order, out = p.n_out
+    cdef slot_t* order = p.order
+    cdef Lane* lanes = s.lane
+    cdef cycle_t to = NEVER, soon = NEVER
+    cdef int64_t rounds = 0
     cdef Lane* a
+    p.calm = NEVER
     if p.n_order == 0:
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
@@ -117,16 +159,21 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
     if not (s.skip and scratchpad_uncontended(s, spm)):
-        to = min(to, p.done + p.backpressure - 1)
-    for k in range(p.n_order):
-        lane = p.order[k]
-        a = &s.lane[lane]
+        soon = p.done + p.backpressure - 1
+        to = min(to, max(soon, p.done + BLOCK - 1))
+        rounds = -patience(p)
+    for k in range(n_order):
+        a = &lanes[order[k]]
+        rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
-            a.ends_at = earliest_end(s, lane)
+            a.ends_at = earliest_end(s, order[k])
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
-        if p.n_out and a.first_denied != NEVER and not a.compute and s.share.flow[lane].out:
+        if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # served, it is a member again
+    p.calm = p.done if rounds + p.often <= 0 else NEVER
+    if rounds > 0 and to > soon:
+        to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
     return max(to, p.done)
 
 

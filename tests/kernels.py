@@ -45,6 +45,7 @@ class Run:
         programs: Sequence[int] = (0,),
         grid: tuple[int, ...] = (1,),
         parts: Mapping[str, Any] | None = None,
+        translation: Any = None,
     ) -> None:
         self.store = MemoryStore()
         for addr, array in (memory or {}).items():
@@ -60,7 +61,9 @@ class Run:
                 pe = next(iter(self.system.runners))
                 self.system.host.launch("kernel", [PeWork(pe, kernel, args, tuple(programs), grid)])
 
-        self.system: KernelSystem = kernel_system(config, launch, store=self.store, log=self.log, strict_wait=strict_wait)
+        self.system: KernelSystem = kernel_system(
+            config, launch, store=self.store, log=self.log, memory=translation, strict_wait=strict_wait
+        )
         self.machine = Machine(config, Program("kernels"), {**self.system.components, **(parts or {})}, whole=True)
         self.system.bind(self.machine)
 

@@ -76,7 +76,7 @@ TINY_CASES: dict[str, Case] = {
     "decode_small": Case(TINY, tiny_machine(20), 200, 1),
     "decode_grouped": Case(TINY_GROUPED, tiny_machine(64), 100, 1),
     "prefill": Case(TINY, tiny_machine(128), 0, 24),
-    "prefill_spilled": Case(TINY, tiny_machine(24), 0, 24),
+    "prefill_spilled": Case(TINY, tiny_machine(22), 0, 24),
     "chunk_grouped": Case(TINY_GROUPED, tiny_machine(40), 150, 20),
     "wide_alignment": Case(TINY, tiny_machine(80, dma={"engines": 3, "alignment_bytes": 192}), 65, 9),
 }

@@ -14,6 +14,7 @@ from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
 from kernbench.cli.schema import schema
 from kernbench.cli.step import step
+from kernbench.cli.sweep import app as sweep_app
 from kernbench.cli.topology import app as topology_app
 from kernbench.cli.trace import app as trace_app
 from kernbench.cli.whatif import whatif
@@ -37,6 +38,7 @@ app.add_typer(program_app, name="program")
 app.add_typer(config_app, name="config")
 app.add_typer(topology_app, name="topology")
 app.add_typer(trace_app, name="trace")
+app.add_typer(sweep_app, name="sweep")
 app.command()(whatif)
 app.command()(probe)
 app.command()(schema)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernbench.cli import output
-from kernbench.cli.tracing import reported
 
 if TYPE_CHECKING:
+    from kernbench.cli.asked import Asked
     from kernbench.runtime_api.bench import Bench
-    from kernbench.runtime_api.report import BenchReport
     from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.tracing import TraceOptions
 
 
 def prepared(
@@ -31,38 +27,19 @@ def prepared(
 
 
 def run_bench(
-    bench: Bench,
-    config: str | None,
-    overrides: list[str] | None,
-    *,
-    verify: bool,
-    strict_wait: bool,
-    skip: bool,
-    trace: Path | None,
-    page: Path | None,
-    options: TraceOptions,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
+    bench: Bench, config: str | None, overrides: list[str] | None, asked: Asked, *, verify: bool, strict_wait: bool
 ) -> int:
     """Run it and say what it took; the exit code."""
     import json
 
-    from kernbench.cli.progress import progress_bar
-    from kernbench.common.files import write_whole
+    from kernbench.cli.render_bench import bench_summary
     from kernbench.runtime_api.report import report
 
     engine, machine = prepared(bench, config, overrides, op_log=verify, strict_wait=strict_wait)
-    with reported(machine, trace, page, options), progress_bar(not quiet) as progress:
-        machine.run(skip=skip, progress=progress)
+    asked.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)
-    if out is not None:
-        write_whole(out, (json.dumps(found.to_dict()) + "\n").encode())
-    if as_json:
-        output.show_json(found.to_dict())
-    elif not quiet:
-        _show(found)
+    asked.tell(json.dumps(found.to_dict()), lambda width: bench_summary(found, width))
     if failed:
         output.note(failed)
     return output.ENDINGS[found.result.status] or found.exit_code
@@ -85,8 +62,3 @@ def said(engine: GraphEngine) -> None:
     if text:
         output.note(text)
 
-
-def _show(found: BenchReport) -> None:
-    from kernbench.cli.render_bench import bench_summary
-
-    output.show(bench_summary(found, output.console(sys.stdout).width))

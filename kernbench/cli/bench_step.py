@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from kernbench.cli.tracing import traced
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import RenderableType
 
     from kernbench.runtime_api.bench import Bench
@@ -27,15 +26,9 @@ class BenchStepper:
         self.engine, self.machine = prepared(bench, config, overrides, op_log=True, strict_wait=strict_wait)
         self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
 
-    def run(
-        self,
-        advance: Callable[[Any], bool],
-        start: Path | None,
-        save: Path | None,
-        trace: Path | None,
-        options: TraceOptions,
-    ) -> bool:
-        """From a checkpoint, `advance`, to a checkpoint; whether the condition of `advance` has come."""
+    @contextmanager
+    def around(self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions) -> Iterator[None]:
+        """Around the steps: from a checkpoint by running again, into a trace, to a checkpoint."""
         from kernbench.sim_engine.kernel_checkpoint import restore_run, save_run
 
         if trace is not None and (start is not None or save is not None):
@@ -45,13 +38,12 @@ class BenchStepper:
         if start is not None:
             restore_run(self.engine, start, self.what)
         with traced(self.machine, trace, options):
-            came = advance(self.machine)
+            yield
         if save is not None:
             save_run(self.engine, save, self.what)
-        return came
 
     def answer(self) -> dict[str, Any]:
-        """What `--json` prints: the state of engines and kernels."""
+        """What `--json` prints."""
         states = [said_of(state) for state in self.engine.activity.system.states()]
         machine = self.machine
         return {
@@ -64,7 +56,7 @@ class BenchStepper:
         }
 
     def show(self, note: str) -> Iterator[RenderableType]:
-        """What is printed."""
+        """The state for a person."""
         from kernbench.cli.render_kernels import kernel_state
 
         return kernel_state(self.engine, note)

@@ -30,10 +30,16 @@ AnyConfig = Annotated[
         show_default=f"{DEFAULT_MACHINE}; of a bench the one that it names",
     ),
 ]
-StrictWait = Annotated[
-    bool,
-    typer.Option("--strict-wait", help="Of a bench: using what was not waited for is an error.")
+AnyOverrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set one value of the machine (dram.channels=4), or a parameter of a bench (n=512). May be repeated.",
+        show_default=False,
+    ),
 ]
+StrictWait = Annotated[bool, typer.Option("--strict-wait", help="Of a bench: using what was not waited for is an error.")]
 Config = Annotated[
     str,
     typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file."),
@@ -43,7 +49,7 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Set one value of the machine (dram.channels=4), or of a bench's parameters (n=512). May be repeated.",
+        help="Set one value of the machine: dram.channels=4. May be repeated.",
         show_default=False,
     ),
 ]

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, Quiet, StrictWait
-from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, reported, trace_options
-
-if TYPE_CHECKING:
-    from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.result import Result
+from kernbench.cli.asked import Asked
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
+from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
 
 
 def run(
     target: AnyTarget,
     config: AnyConfig = None,
-    overrides: Overrides = None,
+    overrides: AnyOverrides = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),
@@ -38,39 +34,31 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a bench or a program to its end and say what it took, and why."""
-    from kernbench.cli.progress import progress_bar
-    from kernbench.cli.target import find_bench, load_target, refuse_bench_options
-    from kernbench.common.files import check_writable, write_whole
-    from kernbench.config import load_config
-    from kernbench.sim_engine.machine import Machine
+    from kernbench.cli.bench_run import run_bench
+    from kernbench.cli.target import find_bench, refuse_bench_options
+    from kernbench.common.files import check_writable
 
     if out is not None:
         check_writable(out)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
+    asked = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
     bench = find_bench(target)
     if bench is not None:
-        from kernbench.cli.bench_run import run_bench
-
-        given = {"verify": verify, "strict_wait": strict_wait, "skip": not no_skip, "as_json": as_json, "quiet": quiet}
-        return run_bench(bench, config, overrides, trace=trace, page=report, options=options, out=out, **given)
+        return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait)
     refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
-    spec = load_config(config or DEFAULT_MACHINE, overrides or [])
-    machine = Machine(spec, load_target(target, spec))
-    with reported(machine, trace, report, options), progress_bar(not quiet) as progress:
-        machine.run(skip=not no_skip, progress=progress)
-    result = machine.result()
-    if out is not None:
-        write_whole(out, (result.to_json() + "\n").encode())
-    if as_json:
-        output.write(result.to_json() + "\n")
-    elif not quiet:
-        _show(machine, result)
-    return output.ENDINGS[result.status]
+    return _run_program(target, config or DEFAULT_MACHINE, overrides, asked)
 
 
-def _show(machine: Machine, result: Result) -> None:
+def _run_program(target: str, config: str, overrides: list[str] | None, asked: Asked) -> int:
     from kernbench.cli.render import run_summary
+    from kernbench.cli.target import load_target
+    from kernbench.config import load_config
+    from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.summary import summarise_run
 
-    summary = summarise_run(result, machine.program, machine.plan)
-    output.show(run_summary(summary, output.console(sys.stdout).width))
+    spec = load_config(config, overrides or [])
+    machine = Machine(spec, load_target(target, spec))
+    asked.run(machine)
+    result = machine.result()
+    asked.tell(result.to_json(), lambda width: run_summary(summarise_run(result, machine.program, machine.plan), width))
+    return output.ENDINGS[result.status]

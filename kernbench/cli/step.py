@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyTarget, Json, Overrides, StrictWait
-from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options, traced
+from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
+from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.cli.bench_step import BenchStepper
+    from kernbench.cli.program_step import ProgramStepper
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.tracing import TraceOptions
+
+    Stepper = BenchStepper | ProgramStepper
 
 FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be seen
 
@@ -56,7 +58,7 @@ def step(
     cycles: Cycles = None,
     until: Until = None,
     config: AnyConfig = None,
-    overrides: Overrides = None,
+    overrides: AnyOverrides = None,
     start: From = None,
     save: Save = None,
     as_json: Json = False,
@@ -73,57 +75,31 @@ def step(
     With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
-    from kernbench.cli.target import find_bench, load_target, refuse_bench_options
-    from kernbench.config import load_config
-    from kernbench.sim_engine.machine import Machine
-
     _check(cycles, until, save, as_json=as_json, watch=watch)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
+    stepper = _stepper(target, config, overrides, strict_wait)
+    machine = stepper.machine
+    with stepper.around(start, save, trace, options):
+        came = _watch(stepper, cycles or 1, until) if watch else _run(machine, cycles, until, as_json)
+    if as_json:
+        output.show_json(stepper.answer())
+    elif not watch:
+        output.show(stepper.show(_note(machine, until, came)))
+    return stepper.finish()
+
+
+def _stepper(target: str, config: str | None, overrides: list[str] | None, strict_wait: bool) -> Stepper:
+    from kernbench.cli.target import find_bench, refuse_bench_options
+
     bench = find_bench(target)
     if bench is not None:
         from kernbench.cli.bench_step import BenchStepper
 
-        stepper = BenchStepper(bench, config, overrides, strict_wait=strict_wait)
-        return _step_bench(stepper, cycles, until, start, save, trace, options, as_json=as_json, watch=watch)
+        return BenchStepper(bench, config, overrides, strict_wait=strict_wait)
+    from kernbench.cli.program_step import ProgramStepper
+
     refuse_bench_options(target, strict_wait=strict_wait)
-    spec = load_config(config or DEFAULT_MACHINE, overrides or [])
-    machine = Machine(spec, load_target(target, spec))
-    if start is not None:
-        machine.load(start)
-    with traced(machine, trace, options, save):
-        came = _watch(machine, cycles or 1, until, _state) if watch else _run(machine, cycles, until, as_json)
-    if as_json:
-        output.show_json({**machine.result().to_dict(), "engines": machine.peek().to_dict()})
-    elif not watch:
-        output.show(_state(machine, _note(machine, until, came)))
-    return output.ENDINGS[machine.status]
-
-
-def _step_bench(
-    stepper: BenchStepper,
-    cycles: int | None,
-    until: str | None,
-    start: Path | None,
-    save: Path | None,
-    trace: Path | None,
-    options: TraceOptions,
-    *,
-    as_json: bool,
-    watch: bool,
-) -> int:
-    """The same for a bench, whose kernels are shown too."""
-
-    def advance(machine: Machine) -> bool:
-        if watch:
-            return _watch(machine, cycles or 1, until, lambda machine, note: stepper.show(note))
-        return _run(machine, cycles, until, as_json)
-
-    came = stepper.run(advance, start, save, trace, options)
-    if as_json:
-        output.show_json(stepper.answer())
-    elif not watch:
-        output.show(stepper.show(_note(stepper.machine, until, came)))
-    return stepper.finish()
+    return ProgramStepper(target, config or DEFAULT_MACHINE, overrides)
 
 
 def _check(cycles: int | None, until: str | None, save: Path | None, *, as_json: bool, watch: bool) -> None:
@@ -154,21 +130,13 @@ def _note(machine: Machine, until: str | None, came: bool) -> str:
     return f"{until} has not come" + ("" if machine.status == "running" else ", and the run is over")
 
 
-def _state(machine: Machine, note: str) -> Iterator[RenderableType]:
-    from kernbench.cli.render_state import machine_state
-
-    return machine_state(machine.peek(), machine.program.name, machine.config.source, note)
-
-
-def _watch(
-    machine: Machine, cycles: int, until: str | None, state: Callable[[Machine, str], Iterator[RenderableType]]
-) -> bool:
+def _watch(stepper: Stepper, cycles: int, until: str | None) -> bool:
     """Show a frame every `cycles` cycles."""
     came = False
     with _frames() as frame:
-        while not came and machine.status == "running":
-            came = machine.run(until, cycles=cycles)
-            frame(list(state(machine, _note(machine, until, came) if came else "")))
+        while not came and stepper.machine.status == "running":
+            came = stepper.machine.run(until, cycles=cycles)
+            frame(list(stepper.show(_note(stepper.machine, until, came) if came else "")))
     return came
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class TensorHandle:
     op: str = ""  #: what computes them: `gemm_f16`
     line: str = ""  #: where the kernel says so: `kernel.py:12`
     op_id: int | None = None  #: the record that computes them: what waits for the handle depends on it
+    in_store: ClassVar[bool] = True  #: without a value: Phase 1 may have its bytes in a MemoryStore
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
 
-__all__ = ["BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE", "Clock", "ComponentBase", "Job", "OpLog"]
+__all__ = ["BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE", "Clock", "ComponentBase", "HasCommands", "Job", "OpLog"]
 
 _TYPES = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT, EngineType.CPU)
 DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)
@@ -21,6 +21,19 @@ class OpLog(Protocol):
     def record_start(self, t: float, component_id: str, msg: Any) -> None: ...
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None: ...
+
+
+class Commands(Protocol):
+    """What takes descriptions of submitted jobs, for traces."""
+
+    def add(self, job: int, opcode: str, *, unit: str = "", **meta: Any) -> int: ...
+
+
+class HasCommands(Protocol):
+    """A machine; `commands` is None where nobody wants to know."""
+
+    @property
+    def commands(self) -> Commands | None: ...
 
 
 class Clock:

@@ -16,7 +16,7 @@ from kernbench.config import NpuConfig
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.facts import MachineFacts
-from kernbench.runtime_api.grid import chosen_pes, deal, grid_of
+from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, sharded_parts
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -152,16 +152,15 @@ class Context:
 
         `grid`: programs, up to three numbers; None: one a PE. `pes`: how many from the first on, or which; None: all. Program
         `p` runs on PE `p % n` of the `n` PEs; a PE runs its programs one after the other. A tensor among `args` arrives as the
-        `DevicePointer` of that PE's shard.
+        `DevicePointer` of that PE's shard. InputError where the kernel does not take these arguments and `tl`.
         """
         where = f"launch {name}"
+        check_call(where, kernel, args)
         chosen = chosen_pes(where, pes, self._places)
         sizes = grid_of(where, grid, len(chosen))
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):
             if not tensor.deployed and tensor.host is not None:
                 self.deploy_tensor(tensor)
-        if not self.launches and self._log is not None:
-            _ = self._log.initial_store  # a replay begins from what the memories hold now
         work = [
             PeWork(self._places.pes[pe], kernel, tuple(self._argument(one, pe) for one in args), programs, sizes)
             for pe, programs in deal(chosen, sizes)

@@ -1,15 +1,31 @@
-"""Which PE runs which programs of a launch."""
+"""Which PE runs which programs of a launch, and whether the kernel takes what it is given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api.places import Places
 
 MOST_AXES = 3
 Pes = int | Sequence[int | str] | None
+
+
+def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> None:
+    """InputError where a kernel cannot be called with these arguments and `tl`, by its name or as the last."""
+    try:
+        signature = inspect.signature(kernel)
+        if "tl" in signature.parameters:
+            signature.bind(*args, tl=None)
+        else:
+            signature.bind(*args, None)
+    except (TypeError, ValueError) as error:
+        name = getattr(kernel, "__name__", "the kernel")
+        rule = f"{name} cannot be called with the {len(args)} arguments given and tl: {error}"
+        raise InputError(Problem(where, rule, remedy="a kernel takes the launch's arguments in order, then tl")) from None
 
 
 def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int, ...]:

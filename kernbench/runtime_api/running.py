@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
-from kernbench.sim_engine.op_log import Output
 from kernbench.triton_emu.install import kernel_system
 
 if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.verify import Failure, Verification
+    from kernbench.sim_engine.verify import Verification
 
 
 class Running:
@@ -35,7 +34,7 @@ class Running:
         self.context = Context(self.places, params, session.store, session.log)
         self._session = session
         self.system = kernel_system(
-            session.config,
+            self.places.config,
             lambda: bench.run(self.context),
             store=session.store,
             log=session.log,
@@ -111,42 +110,12 @@ class Running:
 
         InputError without an op log, and as `expected`.
         """
-        from kernbench.sim_engine.data_executor import DataExecutor
+        from kernbench.runtime_api.verification import verify_run  # Phase 2, only where it is asked for
 
-        if self._session.log is None:
+        log = self._session.log
+        if log is None:
             raise InputError(Problem(self.bench.where, "this run kept no op log, and there is nothing to verify"))
-        wanted: dict[str, Array] = {}
-        outputs = []
-        for name, array in self.expected().items():
-            for output, values in self._pieces(name, array):
-                outputs.append(output)
-                wanted[output.name] = values
-        found = DataExecutor(self._session.log, outputs=outputs, debug=debug).run().verify(wanted)
-        return replace(found, failures=tuple(self._in_whole(one) for one in found.failures))
-
-    def _in_whole(self, failure: Failure) -> Failure:
-        """A failure of a shard as one of the tensor that it is part of."""
-        name, _, place = failure.tensor.partition("@")
-        tensor = self.context.outputs.get(name)
-        if failure.index is None or tensor is None or not place:
-            return failure
-        pe = self.places.pes.index(place)
-        offset = next(part.shard.offset for part in tensor.parts if part.pe == pe and part.shard is not None)
-        return replace(failure, tensor=name, index=tuple(at + i for at, i in zip(offset, failure.index, strict=True)))
-
-    def _pieces(self, name: str, array: Array) -> list[tuple[Output, Array]]:
-        """An output as what lies contiguous in HBM, each with the elements expected there."""
-        tensor = self.context.outputs[name]
-        found = []
-        for part in tensor.parts:
-            label = name
-            if part.pe is not None:
-                label = f"{name}@{self.places.pes[part.pe]}"
-            elif len(tensor.parts) > 1:
-                label = f"{name}.flat[{part.first}:]"
-            if part.nbytes:
-                found.append((Output(label, "hbm", part.physical, part.shape, tensor.dtype), part.of(array)))
-        return found
+        return verify_run(log, self.context.outputs, self.expected(), self.places, debug=debug)
 
 
 def _names(outputs: Mapping[str, Any]) -> str:

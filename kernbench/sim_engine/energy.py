@@ -7,6 +7,8 @@
     mac     MACs of completed TE jobs * mac_pj[bits of the weights]; bit widths missing from the table cost what 8 bits cost
     ve      ops of completed VE jobs * ve_op_pj
     static  static_mw * time [ns]
+
+What jobs of components did is counted by the core, and added.
 """
 
 from __future__ import annotations
@@ -22,29 +24,39 @@ from kernbench.cmdq.program import Program
 from kernbench.common.units import cycles_to_ns
 from kernbench.sim_engine.result import EntryTimes
 
+#: Of jobs of components that ended: MACs by bits of the weights, ops, bytes of operands that asked for banks.
+Work = tuple[dict[int, int], int, int]
+NO_WORK: Work = ({}, 0, 0)
+
 
 def energy_pj(
-    program: Program, plan: Plan, times: Sequence[EntryTimes], counters: dict[str, Any], cycles: int
+    program: Program,
+    plan: Plan,
+    times: Sequence[EntryTimes],
+    counters: dict[str, Any],
+    cycles: int,
+    by_parts: Work = NO_WORK,
 ) -> dict[str, float]:
-    """Picojoules by part, and their `total`, of a run of so many cycles."""
+    """Picojoules by part, and their `total`, of a run of so many cycles; `by_parts`: what components' jobs did."""
     pe, model = plan.pe, plan.pe.energy
+    by_bits, ops, streamed = by_parts
+    default = model.mac_pj.get(8, Fraction(0))
 
     def bytes_of(names: Iterable[str]) -> int:
         return sum(counters[name]["bytes"] for name in names if name in counters)
 
-    moved = bytes_of(plan.dma[: plan.with_scratchpad])
+    moved = bytes_of(plan.dma[: plan.with_scratchpad]) + streamed
     parts = {
         "dram": bytes_of(plan.resources[: plan.channels]) * model.dram_pj_per_byte,
         "noc": bytes_of(plan.resources[plan.channels :]) * model.noc_pj_per_byte_hop,
-        "mac": Fraction(0),
-        "ve": Fraction(0),
+        "mac": sum((n * model.mac_pj.get(bits, default) for bits, n in by_bits.items()), Fraction(0)),
+        "ve": ops * model.ve_op_pj,
         "static": model.static_mw * cycles_to_ns(cycles, pe.freq_ghz),
     }
     for entry, time in zip(program.entries, times, strict=True):
         if time.end is None or not isinstance(entry, TeEntry | VeEntry):
             continue
         if isinstance(entry, TeEntry):
-            default = model.mac_pj.get(8, Fraction(0))
             parts["mac"] += work_of(entry) * model.mac_pj.get(entry.qbits_weight, default)
         else:
             parts["ve"] += work_of(entry) * model.ve_op_pj

@@ -43,5 +43,6 @@ def component_failure(
         "message": f"cycle {cycle}: component {name} ({impls[name]}) failed: {said}",
     }
     if error is not None:
-        failure["traceback"] = "".join(traceback.format_exception(error))
+        frames = getattr(error, "user_traceback", error.__traceback__)  # kernels say where their own frames begin
+        failure["traceback"] = "".join(traceback.format_exception(type(error), error, frames))
     return failure

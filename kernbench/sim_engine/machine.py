@@ -1,4 +1,4 @@
-"""A machine with a program in it: the only door to `kernbench_core`."""
+"""A machine with a program in it: who runs `kernbench_core` (`components/base.py` only hands on what components derive from)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from kernbench.common.units import cycles_to_ns
 from kernbench.components.placement import configured, impl_of, replaced_engines
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
+from kernbench.sim_engine.commands import Commands
+from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
@@ -33,13 +35,12 @@ from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing import TraceOptions, Tracing
 from kernbench.sim_engine.tracing.tracing import Sink
 from kernbench.version import VERSION
-from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component, ComponentBase
+from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
 
-__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "ComponentBase", "Machine", "simulate"]
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "Machine", "simulate"]
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
-FOREVER = 2**62  # [cycle]
 CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control entry is complete
 
 
@@ -70,6 +71,7 @@ class Machine:
             self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
+        self.commands: Commands | None = None  #: what components describe, where somebody wants to know
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
@@ -92,6 +94,12 @@ class Machine:
     def status(self) -> str:
         """running, done, aborted, deadlock or failed."""
         return STATUS[self._core.status]
+
+    def keep_commands(self) -> Commands:
+        """From now on `commands` takes what components say of the jobs that they submit."""
+        if self.commands is None:
+            self.commands = Commands(self.program, self.plan, list(self.components), self._core.describe)
+        return self.commands
 
     def trace(self, sink: Sink, options: TraceOptions | None = None) -> Tracing:
         """Write the trace of this run to `sink`, from before cycle 0 on; `close()` what is returned at the end.
@@ -152,7 +160,7 @@ class Machine:
         A condition ends the run after the cycle in which it came true, and at once where it is true already.
         `cycles`: run so many at most. `progress` is called about twenty times a second.
         """
-        limit, stops = self._stops(until)
+        limit, stops = stops_of(until, self._position)
         most = limit if cycles is None else min(limit, self.cycle + cycles)
         entry = max(stops.get("start_of", -1), stops.get("end_of", -1))
         if entry >= 0 and self._time_of(entry, stops) >= 0:
@@ -182,20 +190,6 @@ class Machine:
         self.restore(state)
         self._run(done_at + 1, skip, progress, {})
         return True
-
-    def _stops(self, until: str | None) -> tuple[int, dict[str, Any]]:
-        kind, _, value = (until or "").partition(":")
-        if until is None:
-            return FOREVER, {}
-        if until in ("stall", "conflict"):
-            return FOREVER, {until: True}
-        if kind in ("end", "start", "cycle") and value.isascii() and value.isdigit() and len(value) < 19:
-            if kind == "cycle":
-                return int(value), {}
-            if int(value) in self._position:
-                return FOREVER, {f"{kind}_of": self._position[int(value)]}
-            raise InputError(Problem("--until", "no entry of the program has this id", kind, int(value)))
-        raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
 
     def _run(
         self,
@@ -237,7 +231,8 @@ class Machine:
 
     def peek(self) -> MachineState:
         """What every engine is doing; looking changes nothing."""
-        return machine_state(self.plan, self.program, self._core.engines(), self.cycle, self.status)
+        known = self.commands or Commands(self.program, self.plan, (), self._core.describe)
+        return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
 
     def result(self) -> Result:
         """The result, or the result so far."""
@@ -251,7 +246,7 @@ class Machine:
             counters=counters,
             metrics={
                 "bounds": self.bounds.to_dict(),
-                "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle),
+                "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
             warnings=self._overlaps(),
             waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
@@ -313,6 +308,8 @@ class Machine:
 
     def snapshot(self) -> bytes:
         """All state; `restore` puts it back. InputError where a component cannot be saved."""
+        if self.commands is not None and self.commands.added:
+            raise InputError(Problem("checkpoint", "commands that components described are in no checkpoint"))
         try:
             return bytes(self._core.snapshot())
         except ValueError as error:

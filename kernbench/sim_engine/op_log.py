@@ -16,12 +16,16 @@ from typing import Any, NoReturn
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
-from kernbench.common.pe_commands import MemoryWriteMsg
+from kernbench.common.handles import TensorHandle
+from kernbench.common.pe_commands import DmaReadCmd, GemmCmd, MemoryWriteMsg
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_info import Info, copy_info, extract_op_info, snapshot_sources, write_info
 from kernbench.sim_engine.op_params import shared
 from kernbench.sim_engine.op_spill import Runs
 
+_WITHOUT = (DmaReadCmd, GemmCmd)  # most messages: nothing of them is copied
+_PROCESS = [os.getpid()]  # asked of the system once in each process
+os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
 
 
@@ -64,11 +68,11 @@ class OpLogger:
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
         self._records: list[OpRecord] = []
-        self._pending: dict[int, dict[str, Any]] = {}
+        self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
         self._initial: MemoryStore | None = None
         self._ids = count()
-        self._process = os.getpid()
+        self._process = _PROCESS[0]
         self.outputs: list[Output] = []  #: what the run is about: filled by whoever knows, verified by name
         self._limit = limit_bytes
         self._directory = directory
@@ -95,44 +99,35 @@ class OpLogger:
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
-        if os.getpid() != self._process:
+        if _PROCESS[0] != self._process:
             self._refuse_process(component_id, msg)
         if id(msg) in self._pending:
             self._refuse(component_id, msg, "it is being served already")
         if self._initial is None:
             _ = self.initial_store
-        snap: dict[str, Any] = {}
         stage = getattr(msg, "stage", None)
-        if stage is not None:
-            snap["stage_type"] = stage.stage_type.name
-            snap["stage_params"] = dict(stage.params)
+        snap = None if stage is None else {"stage_type": stage.stage_type.name, "stage_params": dict(stage.params)}
         op_id = getattr(msg, "op_id", None)
         # The message is held: its id() is no other's as long as the entry stands.
-        self._pending[id(msg)] = {
-            "t_start": t,
-            "component_id": component_id,
-            "msg": msg,
-            "snap": snap,
-            "op_id": next(self._ids) if op_id is None else op_id,
-        }
+        self._pending[id(msg)] = (t, component_id, msg, snap, next(self._ids) if op_id is None else op_id)
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
         """The component is done with it: the record is complete, with copies of what ADR-0052 D4 names."""
-        if os.getpid() != self._process:
+        if _PROCESS[0] != self._process:
             self._refuse_process(component_id, msg)
         entry = self._pending.pop(id(msg), None)
-        if entry is None or entry["component_id"] != component_id:
+        if entry is None or entry[1] != component_id:
             self._refuse(component_id, msg, "it was not begun there")
+        t_start, _, _, snap, op_id = entry
         snapshots = self._snapshots(msg) if self._memory_store is not None else ()
         kind, name, params = extract_op_info(msg, snapshots)
-        snap = entry["snap"]
-        if snap:
+        if snap is not None:
             params = shared({**snap["stage_params"], **params, "stage_type": snap["stage_type"]})
             if name == "TileToken":
                 name = f"TileToken/{snap['stage_type']}"
         held = sum(one.nbytes for one in snapshots if one is not None) if snapshots else 0
         deps = list(getattr(msg, "dependency_ids", ()))
-        self._add(OpRecord(entry["t_start"], t, component_id, kind, name, params, deps, entry["op_id"]), held)
+        self._add(OpRecord(t_start, t, component_id, kind, name, params, deps, op_id), held)
 
     def record_copy(
         self,
@@ -190,7 +185,7 @@ class OpLogger:
         raise InternalError("an op log belongs to the process that made it; hand its records on instead")
 
     def _push(self, times: tuple[float, float], component_id: str, info: Info, deps: Sequence[int], op_id: int | None) -> int:
-        if os.getpid() != self._process:
+        if _PROCESS[0] != self._process:
             self._refuse_process(component_id, None)
         kind, name, params = info
         own = next(self._ids) if op_id is None else op_id
@@ -212,9 +207,17 @@ class OpLogger:
             self._records, self._held = [], 0
 
     def _snapshots(self, msg: Any) -> tuple[Array | None, ...]:
+        if type(msg) in _WITHOUT:
+            return ()
         if isinstance(msg, MemoryWriteMsg):
             return (msg.values.copy(),)
-        return tuple([self._copy_of(one.space, one.addr, one.shape, one.dtype) for one in snapshot_sources(msg)])
+        return tuple([self._copy(one) for one in snapshot_sources(msg)])
+
+    def _copy(self, tensor: TensorHandle) -> Array | None:
+        """What Phase 1 has of a tensor: its own elements, or the bytes in memory; None where they are pending."""
+        if tensor.value is not None:
+            return tensor.value.copy()
+        return self._copy_of(tensor.space, tensor.addr, tensor.shape, tensor.dtype) if tensor.in_store else None
 
     def _copy_of(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array | None:
         """The bytes as Phase 1 has them; None where it has not, because they are pending or were never written."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
+from kernbench.sim_engine.commands import Commands
 from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState, FlowState, JobState, MachineState
 
 
-def machine_state(plan: Plan, program: Program, raw: dict[str, Any], cycle: int, status: str) -> MachineState:
+def machine_state(plan: Plan, known: Commands, raw: dict[str, Any], cycle: int, status: str) -> MachineState:
     """The state of every engine, in the order of the counters."""
-    engines = [_dma_engine(name, engine, program, plan, cycle) for name, engine in zip(plan.dma, raw["dma"], strict=True)]
+    engines = [_dma_engine(name, engine, known, plan, cycle) for name, engine in zip(plan.dma, raw["dma"], strict=True)]
     compute = zip(plan.compute, raw["compute"], strict=True)
-    engines += [_compute_engine(name, engine, program, cycle) for name, engine in compute]
+    engines += [_compute_engine(name, engine, known, cycle) for name, engine in compute]
     members = dict(zip(plan.resources, (r["members"] for r in raw["resources"]), strict=True))
     return MachineState(cycle, status, tuple(engines), members)
 
@@ -29,16 +29,13 @@ def _flow(flow: dict[str, Any], plan: Plan) -> FlowState:
     return FlowState(channel, flow["bytes_left"], Fraction(*flow["rate"]), flow["held_since"], waits)
 
 
-def _id_and_opcode(position: int, program: Program) -> tuple[int, str]:
-    """Of an entry, or of a job that a component submitted: those stand behind the entries, and have no id."""
-    if position < len(program.entries):
-        entry = program.entries[position]
-        return entry.id, entry.opcode
-    return -1, "COMPONENT"
+def _id_and_opcode(position: int, known: Commands) -> tuple[int, str]:
+    """Of a command; a job that a component submitted and did not describe has no id."""
+    return (known[position].id, known[position].opcode) if position >= 0 else (-1, "COMPONENT")
 
 
-def _job(job: dict[str, Any], program: Program, plan: Plan) -> JobState:
-    id, opcode = _id_and_opcode(job["entry"], program)
+def _job(job: dict[str, Any], known: Commands, plan: Plan) -> JobState:
+    id, opcode = _id_and_opcode(job["entry"], known)
     flows = tuple(_flow(flow, plan) for flow in job["flows"]) if job["state"] else ()
     return JobState(
         id=id,
@@ -55,9 +52,9 @@ def _job(job: dict[str, Any], program: Program, plan: Plan) -> JobState:
     )
 
 
-def _dma_engine(name: str, engine: dict[str, Any], program: Program, plan: Plan, cycle: int) -> EngineState:
-    jobs = tuple(_job(job, program, plan) for job in engine["active"])
-    queue = [_job(job, program, plan) for job in engine["queue"]]
+def _dma_engine(name: str, engine: dict[str, Any], known: Commands, plan: Plan, cycle: int) -> EngineState:
+    jobs = tuple(_job(job, known, plan) for job in engine["active"])
+    queue = [_job(job, known, plan) for job in engine["queue"]]
     activity = "idle"
     if jobs:
         free = any(job.joins_at is not None or any(f.held_since is None for f in job.flows) for job in jobs)
@@ -76,12 +73,12 @@ def _dma_engine(name: str, engine: dict[str, Any], program: Program, plan: Plan,
     )
 
 
-def _compute_engine(name: str, engine: dict[str, Any], program: Program, cycle: int) -> EngineState:
-    queue = tuple(_id_and_opcode(i, program)[0] for i in engine["queue"])
+def _compute_engine(name: str, engine: dict[str, Any], known: Commands, cycle: int) -> EngineState:
+    queue = tuple(_id_and_opcode(i, known)[0] for i in engine["queue"])
     nothing = (None,) * len(queue)
     if engine["entry"] is None:
         return EngineState(name, "idle", (), queue, nothing, nothing)
-    id, opcode = _id_and_opcode(engine["entry"], program)
+    id, opcode = _id_and_opcode(engine["entry"], known)
     held = engine["held_since"]
     due = engine["done_at"] if engine["done_at"] is not None else engine["next_at"]
     return EngineState(

@@ -86,8 +86,8 @@ def _pair(pair: Pair) -> dict[str, Any]:
 def markdown(diff: Diff, limit: Fraction | None = None) -> str:
     """Markdown, as forges show it in a comment."""
     gate = "" if limit is None else f" {_gate(diff, limit)}."
-    lines = [f"### {_cell(diff.b.program or 'a program')}: {headline(diff)}", ""]
-    lines += [f"{_sentence(_cell(matching(diff)))}{gate}", ""]
+    lines = [f"### {markdown_cell(diff.b.program or 'a program')}: {headline(diff)}", ""]
+    lines += [f"{_sentence(markdown_cell(matching(diff)))}{gate}", ""]
     for table in all_tables(diff):
         lines += [*_markdown_table(table), ""]
     return "\n".join(lines)
@@ -106,10 +106,10 @@ def _sentence(text: str) -> str:
 def _markdown_table(table: Table) -> Iterator[str]:
     yield f"**{table.title}**" + (f" ({table.note})" if table.note else "")
     yield ""
-    yield "| " + " | ".join(_cell(head) for head, _ in table.columns) + " |"
+    yield "| " + " | ".join(markdown_cell(head) for head, _ in table.columns) + " |"
     yield "|" + "|".join(_SIDES[kind] for _, kind in table.columns) + "|"
     for row in table.rows:
-        cells = (_cell(exact(value, kind)) for value, (_, kind) in zip(row, table.columns, strict=True))
+        cells = (markdown_cell(exact(value, kind)) for value, (_, kind) in zip(row, table.columns, strict=True))
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -139,7 +139,7 @@ def decimal(value: Fraction) -> str:
     return f"{float(value):,.3f}".rstrip("0").rstrip(".")
 
 
-def _cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
     """Text that stays text: what might be markup, a link, a mention or the end of a cell becomes code."""
     flat = "".join(c if c.isprintable() else " " for c in text)
     if _HARMLESS.fullmatch(flat):
@@ -154,7 +154,7 @@ def junit(diff: Diff, limit: Fraction | None = None) -> str:
     """A JUnit report of one test: that the run's time did not grow above the limit. Without a limit it cannot fail."""
     failed = limit is not None and diff.grew_above(limit)
     seconds = f"{float(diff.b.ns / 10**9):.9f}"
-    name = _xml_text(diff.b.program or "a program")
+    name = xml_text(diff.b.program or "a program")
     facts: dict[str, Any] = {"cycles_a": diff.a.cycles, "cycles_b": diff.b.cycles}
     facts |= {"ns_a": plain_number(diff.a.ns), "ns_b": plain_number(diff.b.ns)}
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
@@ -165,11 +165,11 @@ def junit(diff: Diff, limit: Fraction | None = None) -> str:
     lines.append("</properties>")
     lines.append(f'<testcase classname={quoteattr(name)} name="makespan" time="{seconds}">')
     if failed and limit is not None:
-        lines.append(f"<failure message={quoteattr(_gate(diff, limit))}>{escape(_xml_text(headline(diff)))}</failure>")
-    lines.append(f"<system-out>{escape(_xml_text(markdown(diff, limit)))}</system-out>")
+        lines.append(f"<failure message={quoteattr(_gate(diff, limit))}>{escape(xml_text(headline(diff)))}</failure>")
+    lines.append(f"<system-out>{escape(xml_text(markdown(diff, limit)))}</system-out>")
     return "\n".join([*lines, "</testcase></testsuite></testsuites>", ""])
 
 
-def _xml_text(text: str) -> str:
+def xml_text(text: str) -> str:
     """Text that XML can hold: it has no control characters, surrogates or noncharacters."""
     return "".join(c if c in "\t\n" or (c >= " " and c.isprintable()) or c == "\u00a0" else "\ufffd" for c in text)

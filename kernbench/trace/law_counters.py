@@ -9,7 +9,7 @@ from kernbench.trace.activity import KINDS, Activity
 from kernbench.trace.events import Record
 from kernbench.trace.law import Context, Handler, Law
 
-#: Counters of a link that no transfer can use: the result has none.
+#: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
 UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}
 _QUEUES = ("queue_full", "priority_deferred")
 
@@ -138,7 +138,7 @@ class Counters(Law):
             for unit in self._links[key]:
                 self._members[unit] += end.cycles - since
         for unit, kind in self.context.units.items():
-            counters = end.counters.get(unit, UNUSED if kind == "NOC" else None)
+            counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
             if kind not in (*KINDS, "DRAM", "NOC"):
                 continue
             if not isinstance(counters, dict):

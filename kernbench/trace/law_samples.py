@@ -106,7 +106,7 @@ class Samples(Law):
             text = f"a shorter window ends after cycle {after - 1}, but the run has {end.cycles} cycles"
             self.context.say("samples", text, line)
         for unit, kind in self.context.units.items():
-            counters = end.counters.get(unit, UNUSED if kind == "NOC" else None)
+            counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
             if isinstance(counters, dict):
                 self._compare(unit, kind, counters)
         self._compare_energy(end.energy_pj or {})

@@ -127,7 +127,7 @@ EVENTS: tuple[Event, ...] = (
               "`weight`s, `macs_per_cycle`, ...)"),
         Field("defaults", "object", "values of common fields that events leave out"),
         Field("filter", "object", "what was left out: `cycles` [from, to), `only` patterns", required=False),
-        Field("commands", "int", "entries of the queue"),
+        Field("commands", "int", "entries of the queue; components may submit more while it runs"),
     )),
     Event(1, "TRACE_END", "summary", 8, "", "Last line: how the run ended. A file without it was cut off.", (
         Field("status", "text", "status of the run", choices=("done", "aborted", "deadlock", "failed", "interrupted")),
@@ -136,7 +136,7 @@ EVENTS: tuple[Event, ...] = (
         Field("counters", "object", "counters of the result, as `--json` gives them"),
         Field("energy_pj", "object", "energy by part", "pJ", required=False),
     )),
-    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0. What is fixed about it stands here alone.", (
+    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that components submit. What is fixed about it stands here alone.", (
         CMD,
         Field("cmd_type", "text", "opcode"),
         Field("unit", "text", "engine that will run it; `control` for NOP, BARRIER and END"),

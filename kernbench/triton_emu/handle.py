@@ -25,22 +25,19 @@ class KernelTensor(TensorHandle):
 
     # numpy leaves operators with arrays to this class.
     __array_ufunc__ = None
+    in_store = False
+    block: Block | None = None  #: its bytes of the scratchpad
+    flight: Flight | None = None  #: of the command that makes it, until that has ended
+    poison: str = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
 
     def __init__(self, tl: TLContext, name: str, shape: tuple[int, ...], dtype: str, nbytes: int, line: str) -> None:
         self.handle_id = name
         self.addr = -1  #: of the block; -1: it has none
         self.shape = shape
         self.dtype = dtype
-        self.space = "tcm"
-        self.value = None
-        self.op = ""
         self.line = line
-        self.op_id = None
         self._nbytes = nbytes
         self._tl = tl
-        self.block: Block | None = None
-        self.flight: Flight | None = None  #: of the command that makes it, until that has ended
-        self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from greenlet import greenlet
 
 from kernbench.common.errors import InternalError
-from kernbench.components.base import COMPONENT, CPU, DMA, NEVER
+from kernbench.components.base import COMPONENT, CPU, DMA, NEVER, HasCommands
 from kernbench.components.builtin.host import Host
 from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
 from kernbench.triton_emu.system_ways import CommandWays
@@ -31,6 +31,7 @@ class HostRunner:
         self.cycle = 0
         self.error: BaseException | None = None  #: what the program raised
         self.commands: CommandWays | None = None  #: of a system
+        self.machine: HasCommands | None = None  #: whose trace is told what jobs are
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
         self._body = body
         self._processors = processors
@@ -62,6 +63,7 @@ class HostRunner:
         for (m_cpu, cycles), share in by_cube.items():
             number = host.submit(CPU, m_cpu, params=(cycles, 0, 0, 0))
             self._jobs[number] = made, share
+            self._tell(number, "LAUNCH", name)
         return made
 
     def copy(self, endpoint: str, pieces: Sequence[tuple[int, int]], *, write: bool) -> HostCopy:
@@ -80,6 +82,7 @@ class HostRunner:
             params = (0, int(write), address, nbytes, nbytes, 1, *way)
             job = host.submit(DMA, self.first_endpoint + number, params=params, regions=((0, nbytes, 1 - write),))
             self._jobs[job] = made, ()
+            self._tell(job, "HOST_COPY_TILE", "")
         return made
 
     def wait(self, *things: Thing) -> None:
@@ -137,7 +140,14 @@ class HostRunner:
     def _begin(self, host: Host, launch: Launch, work: PeWork) -> None:
         """A PE's processor gets its share of a launch."""
         position = host.position[self._processors[work.pe]]
-        self._jobs[host.submit(COMPONENT, position, params=(launch.number,))] = launch, ()
+        number = host.submit(COMPONENT, position, params=(launch.number,))
+        self._jobs[number] = launch, ()
+        self._tell(number, "KERNEL", launch.name, self._processors[work.pe])
+
+    def _tell(self, number: int, opcode: str, marker: str, unit: str = "") -> None:
+        """Tell the trace what a job is."""
+        if self.machine is not None and self.machine.commands is not None:
+            self.machine.commands.add(number, opcode, unit=unit, marker=marker)
 
     def _run(self) -> None:
         try:

@@ -42,6 +42,9 @@ class KernelSystem:
         """Before the run: where the machine has put the components, and how it reaches its memories."""
         host = self.components[naming.HOST]
         assert isinstance(host, Host)
+        self.host.machine = machine
+        for cpu in self.processors.values():
+            cpu.scheduler.machine = machine
         host.position = {name: i for i, name in enumerate(machine.components)}
         reach = machine.plan.reach
         if reach is None:
@@ -73,7 +76,7 @@ def kernel_system(
     """The components of a machine on which `body`, the host's program, launches kernels.
 
     `store` has the memories' contents. `log`, made with that store, records what kernels do; without it there is only time,
-    and data that Phase 1 knows. `memory` says which physical bytes an address of a kernel stands for; without it addresses are physical.
+    and data that Phase 1 knows. `memory` says which bytes an address of a kernel stands for; without it all are physical.
     On a system the machine must be a whole one.
     """
     launches: list[Launch] = []

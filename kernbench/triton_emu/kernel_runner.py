@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from greenlet import greenlet
 
@@ -16,7 +16,7 @@ from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, 
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_scheduler import PeScheduler
-from kernbench.triton_emu.errors import StrictWaitError
+from kernbench.triton_emu.errors import KernelError, StrictWaitError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
@@ -60,12 +60,13 @@ class KernelRunner:
         self._next_program = 0
         self._begun = False
         self._greenlet: Any = None
+        self._failed: KernelError | None = None
         # What a paused kernel waits for.
         self._reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
         self._any = False
-        self._wake = NEVER
+        self.next_due = NEVER  #: a kernel that waits for time goes on then
 
     # The side of the PE's processor.
 
@@ -83,6 +84,8 @@ class KernelRunner:
         if not self._begun:
             self._begun = True
             launch.began(self.pe.name, now)
+        if self._failed is not None:
+            self._fail(self._failed)
         while True:
             if self._greenlet is None:
                 if self.scheduler.open:
@@ -94,14 +97,21 @@ class KernelRunner:
                 self._greenlet = greenlet(self._run_program)
                 self._greenlet.switch(work, work.programs[self._next_program])
                 self._next_program += 1
-            elif self._wanted is not None or self._any or now < self._wake < NEVER:
+            elif self._wanted is not None or self._any or now < self.next_due < NEVER:
                 return False
             else:
-                self._wake = NEVER
+                self.next_due = NEVER
                 self._since = None
                 self._greenlet.switch()
             if self._greenlet.dead:
                 self._greenlet = None
+
+    def _fail(self, error: KernelError) -> NoReturn:
+        """What a command brought ends the program where it stands."""
+        self.error = error
+        if self._greenlet is not None:
+            self._greenlet.throw(error)
+        raise error
 
     def ended(self, flight: Flight) -> bool:
         msg = flight.msg
@@ -109,8 +119,12 @@ class KernelRunner:
         if isinstance(msg, DmaReadCmd):
             tile = msg.handle
             assert isinstance(tile, KernelTensor)
-            tile.value = self.memory.load_ended(msg)
             tile.flight = None
+            try:
+                tile.value = self.memory.load_ended(msg)
+            except KernelError as error:
+                self._failed, self._wanted, self._any, self.next_due = error, None, False, NEVER
+                return True
         elif isinstance(msg, DmaWriteCmd):
             self.memory.store_ended(msg)
         elif isinstance(msg, CompositeCmd):
@@ -125,9 +139,6 @@ class KernelRunner:
             self._wanted, self._any = None, False
             return True
         return self._greenlet is None and not self.scheduler.open
-
-    def next_due(self) -> int:
-        return self._wake
 
     # The side of the kernel.
 
@@ -165,7 +176,7 @@ class KernelRunner:
     def pause(self, reason: str, flight: Flight | None = None, *, any_end: bool = False, until: int = NEVER) -> None:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
         self._reason, self._since = reason, self.now
-        self._wanted, self._any, self._wake = flight, any_end, until
+        self._wanted, self._any, self.next_due = flight, any_end, until
         self._greenlet.parent.switch()
 
     def _run_program(self, work: PeWork, program: int) -> None:

@@ -14,25 +14,25 @@ from typing import Any
 class Ranges:
     """Messages by the bytes `[start, end)` that they touch; several may touch one byte."""
 
-    __slots__ = ("_items", "_longest")
+    __slots__ = ("_longest", "items")
 
     def __init__(self) -> None:
-        self._items: list[tuple[int, int, int, Any]] = []  # start, op id, end, message
+        self.items: list[tuple[int, int, int, Any]] = []  # start, op id, end, message
         self._longest = 0
 
     def add(self, start: int, end: int, msg: Any) -> None:
-        insort(self._items, (start, msg.op_id, end, msg))
+        insort(self.items, (start, msg.op_id, end, msg))
         if end - start > self._longest:
             self._longest = end - start
 
     def remove(self, start: int, msg: Any) -> None:
-        del self._items[bisect_left(self._items, (start, msg.op_id))]
-        if not self._items:
+        del self.items[bisect_left(self.items, (start, msg.op_id))]
+        if not self.items:
             self._longest = 0
 
     def over(self, start: int, end: int) -> Iterator[Any]:
         """The messages that touch one of these bytes, in order of address."""
-        items = self._items
+        items = self.items
         if not items:
             return
         i = bisect_left(items, (start - self._longest,))
@@ -51,8 +51,9 @@ class MemoryOrder:
         self._reads = Ranges()  # of composite ops: they see memory as it is when they are issued
 
     def load_issued(self, msg: Any, start: int, end: int) -> None:
-        for store in self._stores.over(start, end):
-            depend(msg, store.op_id)
+        if self._stores.items:
+            for store in self._stores.over(start, end):
+                depend(msg, store.op_id)
         self._loads.add(start, end, msg)
 
     def load_ended(self, msg: Any, start: int) -> None:

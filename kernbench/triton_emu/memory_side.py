@@ -1,6 +1,6 @@
 """What loads bring and stores leave in Phase 1 (ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
 
-With an op log that has a store the scratchpads are kept too, for its snapshots: nothing else looks at them.
+Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
-from kernbench.components.builtin.transfers import rows_of
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.memory_strides import read_strided, span_of, write_strided
+from kernbench.sim_engine.memory_strides import mark_strided, read_strided, span_of, write_strided
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.memory_order import MemoryOrder
@@ -45,13 +44,19 @@ class MemorySide:
         self._started = True
 
     def load_issued(self, msg: DmaReadCmd) -> None:
-        start, end = _span(msg.src_addr, msg.handle, msg.src_strides)
-        self._order.load_issued(msg, start, end)
+        start = msg.src_addr
+        if msg.src_strides is None:
+            self._order.load_issued(msg, start, start + msg.nbytes)
+        else:
+            self._order.load_issued(msg, *_span(start, msg.handle, msg.src_strides))
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
         """The elements that a load brings, as they are in memory now; None: they are pending."""
         tile = msg.handle
-        start, end = _span(msg.src_addr, tile, msg.src_strides)
+        start = msg.src_addr
+        end = start + msg.nbytes
+        if msg.src_strides is not None:
+            start, end = _span(start, tile, msg.src_strides)
         self._order.load_ended(msg, start)
         try:
             if msg.src_strides is None:
@@ -62,8 +67,6 @@ class MemorySide:
             if not self.store.pending(msg.src_space, start, end - start):
                 raise KernelError(f"{msg.line}: the load of {tile.handle_id} brings what nobody wrote: {error}") from None
             value = None
-        if self.log is not None:
-            self.written(tile, value, msg.op_id)
         return value
 
     def store_issued(self, msg: DmaWriteCmd) -> None:
@@ -73,21 +76,15 @@ class MemorySide:
         self._order.store_issued(msg, start, end)
         value = tile.value
         if value is None:
-            self._mark(msg, start, end)
+            assert msg.op_id is not None
+            if strides is None:
+                self.store.mark_pending("hbm", start, end - start, msg.op_id)
+            else:
+                mark_strided(self.store, "hbm", msg.dst_addr, tile.shape, strides, tile.dtype, msg.op_id)
         elif strides is None:
             self.store.write("hbm", msg.dst_addr, value)
         else:
             write_strided(self.store, "hbm", msg.dst_addr, value, strides, tile.dtype)
-
-    def _mark(self, msg: DmaWriteCmd, start: int, end: int) -> None:
-        tile, strides = msg.handle, msg.dst_strides
-        assert msg.op_id is not None
-        if strides is None:
-            self.store.mark_pending("hbm", start, end - start, msg.op_id)
-            return
-        for offset, row_bytes, step, rows in rows_of(tile.shape, strides, tile.dtype):
-            for i in range(rows):
-                self.store.mark_pending("hbm", msg.dst_addr + offset + i * step, row_bytes, msg.op_id)
 
     def store_ended(self, msg: DmaWriteCmd) -> None:
         self._order.store_ended(msg, _span(msg.dst_addr, msg.handle, msg.dst_strides)[0])
@@ -104,14 +101,6 @@ class MemorySide:
         for one in _streamed(msg):
             self._order.read_ended(msg, one.addr)
         self._order.store_ended(msg, msg.out_addr)
-
-    def written(self, tile: Any, value: Array | None, op_id: int | None) -> None:
-        """For the log's snapshots: a tile of a scratchpad has this value, or waits for that op."""
-        if value is not None:
-            self.store.write(tile.space, tile.addr, value)
-        else:
-            assert op_id is not None
-            self.store.mark_pending(tile.space, tile.addr, tile.nbytes, op_id)
 
 
 def _streamed(msg: CompositeCmd) -> list[TensorHandle]:

@@ -99,6 +99,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     )
     cpu = PeCpu(ids[naming.PE_CPU], runner, scheduler, clock, cycles=spec.cpu_cycles)
     runner.on_placed = cpu.placed
+    runner.implicit_wait = cpu.waited
     logged: list[ComponentBase] = [cpu, scheduler, fetch_store, tiles, *parts]
     for one in logged:
         one._op_logger = shared.log

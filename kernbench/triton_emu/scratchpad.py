@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 
 from kernbench.triton_emu.errors import ScratchpadFullError
 
@@ -31,28 +31,31 @@ class Scratchpad:
         self.base = base
         self.size = size
         self._line = line
-        self._holes: list[tuple[int, int]] = [(base, size)]  # address and bytes, in order, never touching
+        self._starts, self._sizes = [base], [size]  # of the holes, in order, never touching
         self.tiles: dict[int, tuple[int, Owner]] = {}  #: by address: bytes, and who has them
 
     @property
     def free(self) -> int:
         """Bytes that nobody has."""
-        return sum(nbytes for _, nbytes in self._holes)
+        return sum(self._sizes)
 
     @property
     def largest(self) -> int:
         """Bytes of the largest free piece."""
-        return max((nbytes for _, nbytes in self._holes), default=0)
+        return max(self._sizes, default=0)
 
     def take(self, nbytes: int, who: Owner) -> Block | None:
         """So many bytes in one piece, at a line; None where no hole is large enough."""
         size = -(-nbytes // self._line) * self._line
-        for i, (addr, hole) in enumerate(self._holes):
+        starts, sizes = self._starts, self._sizes
+        for i, hole in enumerate(sizes):
             if hole >= size:
+                addr = starts[i]
                 if hole == size:
-                    del self._holes[i]
+                    del starts[i], sizes[i]
                 else:
-                    self._holes[i] = (addr + size, hole - size)
+                    starts[i] = addr + size
+                    sizes[i] = hole - size
                 self.tiles[addr] = (size, who)
                 return Block(self, addr, size)
         return None
@@ -60,19 +63,22 @@ class Scratchpad:
     def give_back(self, addr: int, nbytes: int) -> None:
         """These bytes are free again."""
         del self.tiles[addr]
-        holes = self._holes
-        i = bisect_left(holes, (addr,))
-        if i < len(holes) and addr + nbytes == holes[i][0]:
-            nbytes += holes.pop(i)[1]
-        if i and holes[i - 1][0] + holes[i - 1][1] == addr:
-            start, before = holes[i - 1]
-            holes[i - 1] = (start, before + nbytes)
-            return
-        insort(holes, (addr, nbytes))
+        starts, sizes = self._starts, self._sizes
+        i = bisect_left(starts, addr)
+        if i and starts[i - 1] + sizes[i - 1] == addr:  # it adjoins the hole before it
+            sizes[i - 1] += nbytes
+            if i < len(starts) and addr + nbytes == starts[i]:
+                sizes[i - 1] += sizes[i]
+                del starts[i], sizes[i]
+        elif i < len(starts) and addr + nbytes == starts[i]:
+            starts[i] = addr
+            sizes[i] += nbytes
+        else:
+            starts.insert(i, addr)
+            sizes.insert(i, nbytes)
 
     def refusal(self, nbytes: int, who: Owner) -> ScratchpadFullError:
         """Why there is no room, and who has it."""
-        largest = max((hole for _, hole in self._holes), default=0)
         held = sorted(self.tiles.items(), key=lambda tile: (-tile[1][0], tile[0]))
         names = [f"{_shown(owner)} of {owner[3]} ({size} bytes)" for _, (size, owner) in held[:SHOWN]]
         if len(held) > SHOWN:
@@ -80,7 +86,7 @@ class Scratchpad:
         by = f"; it is held by {', '.join(names)}" if names else ""
         return ScratchpadFullError(
             f"{who[3]}: {_shown(who)} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes {self.free} are free, "
-            f"the largest piece {largest}, and no command on its way will free more{by}; "
+            f"the largest piece {self.largest}, and no command on its way will free more{by}; "
             "use smaller tiles, or let go of handles"
         )
 

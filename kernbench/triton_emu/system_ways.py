@@ -6,6 +6,7 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError
+from kernbench.components.builtin.transfers import Memory
 from kernbench.policy.routing.windows import AddressMap
 
 
@@ -16,19 +17,20 @@ class SystemWays:
         self.reach: Any = None  #: of the machine's plan
         self._map = memories
         self._pe = pe
-        self._known: tuple[list[tuple[int, int, tuple[int, ...]]], ...] = ([], [])  # first byte, end, way; by direction
+        self._known: tuple[list[Memory], list[Memory]] = ([], [])  # by direction
+        self.last: list[Memory] = [(0, 0, ())] * 2
 
     def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
         known = self._known[write]
-        for i, (start, end, way) in enumerate(known):
-            if start <= address < end:
-                if i:  # what was asked for last is asked for again
-                    known.insert(0, known.pop(i))
-                return end, way
+        for memory in known:
+            if memory[0] <= address < memory[1]:
+                self.last[write] = memory
+                return memory[1:]
         start, end = self._memory(address)
         way = self.reach.route_to(self._pe, start, write)
-        known.insert(0, (start, end, way))
-        return end, way
+        self.last[write] = memory = (start, end, way)
+        known.append(memory)
+        return memory[1:]
 
     def _memory(self, address: int) -> tuple[int, int]:
         """From the first byte of the slice or SRAM that holds a byte to past its last."""
@@ -57,7 +59,9 @@ class CommandWays:
         """The number in the core of a PE's M_CPU, and the cycles of a launch in it, way there included."""
         sip, cube, _ = naming.parse_pe(pe)
         node = naming.in_cube(sip, cube, naming.M_CPU)
-        return self._number[node], int(self._reach.launch_cycles(node))
+        if node not in self._cycles:
+            self._cycles[node] = int(self._reach.launch_cycles(node))
+        return self._number[node], self._cycles[node]
 
     def to_processor(self, pe: str) -> int:
         """Cycles of a command from the M_CPU of a PE's cube to its processor."""

@@ -43,6 +43,7 @@ class TLContext(TlMemory, TlMath, TlComposite):
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
         self._runner = runner
+        self._translation = runner.memory.translation
         self._program = program
         self._grid = grid
         self._count = 0
@@ -164,8 +165,6 @@ class TLContext(TlMemory, TlMath, TlComposite):
             msg.dependency_ids, self._after = self._after, ()
         tile.op_id = msg.op_id
         tile.flight = runner.issue(msg, line)
-        if runner.memory.log is not None:
-            runner.memory.written(tile, None, msg.op_id)
 
     def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
         if out is None:
@@ -205,8 +204,6 @@ class TLContext(TlMemory, TlMath, TlComposite):
         runner = self._runner
         msg = MemoryWriteMsg(tile.space, tile.addr, tile.value, op_id=runner.memory.new_id(), line=line)
         runner.on_placed(msg, runner.now)
-        if runner.memory.log is not None:
-            runner.memory.written(tile, tile.value, None)
 
     def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd
@@ -20,6 +20,7 @@ from kernbench.triton_emu.source_lines import line_of
 
 if TYPE_CHECKING:
     from kernbench.triton_emu.kernel_runner import KernelRunner
+    from kernbench.triton_emu.memory_side import Translation
     from kernbench.triton_emu.tl_context import TLContext
 
 
@@ -39,6 +40,7 @@ class TlMemory:
 
     _runner: KernelRunner
     _after: tuple[int, ...]
+    _translation: Translation | None
     _count: int
 
     if TYPE_CHECKING:  # what TLContext gives
@@ -63,21 +65,18 @@ class TlMemory:
         `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
         on at once. `out`: a tile to load into.
         """
-        frame = sys._getframe(1)
-        line = line_of(frame)
+        line = line_of(sys._getframe(1))
         shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
+        if channel not in CHANNELS:
+            self._refuse_channel(channel, line)
         runner = self._runner
         travel = nbytes = self._size(shape, dtype, line)
-        steps = None
-        if strides is not None:
-            steps = self._strides(strides, shape, line)
+        steps = None if strides is None else self._strides(strides, shape, line)
         addr = self._in_memory(addr, shape, steps, dtype, nbytes, line)
         if steps is not None:
             align = runner.pe.align
             travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
-        if channel not in CHANNELS:
-            raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
         tile.op = "dma_read"
         msg = DmaReadCmd(tile, addr, nbytes, "hbm", steps, channel, op_id=runner.memory.new_id(), line=line)
         if self._after:
@@ -87,7 +86,7 @@ class TlMemory:
         runner.memory.load_issued(msg)
         if wait:
             while flight.end < 0:
-                runner.pause(f"the load of {tile.handle_id}", flight)
+                runner.pause("the load of " + tile.handle_id, flight)
         return tile
 
     def store(
@@ -105,7 +104,7 @@ class TlMemory:
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, line)
         if channel not in CHANNELS:
-            raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
+            self._refuse_channel(channel, line)
         addr = self._in_memory(addr, tile.shape, steps, tile.dtype, tile.nbytes, line)
         msg = DmaWriteCmd(tile, addr, tile.nbytes, steps, channel, op_id=runner.memory.new_id(), line=line)
         if self._after:
@@ -152,7 +151,7 @@ class TlMemory:
     ) -> int:
         """Where a tensor's first element is in memory."""
         if steps is None:
-            return self._physical(addr, nbytes, line)
+            return addr if type(addr) is int and self._translation is None else self._physical(addr, nbytes, line)
         low, high = span_of(shape, steps, dtype)
         return self._physical(addr + low, high - low, line) - low
 
@@ -162,7 +161,7 @@ class TlMemory:
             at = int(addr.__index__())
         except AttributeError:
             raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
-        translation = self._runner.memory.translation
+        translation = self._translation
         if translation is None:
             return at
         try:
@@ -176,6 +175,9 @@ class TlMemory:
                     "move what lies in one piece at a time"
                 )
         return int(runs[0][0])
+
+    def _refuse_channel(self, channel: str, line: str) -> NoReturn:
+        raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
 
     def _strides(self, strides: Sequence[int], shape: tuple[int, ...], line: str) -> tuple[int, ...]:
         steps = tuple(int(one) for one in strides)

@@ -10,7 +10,8 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.kv import slot_bytes
-from kernbench.workloads.models import ModelShape
+from kernbench.workloads.models import Matrix, ModelShape
+from kernbench.workloads.routing import largest_part
 from kernbench.workloads.scratchpad import Need
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
@@ -32,16 +33,23 @@ class Buffering:
 
 
 class LayerBuffers:
-    """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones.
+    """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
-    `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
+    `page_tokens`: of a page of the KV cache; 0 where it has none. `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
     """
 
-    def __init__(self, model: ModelShape, config: NpuConfig, tokens: int, context: int) -> None:
+    def __init__(
+        self, model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
+    ) -> None:
         self.model = model
         self.config = config
-        self.tokens = tokens
+        self.seq_tokens = tokens
+        self.batch = batch
+        self.tokens = tokens * batch
         self.context = context
+        self.page_tokens = page_tokens
+        self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
+        self.part_rows = largest_part(model, self.tokens)
         self.capacity = config.spm.size_bytes
         self.line = config.spm.bank_width_bytes
         #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
@@ -54,14 +62,31 @@ class LayerBuffers:
 
     def has_tiles(self, level: Buffering) -> bool:
         """Whether one column of every matrix fits a tile."""
-        return all(ceil_div(m.rows * m.bits, 8) <= level.tile_bytes for m in self.model.matrices)
+        return all(ceil_div(m.rows * self.widest(m), 8) <= level.tile_bytes for m in self.model.matrices)
+
+    def widest(self, matrix: Matrix) -> int:
+        """Most bits of a weight of a matrix: some heads may have more than others."""
+        if not self.model.head_bits or matrix.name not in STAGE_MATRICES[ATTENTION]:
+            return matrix.bits
+        heads = self.model.heads if matrix.name == "wq" else self.model.kv_heads
+        return max(self.model.slice_bits(matrix.name, head) for head in range(heads))
+
+    def rows(self, stage: int) -> int:
+        """[token] rows that go through a stage together where nothing divides them."""
+        if stage == ATTENTION:
+            return self.batch if self.seq_tokens == 1 else self.seq_tokens
+        return self.part_rows if stage in (GATE_UP, DOWN) else self.tokens
+
+    def stage_matrices(self, stage: int) -> tuple[str, ...]:
+        """What a stage multiplies by, of one expert."""
+        return STAGE_MATRICES[stage] if stage != GATE_UP or self.model.gated else ("w_up",)
 
     def tile_cols(self, level: Buffering) -> dict[str, int]:
         """Columns of a weight tile by matrix; a tile of `wq`, `wk` or `wv` is inside one head."""
         return {
             m.name: _even_split(
                 self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
-                level.tile_bytes * 8 // (m.rows * m.bits),
+                level.tile_bytes * 8 // (m.rows * self.widest(m)),
             )
             for m in self.model.matrices
         }
@@ -70,7 +95,7 @@ class LayerBuffers:
         """Columns of the output that are finished, and spilled, at a time: whole tiles, and whole aligned lines."""
         if stage == ATTENTION:
             return self.model.head_dim
-        name = STAGE_MATRICES[stage][0]
+        name = self.stage_matrices(stage)[0]
         tile, width = self.tile_cols(level)[name], self._width(name)
         step = lcm(tile, ceil_div(self._align * 8, self.model.activation_bits))
         if step > width:
@@ -81,19 +106,22 @@ class LayerBuffers:
     def strip_bytes(self, level: Buffering, stage: int, m: int) -> int:
         """Bytes of a strip of `m` tokens, with room for the alignment of each of its rows in DRAM."""
         cols = self.strip_cols(level, stage, m)
-        width = self.model.attention_width if stage == ATTENTION else self._width(STAGE_MATRICES[stage][0])
+        width = self.model.attention_width if stage == ATTENTION else self._width(self.stage_matrices(stage)[0])
         if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
             return self.activation_bytes(m * cols)
         return m * (self.activation_bytes(cols) + 2 * self._align)
 
     def kv_tile_tokens(self, level: Buffering) -> int:
         """[token] cached tokens of a KV tile, at most: a multiple of 64, so that no machine gets tiny ones."""
-        cached = max(self.context + self.tokens - 1, 1)  # of the last token
-        return ceil_div(ceil_div(cached, level.kv_parts), _KV_TOKENS) * _KV_TOKENS
+        cached = max(self.context + self.seq_tokens - 1, 1)  # of the last token
+        if self.model.window:
+            cached = min(cached, self.model.window + self.kv_step)
+        return ceil_div(ceil_div(cached, level.kv_parts), self.kv_step) * self.kv_step
 
     def kv_slot_bytes(self, level: Buffering, m: int) -> int:
         """Bytes of a KV tile with the `m` tokens of a block."""
-        cached = self.context + (ceil_div(self.tokens, m) - 1) * m  # before the last block
+        m = 1 if self.seq_tokens == 1 else m
+        cached = self.context + (ceil_div(self.seq_tokens, m) - 1) * m  # before the last block
         return slot_bytes(self.model, min(self.kv_tile_tokens(level), cached) + m, self._align)
 
     def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
@@ -126,18 +154,25 @@ class LayerBuffers:
         """What lives in more than one stage."""
         model, act = self.model, self.activation_bytes
         cols = self.tile_cols(level)
-        tile = max(self._moved(bytes_of(m.rows * cols[m.name], m.bits), self._align) for m in model.matrices)
+        tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in model.matrices)
         gain = self._moved(model.gain_bytes, self._align)
         needs = [
             Need("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
             Need("gain_mlp", gain, ATTENTION, GATE_UP),
         ]
+        if model.post_norms:
+            needs.append(Need("gain_post_attention", gain, ATTENTION, OUT))
+            needs.append(Need("gain_post_mlp", gain, ATTENTION, DOWN))
+        if model.bias_bytes:
+            needs.append(Need("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
+        if model.experts:
+            needs.append(Need("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
         if "residual" in resident:
             needs.append(Need("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
         if "attention" in resident:
             needs.append(Need("attention", act(self.tokens * model.attention_width), ATTENTION, OUT))
         if "ffn" in resident:
-            needs.append(Need("ffn", act(self.tokens * model.ffn), GATE_UP, DOWN))
+            needs.append(Need("ffn", act(self.part_rows * model.ffn), GATE_UP, DOWN))
         return needs
 
     def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
@@ -154,10 +189,16 @@ class LayerBuffers:
         if stage == DOWN and "ffn" not in resident:
             row = act(model.ffn)
             needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
+        if model.post_norms and stage in (OUT, DOWN):
+            row = act(model.hidden)
+            needs.append(Need(f"post_{stage}", self._moved(m * row, row), stage, stage))
+            if "residual" not in resident:
+                needs.append(Need(f"added_{stage}", self._moved(m * row, row), stage, stage))
+            return needs
         strips = 2 if stage == GATE_UP or "residual" not in resident else 1
         strip = self._lines(self.strip_bytes(level, stage, m))
-        name = STAGE_MATRICES[stage][0]
-        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[name]) * len(STAGE_MATRICES[stage])
+        names = self.stage_matrices(stage)
+        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[names[0]]) * len(names)
         needs.append(Need(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
         return needs
 
@@ -167,20 +208,22 @@ class LayerBuffers:
 
     def _attention(self, level: Buffering, resident: frozenset[str], m: int) -> list[Need]:
         model, act = self.model, self.activation_bytes
-        t_all = self.context + self.tokens
+        t_all = self.context + self.seq_tokens
+        if model.window:
+            t_all = min(t_all, model.window - 1 + m + self.kv_step)
         head = self._lines(act(m * model.head_dim))
         table = self._moved(act(m * model.head_dim), act(model.head_dim))
-        per_group = model.group + 2 + model.group + 1  # q, k, v; a temporary for each RoPE
+        per_group = model.group + 2 + (model.group + 1 if model.rope else 0)  # q, k, v; a temporary for each RoPE
+        seq_rows = 1 if self.seq_tokens == 1 else m
         products = (model.group + 2) * ceil_div(model.head_dim, self.tile_cols(level)["wq"])
         depth = self._copies(level, products)
         needs = [
             Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
             self._normed(ATTENTION, m),
-            Need("rope_cos", table, ATTENTION, ATTENTION),
-            Need("rope_sin", table, ATTENTION, ATTENTION),
+            *(Need(name, table, ATTENTION, ATTENTION) for name in (("rope_cos", "rope_sin") if model.rope else ())),
             Need("kv", level.kv_tiles * self._lines(self.kv_slot_bytes(level, m)), ATTENTION, ATTENTION),
             Need("heads", depth * per_group * head, ATTENTION, ATTENTION),
-            Need("scores", depth * model.group * self._lines(act(m * t_all)), ATTENTION, ATTENTION),
+            Need("scores", depth * model.group * self._lines(act(seq_rows * t_all)), ATTENTION, ATTENTION),
         ]
         if level.kv_parts > 1:
             needs.append(Need("partials", depth * head, ATTENTION, ATTENTION))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
@@ -26,21 +27,26 @@ class DramRegion:
 
 
 class DramMap:
-    """Hands out regions one after the other. InputError where the DRAM is full."""
+    """Hands out regions one after the other from `base` on. InputError where the DRAM is full.
 
-    def __init__(self, config: NpuConfig) -> None:
+    `step`: regions begin at multiples of it, counted from `base`; the machine's alignment where it is None.
+    """
+
+    def __init__(self, config: NpuConfig, base: int = 0, step: int | None = None) -> None:
         self._config = config
-        self._next = 0
+        self._base = self._next = base
+        self._step = step or config.dma.alignment_bytes
         self.regions: list[DramRegion] = []
 
     def allocate(self, name: str, nbytes: int) -> DramRegion:
         """`nbytes` bytes, widened to whole aligned lines."""
         alignment = self._config.dma.alignment_bytes
-        region = DramRegion(name, self._next, ceil_div(nbytes, alignment) * alignment)
+        start = self._base + ceil_div(self._next - self._base, self._step) * self._step
+        region = DramRegion(name, start, ceil_div(nbytes, alignment) * alignment)
         self._next = region.end
         capacity = self._config.dram.capacity_bytes
         if self._next > capacity:
-            rule = f"the layer needs {self._next} bytes up to {name}"
+            rule = f"the model needs {self._next} bytes up to {name}"
             remedy = "give the DRAM more capacity"
             raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
         self.regions.append(region)
@@ -53,6 +59,7 @@ class WeightTile:
 
     index: int  #: `tile_id` within the matrix
     cols: int
+    bits: int  #: per weight
     elements: int
     nbytes: int
     moved_bytes: int  #: [byte] with alignment: what its transfer moves
@@ -63,23 +70,35 @@ class WeightLayout:
     """A weight matrix in DRAM, tile after tile; every tile begins at an aligned address.
 
     `tile_cols`: columns of a tile; no tile crosses a multiple of `slice_cols` (a head's columns, or all of them).
+    `bits`: of a weight by slice, where they are not the matrix's.
     """
 
-    def __init__(self, matrix: Matrix, tile_cols: int, slice_cols: int, dram: DramMap, alignment: int) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        tile_cols: int,
+        slice_cols: int,
+        dram: DramMap,
+        alignment: int,
+        *,
+        name: str = "",
+        bits: Sequence[int] = (),
+    ) -> None:
         self.matrix = matrix
+        bits = bits or [matrix.bits] * ceil_div(matrix.cols, slice_cols)
         widths = [
             [min(tile_cols, slice_cols - col) for col in range(0, slice_cols, tile_cols)]
             for _ in range(0, matrix.cols, slice_cols)
         ]
-        sizes = [[bytes_of(matrix.rows * cols, matrix.bits) for cols in columns] for columns in widths]
+        sizes = [[bytes_of(matrix.rows * cols, own) for cols in columns] for columns, own in zip(widths, bits, strict=True)]
         steps = [[ceil_div(nbytes, alignment) * alignment for nbytes in row] for row in sizes]
-        addr = dram.allocate(matrix.name, sum(map(sum, steps))).base
+        addr = dram.allocate(name or matrix.name, sum(map(sum, steps))).base
         index = 0
         self._slices: list[list[WeightTile]] = []
-        for columns, row, step in zip(widths, sizes, steps, strict=True):
+        for columns, row, step, own in zip(widths, sizes, steps, bits, strict=True):
             self._slices.append([])
             for cols, nbytes, moved in zip(columns, row, step, strict=True):
-                self._slices[-1].append(WeightTile(index, cols, matrix.rows * cols, nbytes, moved, addr))
+                self._slices[-1].append(WeightTile(index, cols, own, matrix.rows * cols, nbytes, moved, addr))
                 index, addr = index + 1, addr + moved
 
     def tiles(self, slice_index: int = 0) -> list[WeightTile]:

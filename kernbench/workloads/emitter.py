@@ -20,14 +20,16 @@ from kernbench.workloads.scratchpad import bank_and_offset
 
 
 class Emitter:
-    """A program in the making. `common`: metadata of every entry. Each method returns the id of its entry.
+    """A program in the making. `common`: fields of every entry. Each method returns the id of its entry.
+
+    `program`: append to this one; its earlier entries are waited for by a BARRIER, or by nothing.
 
     Jobs go to the engine of their kind with the least work so far, ties to the lowest id: DMA by bytes, TE and VE by
     service cycles.
     """
 
-    def __init__(self, name: str, config: NpuConfig, common: dict[str, Any]) -> None:
-        self.program = Program(name)
+    def __init__(self, name: str, config: NpuConfig, common: dict[str, Any], program: Program | None = None) -> None:
+        self.program = Program(name) if program is None else program
         self._config = config
         self._common = common
         self._load = {kind: [0] * getattr(config, kind).engines for kind in ("dma", "te", "ve")}

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.models import ModelShape
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """Where the pages of each sequence lie.
+
+    Sequences take the next free page of a common pool whenever they have filled one, in turn: so the pages of one of
+    several sequences are never neighbours. `pages`: of each sequence.
+    """
+
+    sequences: int
+    pages: int
+
+    def page(self, sequence: int, index: int) -> int:
+        """The place in the pool of a sequence's page."""
+        return index * self.sequences + sequence
+
+    @property
+    def pool(self) -> int:
+        """Pages of all sequences."""
+        return self.sequences * self.pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +47,24 @@ class KvTile:
         return self.cached + self.new
 
 
-def kv_tiles(context: int, new: int, tile_tokens: int) -> tuple[KvTile, ...]:
+def kv_tiles(context: int, new: int, tile_tokens: int, first: int = 0) -> tuple[KvTile, ...]:
     """A head's tiles when `context` tokens are in DRAM and `new` ones follow; the new ones are in the last tile.
 
-    A tile has at most `tile_tokens` cached tokens.
+    A tile has at most `tile_tokens` cached tokens. `first`: tokens before it are not needed.
     """
-    starts = range(0, max(context, 1), max(tile_tokens, 1))
+    starts = range(first, max(context, first + 1), max(tile_tokens, 1))
     tiles = [KvTile(t, min(tile_tokens, context - t), 0) for t in starts]
     last = tiles[-1]
     return (*tiles[:-1], KvTile(last.t_start, last.cached, new))
 
 
-def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig) -> int:
-    """The first of the machine's `kv_layouts` with the model's head_dim and room for `t_max` tokens.
+def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig, *, exact: bool = False) -> int:
+    """The first of the machine's `kv_layouts` with the model's head_dim and room for `t_max` tokens, or just that.
 
     InputError where there is none.
     """
     for index, layout in enumerate(config.kv_layouts):
-        if layout.head_dim == model.head_dim and layout.t_max >= t_max:
+        if layout.head_dim == model.head_dim and (layout.t_max == t_max if exact else layout.t_max >= t_max):
             return index
     raise InputError(
         Problem(
@@ -57,46 +79,67 @@ def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """The K and the V cache of one layer in DRAM, `[head][t_max][head_dim]` each (FORMATS.md)."""
+    """The K and the V cache of a layer in DRAM, `[head][t_max][head_dim]` each (FORMATS.md), one after the other sequence.
 
-    k_base: int  #: DRAM address
-    v_base: int  #: DRAM address
+    With pages, `t_max` is the tokens of a page, and a page is such a cache of its tokens; `pages` says where each lies.
+    `bits`: of an element by head. Heads of different widths have caches of their own, at different `bases`.
+    """
+
+    bases: dict[tuple[str, int], int]  #: DRAM address by `k` or `v` and bits
     layout_id: int
     t_max: int
     head_dim: int
-    bits: int
+    bits: tuple[int, ...]
     alignment: int  #: of the machine's transfers
+    kv_heads: int
+    pages: PageTable | None = None
 
     @staticmethod
-    def nbytes(model: ModelShape, t_max: int) -> int:
-        """Bytes of the K cache, and of the V cache."""
-        return model.kv_heads * t_max * model.kv_token_bytes
+    def nbytes(model: ModelShape, t_max: int, bits: int | None = None) -> int:
+        """Bytes of the K cache of one sequence, and of the V cache."""
+        return model.kv_heads * t_max * bytes_of(model.head_dim, model.kv_bits if bits is None else bits)
 
-    def base(self, kind: str) -> int:
-        """The DRAM address of the `k` or `v` cache."""
-        return self.k_base if kind == "k" else self.v_base
+    def token_bytes(self, head: int) -> int:
+        """Bytes of a token of a head in the K cache."""
+        return bytes_of(self.head_dim, self.bits[head])
 
-    def addr(self, kind: str, head: int, t: int) -> int:
+    def base(self, kind: str, head: int, sequence: int, t: int) -> int:
+        """The `dram_base_addr` of what holds token `t` of a head."""
+        start = self.bases[kind, self.bits[head]]
+        number = sequence if self.pages is None else self.pages.page(sequence, t // self.t_max)
+        return start + number * self.kv_heads * self.t_max * self.token_bytes(head)
+
+    def within(self, t: int) -> int:
+        """The number of token `t` in what holds it."""
+        return t if self.pages is None else t % self.t_max
+
+    def addr(self, kind: str, head: int, sequence: int, t: int) -> int:
         """The DRAM address of token `t` of a head."""
-        return self.base(kind) + bytes_of((head * self.t_max + t) * self.head_dim, self.bits)
+        inside = bytes_of((head * self.t_max + self.within(t)) * self.head_dim, self.bits[head])
+        return self.base(kind, head, sequence, t) + inside
 
-    def aligned_addr(self, kind: str, head: int, t: int) -> int:
-        """Where a transfer that begins with token `t` really begins."""
-        return self.addr(kind, head, t) // self.alignment * self.alignment
+    def pieces(self, t_start: int, t_len: int) -> list[tuple[int, int]]:
+        """`(t_start, t_len)` of each transfer that a range of tokens needs: one, or one a page."""
+        if self.pages is None:
+            return [(t_start, t_len)] if t_len else []
+        cuts = [t_start, *range((t_start // self.t_max + 1) * self.t_max, t_start + t_len, self.t_max), t_start + t_len]
+        return [(a, b - a) for a, b in pairwise(cuts) if b > a]
 
-    def place_in(self, slot: int, kind: str, head: int, tile: KvTile, t: int) -> int:
-        """The scratchpad address of token `t` in a slot that holds `tile`: byte after byte as in DRAM, from the
-        aligned start of the tile on."""
-        return slot + self.addr(kind, head, t) - self.aligned_addr(kind, head, tile.t_start)
+    def place_in(self, slot: int, kind: str, head: int, sequence: int, tile: KvTile, t: int) -> int:
+        """The scratchpad address of token `t` in a slot that holds `tile`: byte after byte, the aligned start of the
+        tile first."""
+        first = self.addr(kind, head, sequence, tile.t_start)
+        return slot + first % self.alignment + (t - tile.t_start) * self.token_bytes(head)
 
-    def aligned_place_in(self, slot: int, kind: str, head: int, tile: KvTile, t: int) -> int:
+    def aligned_place_in(self, slot: int, kind: str, head: int, sequence: int, tile: KvTile, t: int) -> int:
         """The same for the aligned start of a transfer that begins with token `t`."""
-        return slot + self.aligned_addr(kind, head, t) - self.aligned_addr(kind, head, tile.t_start)
+        at = self.place_in(slot, kind, head, sequence, tile, t)
+        return at - self.addr(kind, head, sequence, t) % self.alignment
 
 
 def slot_bytes(model: ModelShape, t_len: int, alignment: int) -> int:
     """Scratchpad bytes that hold any tile of `t_len` tokens, however it lies to the alignment."""
     nbytes = t_len * model.kv_token_bytes
-    if model.kv_token_bytes % alignment == 0:
+    if all(bytes_of(model.head_dim, model.kv_bits_of(head)) % alignment == 0 for head in range(model.kv_heads)):
         return nbytes
     return ceil_div(nbytes, alignment) * alignment + alignment

@@ -9,49 +9,14 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.dram_map import ActivationLayout, DramMap, Span, WeightLayout, WeightTile
+from kernbench.workloads.dram_map import ActivationLayout, Span, WeightTile
 from kernbench.workloads.emitter import Emitter
-from kernbench.workloads.kv import KvCache, kv_layout_for
+from kernbench.workloads.layer_dram import LayerDram
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.planner import ATTENTION, TENSORS, LayerPlan
+from kernbench.workloads.planner import ATTENTION, LayerPlan
 from kernbench.workloads.scratchpad import Ring
 
 _PIECE_BYTES = 16 << 10  # a block of activations is loaded in pieces of at least this, one or more per DMA engine
-
-
-class LayerDram:
-    """Where a layer's data is in DRAM. `regions`: all of it, in address order."""
-
-    def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan) -> None:
-        dram, alignment = DramMap(config), config.dma.alignment_bytes
-        self.gains = {name: dram.allocate(name, model.gain_bytes).base for name in ("gain_attention", "gain_mlp")}
-        heads = {"wq": model.head_dim, "wk": model.head_dim, "wv": model.head_dim}
-        self.weights = {
-            m.name: WeightLayout(m, plan.tile_cols[m.name], heads.get(m.name, m.cols), dram, alignment) for m in model.matrices
-        }
-        layout_id = kv_layout_for(model, plan.context + plan.tokens, config)
-        t_max = config.kv_layouts[layout_id].t_max
-        k, v = (dram.allocate(name, KvCache.nbytes(model, t_max)).base for name in ("k_cache", "v_cache"))
-        self.kv = KvCache(k, v, layout_id, t_max, model.head_dim, model.kv_bits, alignment)
-        # cos and sin of every position up to the last
-        self.rope = {
-            name: _activations(name, plan.context + plan.tokens, model.head_dim, 1, model, dram)
-            for name in ("rope_cos", "rope_sin")
-        }
-        # What goes from stage to stage is here only where it does not stay in the scratchpad.
-        stream, attended, inner = model.hidden, model.attention_width, model.ffn
-        between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}
-        spilled = dict(between[tensor] for tensor in TENSORS if tensor not in plan.resident)
-        widths = {"x": stream, "y": stream, **spilled}
-        self.activations = {
-            name: _activations(name, plan.tokens, width, plan.granule, model, dram) for name, width in widths.items()
-        }
-        self.regions = dram.regions
-
-
-def _activations(name: str, tokens: int, cols: int, granule: int, model: ModelShape, dram: DramMap) -> ActivationLayout:
-    base = dram.allocate(name, bytes_of(tokens * cols, model.activation_bits)).base
-    return ActivationLayout(base, tokens, cols, granule, model.activation_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +32,15 @@ class Strip:
 class Layer:
     """What the stages work on: model, machine, plan, program so far, DRAM, and a ring per buffer that holds tiles."""
 
-    def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan, emit: Emitter) -> None:
+    def __init__(
+        self, model: ModelShape, config: NpuConfig, plan: LayerPlan, emit: Emitter, dram: LayerDram | None = None
+    ) -> None:
         self.model = model
         self.config = config
         self.plan = plan
         self.emit = emit
-        self.dram = LayerDram(model, config, plan)
+        self.dram = dram or LayerDram(model, config, plan)
+        self.page_tokens = 0 if self.dram.kv.pages is None else self.dram.kv.t_max
         self.act_bits = model.activation_bits
         self.places = plan.scratchpad
         self._line = config.spm.bank_width_bytes
@@ -94,13 +62,17 @@ class Layer:
         name = f"strips_{stage}"
         return self.rings[name].take(self.plan.strip_bytes[stage])
 
-    def project(self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, **meta: Any) -> None:
-        """Loads a weight tile and multiplies `m` rows at `ifm` by it."""
+    def project(
+        self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, routed: bool = False, **meta: Any
+    ) -> None:
+        """Loads a weight tile and multiplies `m` rows at `ifm` by it. `routed`: it is known only after the router has run."""
         layout = self.dram.weights[matrix]
         slot = self.rings["weights"].take(tile.moved_bytes)
-        bits = layout.matrix.bits
+        bits = tile.bits
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
-        self.emit.load("weight", bits, span, slot, tile_id=tile.index, **meta)
+        load = self.emit.load("weight", bits, span, slot, tile_id=tile.index, **meta)
+        if routed:
+            self.emit.after(load, self.buffer("routes"), self.act(self.plan.tokens * self.model.experts))
         sizes = {"m": m, "n": tile.cols, "k": layout.matrix.rows}
         formats = {"qbits_weight": bits, "qbits_activation": self.act_bits}
         self.emit.te("gemm", ifm, slot, ofm, **sizes, **formats, tile_id=tile.index, **meta)
@@ -121,13 +93,19 @@ class Layer:
             piece = Span(span.dram_addr + offset, 1, nbytes * 8 // self.act_bits, nbytes)
             self.emit.load(role, self.act_bits, piece, spm + offset, **meta)
 
+    def bias(self, at: int, length: int, rows: int, **meta: Any) -> None:
+        """Adds a bias to `rows` rows of `length` results. Its one row is no stream of its own: the second input is the first."""
+        job = self.vector("add", length, rows, at, at, at, **meta)
+        self.emit.after(job, self.buffer("biases"), self.model.bias_bytes)
+
     def load_gain(self, name: str) -> None:
-        """Loads the gains of an RMSNorm."""
-        span = Span(self.dram.gains[name], 1, self.model.hidden, self.model.gain_bytes)
+        """Loads the gains of a norm, or the biases."""
+        nbytes = self.model.bias_bytes if name == "biases" else self.model.gain_bytes
+        span = Span(self.dram.gains[name], 1, nbytes * 8 // self.model.gain_bits, nbytes)
         self.emit.load("weight", self.model.gain_bits, span, self.buffer(name), phase="NORM")
 
     def norm(self, stage: int, gain: str, t_start: int, t_len: int, **meta: Any) -> int:
-        """RMSNorm of a block of the residual stream, its rows dealt out to the vector engines; where it is."""
+        """The norm of a block of the residual stream; where it is."""
         hidden = self.model.hidden
         out = self.buffer(f"normed_{stage}")
         if "residual" in self.plan.resident:
@@ -136,22 +114,34 @@ class Layer:
             name = "x" if stage == ATTENTION else "x1"
             source = out
             self.load_block(self.dram.activations[name], "activation", t_start, t_len, out, phase="NORM", **meta)
-        rows = ceil_div(t_len, self.config.ve.engines)
-        for first in range(0, t_len, rows):
-            batch = min(rows, t_len - first)
-            at = self.act(first * hidden)
-            job = self.vector("rmsnorm", hidden, batch, source + at, out + at, phase="NORM", **meta)
-            self.emit.after(job, self.buffer(gain), self.model.gain_bytes)
-        self.emit.join(out, self.act(t_len * hidden), phase="NORM", **meta)
+        self.normalise(gain, t_len, source, out, **meta)
         return out
 
-    def tensor_block(self, name: str, t_start: int, t_len: int, phase: str, **meta: Any) -> int:
-        """Where a block of `attention` or `ffn` is in the scratchpad: loaded back if it was spilled."""
+    def normalise(self, gain: str, rows: int, source: int, out: int, **meta: Any) -> None:
+        """The norm of `rows` rows, dealt out to the vector engines."""
+        hidden = self.model.hidden
+        step = ceil_div(rows, self.config.ve.engines)
+        for first in range(0, rows, step):
+            batch = min(step, rows - first)
+            at = self.act(first * hidden)
+            job = self.vector(self.model.norm, hidden, batch, source + at, out + at, phase="NORM", **meta)
+            self.emit.after(job, self.buffer(gain), self.model.gain_bytes)
+        self.emit.join(out, self.act(rows * hidden), phase="NORM", **meta)
+
+    def token(self, row: int) -> int:
+        """The position of a row's token in its sequence."""
+        return self.plan.context + row % self.plan.seq_tokens
+
+    def tensor_block(self, name: str, t_start: int, t_len: int, phase: str, row: int, **meta: Any) -> int:
+        """Where a block of `attention` or `ffn` is in the scratchpad: loaded back if it was spilled.
+
+        `row`: its first row in the buffer where it was not.
+        """
+        cols = self.model.attention_width if name == "attention" else self.model.ffn
         resident = name in self.plan.resident
-        at = self.buffer(name if resident else f"{name}_block")
+        at = self.buffer(name) + self.act(row * cols) if resident else self.buffer(f"{name}_block")
         if not resident:
             self.load_block(self.dram.activations[name], "activation", t_start, t_len, at, phase=phase, **meta)
-        cols = self.model.attention_width if name == "attention" else self.model.ffn
         self.emit.join(at, self.act(t_len * cols), phase=phase, **meta)
         return at
 

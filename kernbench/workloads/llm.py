@@ -12,7 +12,7 @@ from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import plan_layer
-from kernbench.workloads.projections import down_projection, gate_and_up, output_projection
+from kernbench.workloads.projections import feed_forward, output_projection
 
 Phase = Literal["decode", "prefill"]
 _DEFAULTS = {"decode": (1024, 1), "prefill": (0, 128)}  # context and new tokens
@@ -50,19 +50,26 @@ def decoder_layer(
     }
     name = f"{model.name} layer {layer_id}, {phase} of {tokens} token{'s' * (tokens > 1)} after {context}"
     layer = Layer(model, config, plan, Emitter(name, config, common))
-    _load_input(layer)
-    attention(layer)
-    output_projection(layer)
-    gate_and_up(layer)
-    down_projection(layer)
+    emit_layer(layer)
     return layer.emit.end()
 
 
+def emit_layer(layer: Layer) -> None:
+    """All stages of a layer, from its input in DRAM to its output there."""
+    _load_input(layer)
+    attention(layer)
+    output_projection(layer)
+    feed_forward(layer)
+
+
 def _load_input(layer: Layer) -> None:
-    """Loads the gains, and the layer's input where it stays in the scratchpad."""
+    """Loads gains and biases, and the layer's input where it stays in the scratchpad."""
     layer.load_gain("gain_attention")
     if "residual" in layer.plan.resident:
         tokens = layer.plan.tokens
         x, at = layer.dram.activations["x"], layer.buffer("residual")
         layer.load_block(x, "activation", 0, tokens, at, phase="LAYER_INPUT", token_idx=layer.plan.context)
     layer.load_gain("gain_mlp")
+    for name in layer.dram.gains:
+        if name not in ("gain_attention", "gain_mlp"):
+            layer.load_gain(name)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
+
+_COUNTS = (
+    "layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "weight_bits", "activation_bits", "kv_bits", "gain_bits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +21,26 @@ class Matrix:
     rows: int  #: [element] k of its products
     cols: int  #: [element] n of its products
     bits: int  #: per weight
+    experts: int = 1  #: how many of them a layer has
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all its weights, each once."""
+        """Bytes of all its weights, each once; of one expert's."""
         return bytes_of(self.rows * self.cols, self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadBits:
+    """Bits that one key and value head has instead of the layer's."""
+
+    kv_head: int
+    weights: int | None = None  #: of its wq, wk and wv
+    kv: int | None = None  #: of its K and V
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """A decoder-only transformer with RMSNorm, RoPE and a SwiGLU feed-forward network; no biases.
+    """A layer of a decoder-only transformer.
 
     Raises InputError where the numbers do not make one.
     """
@@ -36,23 +51,41 @@ class ModelShape:
     heads: int  #: query heads
     kv_heads: int  #: key and value heads, each for heads / kv_heads query heads
     head_dim: int  #: [element] width of a head
-    ffn: int  #: [element] width inside the feed-forward network
+    ffn: int  #: [element] width inside the feed-forward network, of one expert where there are several
     weight_bits: int = 4
     activation_bits: int = 8
     kv_bits: int = 4
-    gain_bits: int = 8  #: per gain of an RMSNorm
+    gain_bits: int = 8  #: per gain of a norm, and per bias
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"  #: a layernorm has a shift beside each gain
+    activation: Literal["silu", "gelu"] = "silu"
+    gated: bool = True  #: activation(gate) * up; else activation(up)
+    rope: bool = True
+    post_norms: bool = False  #: norms also behind the output and the down projection, before they are added
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    softcap: bool = False  #: scores go through tanh
+    window: int = 0  #: [token] that a token attends to, itself included; 0: all
+    experts: int = 0  #: of a mixture; 0: one feed-forward network and no router
+    experts_per_token: int = 0
+    matrix_bits: tuple[tuple[str, int], ...] = ()  #: bits of single matrices instead of weight_bits
+    head_bits: tuple[HeadBits, ...] = ()
 
     def __post_init__(self) -> None:
         for spec in fields(self):
             value = getattr(self, spec.name)
-            if spec.name != "name" and (type(value) is not int or value < 1):
+            if spec.name in _COUNTS and (type(value) is not int or value < 1):
                 raise InputError(Problem(f"model {self.name}", "it must be a positive integer", spec.name, value))
         if self.heads % self.kv_heads:
             rule = f"it must divide heads = {self.heads}"
             raise InputError(Problem(f"model {self.name}", rule, "kv_heads", self.kv_heads))
-        if self.head_dim * self.kv_bits % 8:
-            rule = f"a token of head_dim = {self.head_dim} must be whole bytes"
-            raise InputError(Problem(f"model {self.name}", rule, "kv_bits", self.kv_bits))
+        for bits in {self.kv_bits, *(head.kv for head in self.head_bits if head.kv is not None)}:
+            if self.head_dim * bits % 8:
+                rule = f"a token of head_dim = {self.head_dim} must be whole bytes"
+                raise InputError(Problem(f"model {self.name}", rule, "kv_bits", bits))
+        if self.experts and not 1 <= self.experts_per_token <= self.experts:
+            rule = f"it must be from 1 to experts = {self.experts}"
+            raise InputError(Problem(f"model {self.name}", rule, "experts_per_token", self.experts_per_token))
 
     @property
     def group(self) -> int:
@@ -71,27 +104,64 @@ class ModelShape:
 
     @property
     def kv_token_bytes(self) -> int:
-        """Bytes of one token of one head in the K cache; as many in the V cache."""
-        return bytes_of(self.head_dim, self.kv_bits)
+        """Bytes of one token of one head in the K cache, as many in the V cache; of the widest head."""
+        return bytes_of(self.head_dim, max(map(self.kv_bits_of, range(self.kv_heads))))
+
+    def kv_bits_of(self, head: int) -> int:
+        """Bits of an element of K and V of a key and value head."""
+        found = [special.kv for special in self.head_bits if special.kv_head == head and special.kv is not None]
+        return found[0] if found else self.kv_bits
+
+    @property
+    def kv_token_total(self) -> int:
+        """Bytes of one token of all heads in the K cache; as many in the V cache."""
+        return sum(bytes_of(self.head_dim, self.kv_bits_of(head)) for head in range(self.kv_heads))
+
+    def bits_of(self, matrix: str) -> int:
+        """Bits of a weight of a matrix, but for heads that have their own."""
+        return dict(self.matrix_bits).get(matrix, self.weight_bits)
+
+    def slice_bits(self, matrix: str, head: int) -> int:
+        """Bits of a weight of the columns of one head of `wq`, `wk` or `wv`."""
+        kv_head = head // self.group if matrix == "wq" else head
+        found = [special.weights for special in self.head_bits if special.kv_head == kv_head and special.weights is not None]
+        return found[0] if found else self.bits_of(matrix)
 
     @property
     def gain_bytes(self) -> int:
-        """Bytes of one RMSNorm's gains; a layer has two."""
-        return bytes_of(self.hidden, self.gain_bits)
+        """Bytes of one norm's gains, and shifts where it has any."""
+        return bytes_of(self.hidden * (2 if self.norm == "layernorm" else 1), self.gain_bits)
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """The gains of a layer's norms by name."""
+        names = ("gain_attention", "gain_mlp")
+        return (*names, "gain_post_attention", "gain_post_mlp") if self.post_norms else names
+
+    @property
+    def bias_bytes(self) -> int:
+        """Bytes of a layer's biases."""
+        count = self.attention_width + 2 * self.kv_width if self.qkv_bias else 0
+        count += self.hidden if self.out_bias else 0
+        count += (self.ffn * (2 if self.gated else 1) + self.hidden) if self.mlp_bias else 0
+        return bytes_of(count, self.gain_bits)
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """One layer's weight matrices in the order of their use."""
-        shapes = (
+        """One layer's weight matrices in the order of their use; those of an expert once."""
+        shapes: list[tuple[str, int, int]] = [
             ("wq", self.hidden, self.attention_width),
             ("wk", self.hidden, self.kv_width),
             ("wv", self.hidden, self.kv_width),
             ("wo", self.attention_width, self.hidden),
-            ("w_gate", self.hidden, self.ffn),
-            ("w_up", self.hidden, self.ffn),
-            ("w_down", self.ffn, self.hidden),
-        )
-        return tuple(Matrix(name, rows, cols, self.weight_bits) for name, rows, cols in shapes)
+        ]
+        if self.experts:
+            shapes.append(("router", self.hidden, self.experts))
+        if self.gated:
+            shapes.append(("w_gate", self.hidden, self.ffn))
+        shapes += [("w_up", self.hidden, self.ffn), ("w_down", self.ffn, self.hidden)]
+        several = {"w_gate": self.experts, "w_up": self.experts, "w_down": self.experts}
+        return tuple(Matrix(n, rows, cols, self.bits_of(n), several.get(n, 1) or 1) for n, rows, cols in shapes)
 
     @property
     def precision(self) -> str:

@@ -3,28 +3,29 @@
 A layer is four stages, each a matrix product with what belongs to it: attention (norm, QKV, RoPE, softmax), output
 projection, gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads
 its weights once a block. What goes from stage to stage stays in the scratchpad where it fits, and is spilled to DRAM
-otherwise. Of the plans that fit, the best buffered one is taken whose DRAM traffic is within 5% of that of the
-smallest buffers.
+otherwise. Of the plans that fit, the best buffered one is taken whose bytes and products take, at full rate, at most
+5% more than those of the smallest buffers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGE_MATRICES, STAGES, Buffering, LayerBuffers
+from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.models import ModelShape
+from kernbench.workloads.layer_bytes import LayerBytes, layer_bytes, stage_weights
+from kernbench.workloads.layer_macs import QUERY_TOKENS, stage_cycles
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
 TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
-_RESIDENT_BY_STAGE = (("residual", "attention"), ("residual", "attention"), ("residual", "ffn"), ("residual", "ffn"))
-_SLACK = (21, 20)  # DRAM traffic that better buffering may cost, over the least
+_SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _TILE_KIB = (256, 128, 64, 32)  # of weights: large enough to be worth a transfer each, small enough to double-buffer
 _FEW_TILES = [(64, 4), (32, 4), (64, 3), (32, 3), (64, 2), (32, 2), (16, 4), (16, 2), (8, 2), (4, 2), (2, 2), (1, 2)]
 _KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2, 1)]  # parts, tiles in the ring, depth
@@ -42,8 +43,9 @@ def _levels(config: NpuConfig) -> list[Buffering]:
 class LayerPlan:
     """How one layer runs on one machine. Blocks are `(t_start, t_len)`, counted from the first new token."""
 
-    tokens: int
-    context: int  #: [token] in the KV cache before
+    tokens: int  #: [token] new ones, of all sequences
+    context: int  #: [token] in the KV cache before, of each sequence
+    batch: int  #: sequences
     resident: frozenset[str]  #: which of TENSORS stay in the scratchpad between stages
     block_tokens: tuple[int, ...]  #: [token] per stage
     granule: int  #: [token] group of activations in DRAM; every block is whole groups
@@ -54,20 +56,32 @@ class LayerPlan:
     kv_tile_tokens: int  #: [token] cached tokens in a KV tile, at most
     kv_slot_bytes: int  #: [byte] of scratchpad for a KV tile
     scratchpad: ScratchpadPlan
+    least_cycles: int  #: with everything at full rate, and loads hidden behind products or the other way round
     dram_bytes: int  #: [byte] that the layer moves, without alignment
 
-    def blocks(self, stage: int) -> list[tuple[int, int]]:
-        """The stage's token blocks in order."""
+    @property
+    def seq_tokens(self) -> int:
+        """[token] new ones of each sequence."""
+        return self.tokens // self.batch
+
+    def blocks(self, stage: int, start: int = 0, count: int | None = None) -> list[tuple[int, int]]:
+        """The stage's token blocks in order: of rows `[start, start + count)`, by default all."""
+        count = self.tokens if count is None else count
         size = self.block_tokens[stage]
-        return [(t, min(size, self.tokens - t)) for t in range(0, self.tokens, size)]
+        if stage == ATTENTION and self.seq_tokens > 1:  # a block is inside one sequence
+            firsts = range(0, self.tokens, self.seq_tokens)
+            return [(s + t, min(size, self.seq_tokens - t)) for s in firsts for t in range(0, self.seq_tokens, size)]
+        return [(start + t, min(size, count - t)) for t in range(0, count, size)]
 
 
-def plan_layer(model: ModelShape, config: NpuConfig, tokens: int, context: int) -> LayerPlan:
-    """The plan for `tokens` new tokens after `context` earlier ones.
+def plan_layer(
+    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
+) -> LayerPlan:
+    """The plan for `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
     InputError where no tiling fits the scratchpad.
     """
-    buffers = LayerBuffers(model, config, tokens, context)
+    buffers = LayerBuffers(model, config, tokens, context, batch, page_tokens)
     levels = [level for level in _levels(config) if buffers.has_tiles(level)]
     if not levels:
         rule = f"a column of a weight matrix must fit a tile of {_TILE_KIB[0]} KiB"
@@ -75,17 +89,17 @@ def plan_layer(model: ModelShape, config: NpuConfig, tokens: int, context: int) 
     smallest = _best(buffers, levels[-1])
     if smallest is None:
         raise InputError(_refusal(buffers, levels[-1]))
-    most = smallest.dram_bytes * _SLACK[0] // _SLACK[1]
+    most = smallest.least_cycles * _SLACK[0] // _SLACK[1]
     plans = (_best(buffers, level) for level in levels)
-    return next(plan for plan in plans if plan is not None and plan.dram_bytes <= most)
+    return next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
 
 
 def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:
-    """The plan with the least DRAM traffic at this buffering; ties to the one that keeps more in the scratchpad."""
+    """The plan that takes least at this buffering; ties to less DRAM traffic, then to more in the scratchpad."""
     best: LayerPlan | None = None
     for resident in _choices():
         plan = _try(buffers, level, resident)
-        if plan is not None and (best is None or plan.dram_bytes < best.dram_bytes):
+        if plan is not None and (best is None or (plan.least_cycles, plan.dram_bytes) < (best.least_cycles, best.dram_bytes)):
             best = plan
     return best
 
@@ -96,14 +110,10 @@ def _choices() -> Iterator[frozenset[str]]:
 
 
 def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> LayerPlan | None:
-    blocks = []
-    for stage in STAGES:
-        whole = any(tensor in resident for tensor in _RESIDENT_BY_STAGE[stage])
-        sizes = [buffers.tokens] if whole else _block_sizes(buffers.tokens)
-        size = next((m for m in sizes if buffers.live_bytes(level, resident, stage, m) <= buffers.capacity), None)
-        if size is None:
-            return None
-        blocks.append(size)
+    blocks = _blocks(buffers, level, resident)
+    if blocks is None:
+        return None
+    moved = layer_bytes(buffers, resident, blocks)
     try:
         places = ScratchpadPlan(buffers.needs(level, resident, blocks), buffers.capacity, buffers.line)
     except DoesNotFit:
@@ -111,9 +121,10 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
     return LayerPlan(
         tokens=buffers.tokens,
         context=buffers.context,
+        batch=buffers.batch,
         resident=resident,
         block_tokens=tuple(blocks),
-        granule=min(blocks),
+        granule=1 if buffers.model.experts or (buffers.batch > 1 and buffers.seq_tokens > 1) else min(blocks),
         tile_cols=buffers.tile_cols(level),
         weight_skew_bytes=buffers.skew,
         strip_cols=tuple(buffers.strip_cols(level, stage, blocks[stage]) for stage in STAGES),
@@ -121,28 +132,59 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
         kv_tile_tokens=buffers.kv_tile_tokens(level),
         kv_slot_bytes=buffers.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
-        dram_bytes=_traffic(buffers, resident, blocks),
+        least_cycles=_least_cycles(buffers, moved, blocks),
+        dram_bytes=moved.total,
     )
+
+
+def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> list[int] | None:
+    """[token] of a block by stage; None where not even one token fits.
+
+    The largest blocks load weights least often. But where a stage's products take four times as long as its loads, more loads
+    cost nothing, and the smallest such blocks leave most room and let most jobs go on side by side.
+    """
+    fits = {s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity] for s in STAGES}
+    if not all(fits.values()):
+        return None
+    chosen = [_size(buffers, stage, fits[stage]) for stage in STAGES]
+    if "residual" in resident:  # strips that are added have the same rows everywhere
+        common = [m for m in fits[OUT] if all(m in fits[s] or m >= buffers.rows(s) for s in STAGES)]
+        wanted = [m for m in common if m >= max(chosen)]
+        if not common:
+            return None
+        chosen = [min(wanted[-1] if wanted else common[0], buffers.rows(stage)) for stage in STAGES]
+    # What stays is read in blocks of whole groups of those that wrote it.
+    for tensor, writer, reader in (("attention", ATTENTION, OUT), ("ffn", GATE_UP, DOWN)):
+        if tensor in resident and chosen[reader] < chosen[writer]:
+            chosen[writer] = chosen[reader]
+    return chosen
+
+
+def _size(buffers: LayerBuffers, stage: int, fits: list[int]) -> int:
+    for m in reversed(fits):
+        if m >= QUERY_TOKENS and 4 * _load_cycles(buffers, stage_weights(buffers, stage, m)) <= stage_cycles(buffers, stage, m):
+            return m
+    return fits[0]
+
+
+def _load_cycles(buffers: LayerBuffers, nbytes: int) -> int:
+    """Cycles of so many bytes over all DRAM channels."""
+    dram = buffers.config.dram
+    rate = dram.capacity * dram.channels
+    return ceil_div(nbytes * rate.denominator, rate.numerator)
+
+
+def _least_cycles(buffers: LayerBuffers, moved: LayerBytes, blocks: Sequence[int]) -> int:
+    """Each stage takes as long as its weights or its products, and the layer at least as long as all that it moves."""
+    stages = (
+        max(_load_cycles(buffers, stage_weights(buffers, s, blocks[s])), stage_cycles(buffers, s, blocks[s])) for s in STAGES
+    )
+    return max(sum(stages), _load_cycles(buffers, moved.total))
 
 
 def _block_sizes(tokens: int) -> list[int]:
     """All tokens, or a power of two below, largest first: so that every block is whole groups of the smallest."""
     return [tokens, *(1 << e for e in range((tokens - 1).bit_length() - 1, -1, -1))]
-
-
-def _traffic(buffers: LayerBuffers, resident: frozenset[str], blocks: list[int]) -> int:
-    """Bytes between DRAM and scratchpad: weights once a block, KV, gains, tables, activations."""
-    model, tokens = buffers.model, buffers.tokens
-    matrices = {matrix.name: matrix.nbytes for matrix in model.matrices}
-    total = sum(ceil_div(tokens, blocks[s]) * matrices[name] for s in STAGES for name in STAGE_MATRICES[s])
-    cached = sum(buffers.context + t for t in range(0, tokens, blocks[ATTENTION]))
-    total += 2 * model.kv_heads * model.kv_token_bytes * (cached + tokens)
-    total += 2 * model.gain_bytes + 2 * buffers.activation_bytes(tokens * model.head_dim)
-    passes = 2 if "residual" in resident else 6  # in and out; else also to add, x1 out, to norm, to add
-    total += passes * buffers.activation_bytes(tokens * model.hidden)
-    total += 0 if "attention" in resident else 2 * buffers.activation_bytes(tokens * model.attention_width)
-    total += 0 if "ffn" in resident else 2 * buffers.activation_bytes(tokens * model.ffn)
-    return total
 
 
 def _refusal(buffers: LayerBuffers, level: Buffering) -> Problem:

@@ -142,3 +142,10 @@ def test_list_and_show_as_json(kbsim: Kbsim) -> None:
 def test_the_result_is_also_written(kbsim: Kbsim, tmp_path: Path) -> None:
     assert kbsim(*RUN, "--quiet", "--out", "result.json").out == ""
     assert json.loads((tmp_path / "result.json").read_text())["verification"]["ok"]
+
+
+@pytest.mark.parametrize("level", ["summary", "full"])
+def test_a_trace_of_a_bench_is_valid(level: str, kbsim: Kbsim) -> None:
+    assert kbsim("run", "scale.py", "--trace", "t.jsonl", "--trace-level", level, "--quiet").code == 0
+    said = kbsim("trace", "validate", "t.jsonl")
+    assert said.code == 0 and said.out.startswith("t.jsonl: valid")

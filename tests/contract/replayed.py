@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench import JOB, NEVER, Component, Machine, Program
+from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.entries import KvEntry
+from kernbench.cmdq.parameters import parameters_of
 from kernbench.cmdq.plan import Plan
 from kernbench_core import EngineType
 
@@ -36,6 +39,8 @@ class Replays(Component):
         self.jobs = jobs + 1
         self.given: list[Given] = []
         self.plan: Plan | None = None
+        self.machine: Machine | None = None
+        self.of: Program | None = None  #: whose entries they are
         self.at = 0
         self.own = -1
         self.entry_of: dict[int, int] = {}
@@ -47,9 +52,24 @@ class Replays(Component):
         while self.at < len(self.given) and self.given[self.at].issue == now:
             job = self.given[self.at]
             params = job.params + self.way(*job.way) if job.way is not None else job.params
-            self.entry_of[self.submit(job.kind, job.engine, params, job.regions)] = job.entry
+            number = self.submit(job.kind, job.engine, params, job.regions)
+            self.entry_of[number] = job.entry
+            self.describe(number, job.entry)
             self.at += 1
         return self.given[self.at].issue if self.at < len(self.given) else NEVER
+
+    def describe(self, number: int, position: int) -> None:
+        """Tell the trace what the entry was, where there is one."""
+        commands = self.machine.commands if self.machine is not None else None
+        if commands is None or self.of is None:
+            return
+        entries = self.of.entries
+        entry = entries[position]
+        meta = {name: value for name, value in entry.meta.items() if value is not None}
+        if isinstance(entry, KvEntry):
+            meta["head_id"] = entry.head_id
+        deps = [entries[other].id for other in predecessors(entries)[position]]
+        commands.add(number, entry.opcode, id=entry.id, deps=deps, **meta)
 
     def way(self, engine: int, address: int, write: bool) -> tuple[int, int]:
         """Memory and route of a transfer on a system."""
@@ -95,15 +115,22 @@ def _work(run: Machine, whole: Machine, entry: int, job: int, issue: Any) -> Giv
     columns = [table[f"region_{what}"][job].tolist() for what in ("addr", "bytes", "write")]
     regions = tuple(zip(*columns, strict=True))[: row["regions"]]
     kind = EngineType.CPU if engine["kind"] == CPU else engine["kind"]
-    params = tuple(row[name] for name in ("init", "body", "finalize", "work"))
+    params = tuple(parameters_of(run.program.entries[entry], run.plan))
     return Given(entry, issue, int(kind), engine["id"], params, regions)
 
 
-def replay(run: Machine, *, whole: bool, skip: bool = True, seed: int = 0) -> tuple[Machine, Replays]:
-    """The same jobs as those of a run that is over, submitted by a component."""
+def prepared(run: Machine, *, whole: bool) -> tuple[Machine, Replays]:
+    """A machine in which a component will submit the same jobs as those of a run that is over."""
     part = Replays(len(run.program.entries))
     again = Machine(run.config, Program("none"), {"part": part}, whole=whole)
     part.plan, part.given = again.plan, given_of(run, again)
+    part.machine, part.of = again, run.program
+    return again, part
+
+
+def replay(run: Machine, *, whole: bool, skip: bool = True, seed: int = 0) -> tuple[Machine, Replays]:
+    """That, and its run."""
+    again, part = prepared(run, whole=whole)
     again.shuffle_lists(seed)
     again.run(skip=skip)
     return again, part

@@ -5,7 +5,7 @@
 What is an example:
 
 - a `json` or `yaml` block under `<!-- file: NAME -->` is written to that file;
-- a `python` block is run; all of a page share one namespace;
+- a `python` block is run; all of a page share one namespace; under `<!-- save: NAME -->` it is written to that file instead;
 - a `text` block under `<!-- output -->` is what the last python block printed;
 - in a `console` block each line `$ kbsim ...` is run by the shell; the lines below it are what it prints on stdout and stderr.
 
@@ -70,7 +70,9 @@ def _run(text: str, names: dict[str, Any]) -> Iterator[Shown]:
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
         if kind in ("json", "yaml", "python") and mark.startswith("file: "):
             Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
-        if kind == "python":
+        if kind == "python" and mark.startswith("save: "):
+            Path(mark.removeprefix("save: ")).write_text(body, encoding="utf-8")
+        elif kind == "python":
             printed = _python(body, names)
         elif kind == "text" and mark == "output":
             yield _shown(text, block.start("body"), body, printed)

@@ -42,6 +42,21 @@ def test_every_bench_verifies(bench: str, dtype: str, machine: str) -> None:
     assert found.verification.ok, str(found.verification)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("mode", ["streamed_b", "streamed"])
+def test_streamed_gemms_verify(mode: str, dtype: str, machine: str) -> None:
+    found = ran("gemm", machine, mode=mode, dtype=dtype, block_k=16, **SMALL["gemm"])
+    assert found.verification is not None and found.verification.ok, str(found.verification)
+
+
+@pytest.mark.parametrize("mode", ["streamed_b", "streamed"])
+def test_streamed_gemms_need_no_waits(mode: str) -> None:
+    engine = GraphEngine(CONFIGS["single_cube"], op_log=False, strict_wait=True)
+    engine.run(load_bench("gemm"), mode=mode, **SMALL["gemm"])
+    assert report(engine).implicit_waits == 0
+
+
 @pytest.mark.parametrize("bench", SMALL)
 def test_no_bench_waits_implicitly(bench: str) -> None:
     engine = GraphEngine(CONFIGS["single_cube"], op_log=False, strict_wait=True)
@@ -90,7 +105,7 @@ def test_experts_work_for_their_tokens_alone() -> None:
 # A GEMM sharded over PEs follows its roofline: docs/reference/benches.md has the derivation.
 
 LAUNCH = range(420, 450)  # [cycle] from the host to a PE's first program, by the way to its cube
-HEAD = 123  # [cycle] of a transfer in its own slice: 120 of setup, one of the scheduler, and the way
+HEAD = 123  # [cycle] before a transfer of the PE's own slice moves: 120 of setup, 3 on the way
 SLICE = 102.4  # [byte/cycle] of a slice: two channels of 51.2
 CHANNEL = 51.2  # [byte/cycle] a row of a block of c, 256 bytes, lies on one channel
 

@@ -37,6 +37,7 @@ ops = st.one_of(
     st.builds(Op, st.just("store"), st.integers(0, 5), st.integers(0, SLOTS - 1), st.booleans(), st.booleans()),
     st.builds(Op, st.just("dot"), st.integers(0, 5), st.integers(0, 5), st.booleans()),
     st.builds(Op, st.sampled_from(["add", "sub", "maximum", "relu", "sum"]), st.integers(0, 5), st.integers(0, 5)),
+    st.builds(Op, st.just("composite"), st.integers(0, SLOTS - 1), st.integers(0, SLOTS - 1), st.booleans(), st.booleans()),
     st.builds(Op, st.sampled_from(["wait", "wait_all"]), st.integers(0, 5)),
 )
 programs = st.lists(ops, min_size=3, max_size=24)
@@ -75,6 +76,8 @@ def kernel(base: int, ops: list[Op], seen: list[Any], tl: Any) -> None:
             start, end = bytes_at(op.j, op.strided)
             tl.wait(*[tile for first, last, tile in flying if first < end and start < last], pick(op.i))
             tl.store(base + start, pick(op.i), strides=(STRIDE, 4) if op.strided else None, wait=op.flag)
+        elif op.name == "composite":
+            streamed(op, base, flying, pick(0), tl)
         elif op.name == "dot":
             product = tl.dot(pick(op.i), pick(op.j), pick(op.j) if op.flag else None)
             tiles.append(tl.maximum(tl.minimum(product, 4.0), -4.0))
@@ -92,6 +95,20 @@ def kernel(base: int, ops: list[Op], seen: list[Any], tl: Any) -> None:
         seen += [np.array(one.data) for one in tiles[-1:] if one.flight is None and not one.pending]
     for k, tile in enumerate(tiles):
         tl.store(base + (2 << 16) + k * TILE, tile)
+
+
+def streamed(op: Op, base: int, flying: list[tuple[int, int, Any]], tile: Any, tl: Any) -> None:
+    """A composite op from one slot to another, unless they overlap; loads on their way over the result come first."""
+    start, end = bytes_at(op.j, False)
+    if abs(op.i - op.j) < 2:
+        return
+    tl.wait(*[one for first, last, one in flying if first < end and start < last])
+    source = tl.ref(base + op.i * SLOT, (SIZE, SIZE), "f32")
+    if op.flag:
+        steps = [("maximum", -4.0), ("minimum", 4.0)]
+        tl.composite("gemm", source, tile, base + start, epilogue=steps, tile=(4, 4, 4), wait=op.strided)
+    else:
+        tl.composite("math", source, 1.0, base + start, math_op="minimum", tile=(4, 8), wait=op.strided)
 
 
 def oracle(memory: NDArray[np.uint8], ops: list[Op], index: NDArray[np.int32]) -> list[NDArray[np.float32]]:
@@ -115,6 +132,10 @@ def oracle(memory: NDArray[np.uint8], ops: list[Op], index: NDArray[np.int32]) -
             tiles.append(view(slot, op.strided).copy())
         elif op.name == "store":
             view(op.j, op.strided)[:] = pick(op.i)
+        elif op.name == "composite":
+            if abs(op.i - op.j) >= 2:
+                source = view(op.i, False).copy()
+                view(op.j, False)[:] = np.clip(source @ pick(0), -4, 4) if op.flag else np.minimum(source, 1)
         elif op.name == "dot":
             product = pick(op.i) @ pick(op.j) + (pick(op.j) if op.flag else 0)
             tiles.append(np.clip(product, -4, 4))

@@ -26,6 +26,7 @@ from kernbench.common.pe_commands import (
     StageType,
     TileToken,
 )
+from kernbench.sim_engine import op_log
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
 from kernbench.sim_engine.op_params import Params
@@ -181,7 +182,7 @@ def test_adr0052_d7_a_logger_takes_records_of_its_own_process_alone(monkeypatch:
         pickle.dumps(log)
     assert str(caught.value) == "an op log belongs to the process that made it; hand its records on instead"
     own = os.getpid()
-    monkeypatch.setattr(os, "getpid", lambda: own + 1)
+    monkeypatch.setattr(op_log, "_PROCESS", [own + 1])
     text = "it comes from another process; each process needs an op log of its own"
     with pytest.raises(InternalError) as caught:
         log.record_start(0.0, DMA, msg)

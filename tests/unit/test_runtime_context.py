@@ -12,7 +12,7 @@ from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.grid import chosen_pes, deal, grid_of
+from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
@@ -50,6 +50,10 @@ def context(log: bool = True) -> Context:
 
 
 def kernel(x: Any, tl: Any) -> None:
+    """Never called here."""
+
+
+def scaled(x: Any, factor: int, tl: Any) -> None:
     """Never called here."""
 
 
@@ -129,14 +133,14 @@ def test_without_a_dtype_elements_keep_their_type() -> None:
 def test_a_launch_gives_each_pe_its_shard_and_deploys_what_it_uses() -> None:
     ctx = context()
     x = ctx.from_numpy(np.arange(8, dtype=np.float32), name="x", placement=ROWS)
-    ctx.launch("one", kernel, x, 3, grid=6, pes=["sip0.cube1.pe0", 1])
+    ctx.launch("one", scaled, x, 3, grid=6, pes=["sip0.cube1.pe0", 1])
     (name, work), = ctx.host.launched  # type: ignore[attr-defined]
     assert name == "one" and x.deployed
     assert [(one.pe, one.programs, one.grid) for one in work] == [
         ("sip0.cube1.pe0", (0, 2, 4), (6,)), ("sip0.cube0.pe1", (1, 3, 5), (6,)),
     ]  # fmt: skip
     assert [one.args[0].shard.offset for one in work] == [(4,), (2,)] and work[0].args[1] == 3
-    assert [one.kernel for one in work] == [kernel, kernel]
+    assert [one.kernel for one in work] == [scaled, scaled]
 
 
 def test_what_is_deployed_after_a_launch_is_logged_and_waits() -> None:
@@ -250,6 +254,32 @@ def test_refused_pes(pes: Any, text: str) -> None:
 def test_refused_grids(grid: Any) -> None:
     with pytest.raises(InputError, match="launch k: grid: it must be one to 3 integers of at least 1, and it is"):
         grid_of("launch k", grid, 4)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "said"),
+    [
+        (
+            lambda x, y, tl: None,
+            (1,),
+            "<lambda> cannot be called with the 1 arguments given and tl: missing a required argument: 'y'",
+        ),
+        (lambda x: None, (1,), "<lambda> cannot be called with the 1 arguments given and tl: too many positional arguments"),
+        (kernel, (1, 2), "kernel cannot be called with the 2 arguments given and tl: multiple values for argument 'tl'"),
+        (3, (), "the kernel cannot be called with the 0 arguments given and tl: 3 is not a callable object"),
+    ],
+)
+def test_refused_calls(function: Any, args: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        check_call("launch k", function, args)
+    assert str(error.value) == f"launch k: {said}; a kernel takes the launch's arguments in order, then tl"
+
+
+def test_kernels_take_tl_by_name_or_last() -> None:
+    check_call("k", kernel, (1,))
+    check_call("k", lambda x, *, tl: None, (1,))
+    check_call("k", lambda x, context: None, (1,))
+    check_call("k", lambda *everything: None, (1, 2, 3))
 
 
 def test_programs_are_dealt_in_turn() -> None:

@@ -147,15 +147,15 @@ def test_kv_tiles_are_the_context_and_then_the_new_tokens(context: int, new: int
 
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 3), st.sampled_from([1, 32, 48, 64, 100, 4096]))
 def test_a_kv_slot_holds_its_tile_byte_for_byte(t: int, cached: int, new: int, head: int, alignment: int) -> None:
-    cache = KvCache(alignment * 3, alignment * 900, 0, 77, 128, 4, alignment)
+    cache = KvCache({("k", 4): alignment * 3, ("v", 4): alignment * 900}, 0, 77, 128, (4,) * 4, alignment, 4)
     tile = KvTile(t, cached, new)
     room = slot_bytes(TINY, tile.t_len, alignment)
     for kind in "kv":
-        places = [cache.place_in(5000, kind, head, tile, t + i) for i in range(tile.t_len)]
+        places = [cache.place_in(5000, kind, head, 0, tile, t + i) for i in range(tile.t_len)]
         assert places == list(range(places[0], places[0] + 64 * tile.t_len, 64))  # 128 elements of 4 bits
         for first, tokens in ((t, cached), (t + cached, new)):  # the load and the store, alignment included
-            start = cache.aligned_place_in(5000, kind, head, tile, first)
-            dram = cache.addr(kind, head, first)
+            start = cache.aligned_place_in(5000, kind, head, 0, tile, first)
+            dram = cache.addr(kind, head, 0, first)
             end = start + -(-(dram + 64 * tokens) // alignment) * alignment - dram // alignment * alignment
             assert start >= 5000 and end <= 5000 + room
             assert start + dram % alignment == places[first - t]

@@ -28,6 +28,7 @@ class Host(ComponentBase, kind=HOST):
     """Keeps the run going until its program is over, by a job of its own."""
 
     node_id = HOST
+    no_snapshot = "a program of the host is no bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, source: HostSource, *, jobs: int) -> None:
         super().__init__()

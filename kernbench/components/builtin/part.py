@@ -35,6 +35,10 @@ class PePart(ComponentBase):
         """The same of a stage of a tile token that is served here."""
         raise NotImplementedError
 
+    def opcode(self, msg: Any) -> str:
+        """What traces call a job of the message."""
+        raise NotImplementedError
+
     def choose(self) -> int:
         """The engine for the next command: the one with the fewest, then the first."""
         load = self.load

@@ -22,8 +22,7 @@ class CommandSource(Protocol):
     def ended(self, flight: Flight) -> bool:
         """P7: a command has ended; true where the programs can go on in the next cycle."""
 
-    def next_due(self) -> int:
-        """The cycle in which to resume, whatever ends before; NEVER: none."""
+    next_due: int  #: the cycle in which to resume, whatever ends before; NEVER: none
 
 
 class PeCpu(ComponentBase, kind=PE_CPU):
@@ -31,6 +30,8 @@ class PeCpu(ComponentBase, kind=PE_CPU):
 
     A launch takes the processor's `cycles`, at least 1, before its first program.
     """
+
+    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()
@@ -41,12 +42,13 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
+        self._free_at = 0
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
         scheduler.give = self.submit
 
     def accept(self, job: Job, now: int) -> int:
-        if self._launch is not None:
+        if self._launch is not None or now < self._free_at:
             return BUSY
         self._launch = job.id
         self._begin_at = now + self._cycles
@@ -54,21 +56,29 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         return self._begin_at
 
     def step(self, now: int) -> int:
-        self.scheduler.deliver(now)
-        if self._resume or now >= self._begin_at or now >= self.source.next_due():
+        scheduler, source = self.scheduler, self.source
+        if scheduler.next_due <= now:
+            scheduler.deliver(now)
+        if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
             self._begin_at = NEVER
-            if self.source.resume(now):
+            if source.resume(now):
                 assert self._launch is not None
                 self.complete(self._launch)
-                self._launch = None
-        return min(self._begin_at, self.scheduler.next_due, self.source.next_due())
+                self._launch, self._free_at = None, now + 1
+        return min(self._begin_at, scheduler.next_due, source.next_due)
 
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
         if self._op_logger is not None:
             self._on_process_start(self._clock.at(now), msg)
             self._on_process_end(self._clock, msg)
+
+    def waited(self, line: int) -> None:
+        """Tell the trace of an implicit wait at a source line."""
+        machine = self.scheduler.machine
+        if machine is not None and machine.commands is not None and self._launch is not None:
+            self.emit(self._launch, "implicit_wait", line)
 
     def notify(self, notice: int, number: int, now: int) -> int:
         end = now + 1

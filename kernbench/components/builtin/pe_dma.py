@@ -7,13 +7,16 @@ from typing import Any
 
 from kernbench.common.errors import KernbenchError
 from kernbench.common.naming import PE_DMA
-from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, Stage, StageType
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, Stage, StageType, TileToken
 from kernbench.components.base import DMA, Clock
 from kernbench.components.builtin.flight import Order
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.transfers import Rows, Ways, cut, footprint, rows_of
 
 CHANNELS = ("act_weight", "kv_load", "kv_store")
+
+
+_NUMBER = {name: number for number, name in enumerate(CHANNELS)}
 
 
 class TransferError(KernbenchError):
@@ -50,15 +53,32 @@ class PeDma(PePart, kind=PE_DMA):
             write, addr, strides = 0, msg.src_addr, msg.src_strides
         else:
             write, addr, strides = 1, msg.dst_addr, msg.dst_strides
-        channel = CHANNELS.index(msg.channel)
+        channel = _NUMBER[msg.channel]
         place = tile.addr - self.base
         if strides is None:
-            return self._orders(channel, write, place, Rows(addr, msg.nbytes, 0, 1), msg.line)
+            return self._straight(channel, write, place, addr, msg.nbytes) or self._orders(
+                channel, write, place, Rows(addr, msg.nbytes, 0, 1), msg.line
+            )
         orders: list[Order] = []
         for offset, row_bytes, stride, count in rows_of(tile.shape, strides, tile.dtype):
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
             place += row_bytes * count
         return orders
+
+    def opcode(self, msg: Any) -> str:
+        stored = not isinstance(msg, DmaReadCmd)
+        if isinstance(msg, TileToken):
+            stored = msg.stages[msg.stage_idx].stage_type is StageType.DMA_WRITE
+        return "DMA_STORE_TILE" if stored else "DMA_LOAD_TILE"
+
+    def _straight(self, channel: int, write: int, place: int, first: int, nbytes: int) -> Sequence[Order] | None:
+        """Bytes in one piece, as most transfers are; None where they are not in one memory, or not in the scratchpad."""
+        start, end, way = self.ways.last[write]
+        align = self._align
+        travel = -(-(first + nbytes) // align) * align - first // align * align
+        if not start <= first <= end - nbytes or place + travel > self._room:
+            return None
+        return (Order((channel, write, first, nbytes, 0, 1, *way), ((place, travel, 1 - write),)),)
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """Rows of tiles."""
@@ -82,8 +102,8 @@ class PeDma(PePart, kind=PE_DMA):
             start = min(place, self._room - travel)
             if start < 0:
                 raise TransferError(
-                    f"{line}: {count} rows of {row_bytes} bytes travel as {travel} bytes with their alignment to {self._align}, "
-                    f"and the scratchpad has {self._room}; move fewer rows at a time, or rows that lie side by side"
+                    f"{line}: {count} rows of {row_bytes} bytes travel as {travel} bytes with their alignment to "
+                    f"{self._align}, and the scratchpad has {self._room}; move fewer rows at a time, or rows that lie side by side"
                 )
             orders.append(Order((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
             place += row_bytes * count

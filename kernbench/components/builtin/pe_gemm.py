@@ -48,6 +48,9 @@ class PeGemm(PePart, kind=PE_GEMM):
             regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
         return (Order((time.init, time.body, time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
 
+    def opcode(self, msg: Any) -> str:
+        return "TE_GEMM_TILE"
+
     def _params(self, msg: Any) -> tuple[int, ...]:
         """A stack of products takes the time of one as tall as all."""
         bits_a, bits_b = dtype_of(msg.a.dtype).bits, dtype_of(msg.b.dtype).bits

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.naming import PE_MATH
-from kernbench.common.pe_commands import MathCmd, Stage
+from kernbench.common.pe_commands import MathCmd, Stage, TileToken
 from kernbench.components.base import VE, Clock
 from kernbench.components.builtin.flight import Order
 from kernbench.components.builtin.part import PePart
@@ -51,6 +51,10 @@ class PeMath(PePart, kind=PE_MATH):
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MOST_INPUTS]]
         regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
         return (Order((time.init, time.body, time.finalize, length * rows, length, rows, bits), regions),)
+
+    def opcode(self, msg: Any) -> str:
+        op = msg.stages[msg.stage_idx].params["op"] if isinstance(msg, TileToken) else msg.op
+        return f"VE_{op.upper()}_TILE"
 
     def _params(self, op: str, first: Any, out: Any, axis: int | None) -> tuple[int, ...]:
         bits = dtype_of(first.dtype).bits

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
-from kernbench.components.base import NEVER, ComponentBase
+from kernbench.components.base import NEVER, ComponentBase, HasCommands
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.tile_server import TileServer
@@ -32,9 +32,11 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
         self._jobs: dict[int, Flight] = {}  # by the core's number of each job
         self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
-        self.places = 4 * queue_depth  #: jobs in the core at a time
+        self.places = queue_depth + 16  #: jobs in the core at a time
         self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
+        self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
+        self.machine: HasCommands | None = None  #: whose trace is told what jobs are
         self.give: Submit | None = None  #: of the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
@@ -54,7 +56,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
-            self._due.append((now + self._cycles, flight, orders))
+            due = now + self._cycles
+            self._due.append((due, flight, orders))
+            if due < self.next_due:
+                self.next_due = due
         else:
             self._hand_over(flight, orders, now)
         return flight
@@ -67,11 +72,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             self._hand_over(flight, orders, now)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
+        self._look_ahead()
 
-    @property
-    def next_due(self) -> int:
-        """The cycle in which the next command is handed over, or the next tile."""
-        return min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
+    def _look_ahead(self) -> None:
+        self.next_due = min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""
@@ -92,6 +96,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def tile_ended(self, tile: Flight, end: int) -> Flight | None:
         """A tile of a composite op has ended its stage: the op, where that is over."""
         flight = self._tiles.tile_ended(self, tile, end)
+        self._look_ahead()
         if flight is not None:
             del self.open[flight]
         return flight
@@ -99,6 +104,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def _hand_over(self, flight: Flight, orders: Sequence[Order], now: int) -> None:
         if flight.part is self._tiles:
             self._tiles.begin(self, flight, now)
+            self._look_ahead()
         else:
             self.put(flight, flight.part.choose(), orders)
 
@@ -107,8 +113,9 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         flight.engine = engine
         flight.jobs_left = len(orders)
         flight.part.load[engine] += 1
+        jobs = self._jobs
         for order in orders:
-            if len(self._jobs) >= self.places:
+            if len(jobs) >= self.places:
                 self._backlog.append((flight, order))
             else:
                 self._submit(flight, order)
@@ -116,4 +123,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def _submit(self, flight: Flight, order: Order) -> None:
         part, submit = flight.part, self.give
         assert submit is not None
-        self._jobs[submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)] = flight
+        number = submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)
+        self._jobs[number] = flight
+        if self.machine is not None and self.machine.commands is not None:
+            self.machine.commands.add(number, part.opcode(flight.msg), marker=flight.line)

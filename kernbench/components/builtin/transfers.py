@@ -23,8 +23,13 @@ class Rows(NamedTuple):
         return self.offset + self.row_bytes + self.stride * (self.rows - 1)
 
 
+Memory = tuple[int, int, tuple[int, ...]]  #: first byte, end, and the parameters of a job that say the way there
+
+
 class Ways(Protocol):
     """What memories a PE's DMA engines reach."""
+
+    last: list[Memory]  #: what was found last by `of`, for reading and for writing
 
     def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
         """Past the last byte of the memory that an address is in, and the parameters of a job that say the way there.
@@ -38,6 +43,7 @@ class OneMemory:
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
+        self.last: list[Memory] = [(0, nbytes, ())] * 2
 
     def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
         if not 0 <= address < self._nbytes:

@@ -14,6 +14,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.config import MachineConfig
 from kernbench.config.schema import Spm
+from kernbench.sim_engine.commands import Command
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sim_engine.tracing.lines import exact_text, line
 from kernbench.trace.schema import LLM_FIELDS
@@ -42,6 +43,12 @@ def units(plan: Plan) -> list[dict[str, Any]]:
         out.append(_unit(name, component, index, capacity=exact_text(capacity)))
     out += [_unit(name, "SRAM", k, **_shape(plan.pe.spm)) for k, name in enumerate(plan.scratchpads)]
     return [*out, _unit(naming.CONTROL, "CPU", 0)]
+
+
+def part_names(plan: Plan, impls: Mapping[str, str]) -> list[str]:
+    """Names of components that are no engines: their tracks are behind all others."""
+    engines = {track["unit"] for track in units(plan)}
+    return [name for name in impls if name not in engines]
 
 
 def _shape(spm: Spm) -> dict[str, Any]:
@@ -80,10 +87,8 @@ def meta_line(
     their own."""
     sim_id = run_id(program_hash, config)
     tracks = units(plan)
-    engines = {track["unit"] for track in tracks}
     tracks = [{**track, "impl": impls[track["unit"]]} if track["unit"] in impls else track for track in tracks]
-    parts = [name for name in impls if name not in engines]
-    tracks += [_unit(name, "COMPONENT", k, impl=impls[name]) for k, name in enumerate(parts)]
+    tracks += [_unit(name, "COMPONENT", k, impl=impls[name]) for k, name in enumerate(part_names(plan, impls))]
     fields = {
         "version": SCHEMA_VERSION,
         "sim_version": VERSION,
@@ -102,6 +107,14 @@ def meta_line(
         "commands": len(program.entries),
     }
     return line("TRACE_META", 0, fields)
+
+
+def command_line(command: Command, cycle: int) -> bytes:
+    """CMD_ENQUEUE of a command that a component submits in that cycle."""
+    fields: dict[str, Any] = {name: command.meta.get(name) for name in _GIVEN}
+    fields |= {"cmd_id": command.id, "cmd_type": command.opcode, "unit": command.unit, "deps": list(command.deps) or None}
+    fields |= {name: command.given[name] for name in ("bytes", "work") if name in command.given}
+    return line("CMD_ENQUEUE", cycle, fields, command)
 
 
 def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:

@@ -7,18 +7,21 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq.entries import Entry
+from kernbench.sim_engine.commands import Command
 from kernbench.trace.schema import BY_NAME
 
 #: Fields of an entry that stand on all its events, where they are not 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
 
 def text(value: Any) -> bytes:
     """A value as JSON without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODE(value).encode()
 
 
-def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | None = None) -> bytes:
+def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | Command | None = None) -> bytes:
     """One event and a line feed: its fields in the order of the schema, without those that are None. `entry`: whose it is."""
     out: dict[str, Any] = {"event_type": name, "t_cycle": cycle}
     out.update((f.name, fields[f.name]) for f in BY_NAME[name].fields if fields.get(f.name) is not None)
@@ -27,7 +30,7 @@ def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | None = No
     return text(out) + b"\n"
 
 
-def common_of(entry: Entry) -> dict[str, int]:
+def common_of(entry: Entry | Command) -> dict[str, int]:
     """The common fields of an entry that are not what TRACE_META.defaults says."""
     return {name: entry.meta[name] for name in COMMON if entry.meta.get(name)}
 

@@ -164,6 +164,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [end, _done(), *_said(), _whole()],
         [far],
         [templates("STALL_EVENT", {**stall, "scratchpad": TextBy("units", "far")})],
+        [],  # CMD_ENQUEUE of a component's command: made in Python
     ]
 
 

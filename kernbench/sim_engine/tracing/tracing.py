@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.commands import COMPUTE_JOB, DMA_JOB, Command
 from kernbench.sim_engine.tracing.columns import Columns
-from kernbench.sim_engine.tracing.head import enqueue_lines, meta_line, units
+from kernbench.sim_engine.tracing.head import command_line, enqueue_lines, meta_line, part_names, units
 from kernbench.sim_engine.tracing.lines import line
 from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, kinds
 from kernbench.sim_engine.tracing.windows import Windows
@@ -79,27 +80,33 @@ class Tracing:
         self.records = core.tracer(LEVELS.index(options.level))
         self.first, self.last = options.cycles or (0, FOREVER)
         plan, program = machine.plan, machine.program
-        names = [unit["unit"] for unit in units(plan)]
+        self.names = [unit["unit"] for unit in units(plan)] + part_names(plan, machine.impls)
+        self.commands = machine.keep_commands()
+        names = self.names
         self.kept = {name for name in names if not options.only or any(fnmatchcase(name, p) for p in options.only)}
         if not self.kept:
             rule = f"no unit fits; the machine has {', '.join(names)}"
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
-        self.format = self._format(names, [(left, -1) for left in self.columns.token_left])
+        self.format = self._format([(left, -1) for left in self.columns.token_left])
         self.windows = Windows(program, plan, options.window, core.totals(), banks=options.level != "summary")
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to that cycle are in the energy
         self.closed = False
 
-    def _format(self, names: list[str], tokens: list[tuple[int, int]]) -> Any:
+    def _tables(self) -> tuple[list[Any], list[list[bytes]]]:
+        """Columns and texts as the core takes them."""
+        columns = self.columns
+        return [columns.columns[name] for name in COLUMNS], [columns.tables[name] for name in TABLES]
+
+    def _format(self, tokens: list[tuple[int, int]]) -> Any:
         """The core's formatter; `tokens`: entries left and first start of each token group."""
-        plan, columns = self.machine.plan, self.columns
+        plan = self.machine.plan
         engines = len(plan.dma) + len(plan.compute)
         return self.new_format(
-            [columns.columns[name] for name in COLUMNS],
-            [columns.tables[name] for name in TABLES],
+            *self._tables(),
             kinds(engines, engines + plan.channels, engines + len(plan.resources)),
-            bytes(name in self.kept for name in names),
+            bytes(name in self.kept for name in self.names),
             COLUMNS.index("unit"),
             COLUMNS.index("group"),
             [left for left, _ in tokens],
@@ -135,7 +142,7 @@ class Tracing:
     def go_on(self, state: dict[str, Any]) -> None:
         """Continue a trace whose run was saved and loaded again."""
         self.records.load(base64.b64decode(state["records"]))
-        self.format = self._format([unit["unit"] for unit in units(self.machine.plan)], state["tokens"])
+        self.format = self._format(state["tokens"])
         self.format.count(state["lines"])
         self.edge, self.counted = state["edge"], state["counted"]
         self.windows.go_on(state["windows"])
@@ -155,14 +162,17 @@ class Tracing:
         self._write_records(before)
 
     def _write_records(self, before: int) -> None:
-        while lines := self.format.text(self.records, before, self._overlap, self._emitted):
+        if self.columns.add(self.commands.added):
+            self.format.extend(*self._tables())
+        while lines := self.format.text(self.records, before, self):
             self.sink.write(lines)
 
     def _close_window(self, cycles: int, length: int) -> None:
         totals = self.core.totals()
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
-        lines = self.windows.close(cycles, length, totals)
+        self._not_yet(totals[4], cycles)
+        lines = self.windows.close(cycles, length, totals, self.core.submitted_work())
         if self.first < cycles <= self.last:
             self._add(data for unit, data in lines if unit is None or unit in self.kept)
 
@@ -181,12 +191,32 @@ class Tracing:
             if issued[entry.index] == cycle:
                 queued[place] -= 1
 
+    def _not_yet(self, depths: list[Any], cycle: int) -> None:
+        """What components submitted at the end of a window for the next cycle, or in that in which the run fails, is not in it."""
+        for _, op, engine, channel, issue, start in self.core.open_jobs():
+            if issue < cycle and start < cycle:
+                continue
+            if op in (DMA_JOB, COMPUTE_JOB):
+                place = channel if op == DMA_JOB else 0
+                queued, active = depths[engine if op == DMA_JOB else len(self.windows.engines) + engine]
+                if start == cycle:
+                    active[place] -= 1
+                    queued[place] += 1
+                if issue == cycle:
+                    queued[place] -= 1
+
     def _add(self, lines: Iterable[bytes]) -> None:
         found = list(lines)
         self.sink.write(b"".join(found))
         self.format.count(len(found))
 
-    def _overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
+    def enqueued(self, cycle: int, row: int) -> bytes:
+        """CMD_ENQUEUE of a command that a component has submitted."""
+        command = self.commands[row]
+        assert isinstance(command, Command)
+        return command_line(command, cycle)[:-1]
+
+    def overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
         """WARN OVERLAP; None where its unit is left out."""
         entries = self.machine.program.entries
         unit = self.machine.plan.units[late]
@@ -199,10 +229,10 @@ class Tracing:
         fields = {"cmd_id": entries[late].id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
         return line("WARN", cycle, {**fields, "component": entries[late].engine.upper()}, entries[late])[:-1]
 
-    def _emitted(self, cycle: int, entry: int, value: int, name: int) -> bytes | None:
+    def emitted(self, cycle: int, entry: int, value: int, name: int) -> bytes | None:
         """MARKER of what a component says of a command that it works on; None where its unit is left out."""
-        command = self.machine.program.entries[entry]
-        if self.machine.plan.units[entry] not in self.kept:
+        command = self.commands[entry]
+        if self.commands.unit(entry) not in self.kept:
             return None
         fields = {"marker": f"{self.core.name_of(name)}={value}", "cmd_id": command.id}
         return line("MARKER", cycle, fields, command)[:-1]
@@ -240,10 +270,15 @@ class Tracing:
         if status not in reasons:
             return []
         ends = self.core.entries()[2].tolist()
-        still_open = [entry for entry, end in zip(entries, ends, strict=True) if end < 0]
+        still_open = [self.commands[k] for k in (*(k for k, end in enumerate(ends) if end < 0), *self._open_commands())]
+        first = f", the first is {still_open[0].where}" if still_open else ""
         why = f"the run was stopped at max_cycles = {cycles}" if status == "aborted" else "nothing can ever happen again"
-        message = f"cycle {cycles}: {why}; {len(still_open)} commands are not complete, the first is {still_open[0].where}"
+        message = f"cycle {cycles}: {why}; {len(still_open)} commands are not complete{first}"
         return [line("ERROR", cycles, {"component": "CPU", "code": reasons[status], "msg": message})]
+
+    def _open_commands(self) -> list[int]:
+        """Rows of components' commands that are not complete."""
+        return sorted(row for row, *_ in self.core.open_jobs() if row >= 0)
 
     def _open_ends(self, status: str, cycles: int, ends: list[int | None]) -> list[bytes]:
         """CMD_END for every command that is not complete, also outside of the cycles asked for: a file's starts have ends."""
@@ -253,4 +288,9 @@ class Tracing:
                 how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
                 fields = {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}
                 out.append(line("CMD_END", cycles, fields, entry))
+        for row in self._open_commands():
+            command, unit = self.commands[row], self.commands.unit(row)
+            if unit in self.kept:
+                fields = {"cmd_id": command.id, "unit": unit, "status": OPEN_ENDS[status]}
+                out.append(line("CMD_END", cycles, fields, command))
         return out

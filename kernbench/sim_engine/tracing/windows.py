@@ -15,6 +15,7 @@ from kernbench.cmdq.footprint import regions_of, work_of
 from kernbench.cmdq.plan import Plan
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig
+from kernbench.sim_engine.energy import NO_WORK, Work
 from kernbench.sim_engine.tracing.lines import line
 from kernbench.trace.schema import BY_NAME
 
@@ -59,8 +60,10 @@ class Energy:
         self.region_bytes = 0  # of the operand regions of jobs that ended
 
     def ended(self, positions: Iterable[int]) -> None:
-        """These entries' jobs are over."""
+        """These entries' jobs are over. What stands behind them is of components, and in `Work`."""
         for position in positions:
+            if position >= len(self.program.entries):
+                continue
             entry = self.program.entries[position]
             if isinstance(entry, TeEntry):
                 self.macs += work_of(entry) * self.mac.get(entry.qbits_weight, self.mac.get(8, 0))
@@ -74,11 +77,13 @@ class Energy:
         engine = self.pe.te if entry.engine == "te" else self.pe.ve
         return sum(region.nbytes for region in regions_of(entry, self.pe)) if engine.spm_traffic else 0
 
-    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int) -> list[int]:
+    def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int, by_parts: Work = NO_WORK) -> list[int]:
         """By part, in `1 / unit` pJ; what the PEs' DMA engines move also costs at the scratchpad."""
-        rate = self.rate
-        travelled, accessed = dram_bytes * rate["dram"], (dma_bytes + self.region_bytes) * rate["spm"]
-        return [travelled, noc_bytes * rate["noc"], accessed, self.macs, self.ops, cycles * rate["static"]]
+        rate, default = self.rate, self.mac.get(8, 0)
+        by_bits, ops, streamed = by_parts
+        travelled, accessed = dram_bytes * rate["dram"], (dma_bytes + self.region_bytes + streamed) * rate["spm"]
+        macs = self.macs + sum(n * self.mac.get(bits, default) for bits, n in by_bits.items())
+        return [travelled, noc_bytes * rate["noc"], accessed, macs, self.ops + ops * self.op, cycles * rate["static"]]
 
 
 class Windows:
@@ -126,8 +131,11 @@ class Windows:
         self.spent = [int(pj) for pj in state["spent"]]
         self.saturated, self.asleep = state["saturated"], set(state["asleep"])
 
-    def close(self, cycles: int, length: int, totals: Totals) -> list[tuple[str | None, bytes]]:
-        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, each with the track that it is about."""
+    def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> list[tuple[str | None, bytes]]:
+        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, each with the track that it is about.
+
+        `by_parts`: what components' jobs did so far.
+        """
         dma, compute, resources = (now - then for now, then in zip(totals[:3], self.before[:3], strict=True))
         pairs = zip(totals[3], self.before[3], strict=True)
         banks = [(now[0] - then[0], now[1] - then[1]) for now, then in pairs][: len(self.scratchpads)]
@@ -146,7 +154,7 @@ class Windows:
             if grants.any() or denials.any():
                 bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
                 lines.done.append((unit, line("BANK_SAMPLE", cycles - 1, {"unit": unit, "window_cycles": length, **bank})))
-        self._energy(lines, cycles, totals)
+        self._energy(lines, cycles, totals, by_parts)
         for unit, state in states if self.banks else ():
             lines.put(unit, POWER, (unit, state))
         return lines.done
@@ -164,11 +172,11 @@ class Windows:
                 states.append((unit, "ACTIVE" if works else "IDLE"))
         return states
 
-    def _energy(self, lines: _Lines, cycles: int, totals: Totals) -> None:
+    def _energy(self, lines: _Lines, cycles: int, totals: Totals, by_parts: Work) -> None:
         dma, _, resources = totals[:3]
         moved = (resources[:, 0] + resources[:, 1]).tolist()
         by_pes = int(dma[: self.with_scratchpad, 3].sum())
-        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]), by_pes)
+        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]), by_pes, by_parts)
         # The quotient of two integers is the float nearest to it.
         sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
         self.spent = now

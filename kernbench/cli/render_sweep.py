@@ -1,0 +1,157 @@
+"""What `kbsim sweep run` says when it is over, and before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from kernbench.cli.text import counted, duration, short, table
+from kernbench.common.units import parse_rational
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.sweep.estimate import Estimate
+    from kernbench.sweep.points import Points
+    from kernbench.sweep.row import Row
+    from kernbench.sweep.runner import Outcome
+    from kernbench.sweep.store import Store
+
+MOST_FAILURES = 5  # that are told by name
+
+
+def named(points: Points) -> Mapping[str, str]:
+    """The points in words, by the keys of their results."""
+    spec = points.spec
+    several = [len(spec.targets) > 1, len(spec.machines) > 1]
+    words: dict[str, str] = {}
+    for point in points.points:
+        facts = (spec.targets[point.task.target].label, spec.machines[point.task.machine].label)
+        told = [fact for fact, wanted in zip(facts, several, strict=True) if wanted]
+        told += [f"{name}={value}" for name, value in zip(spec.names, point.values, strict=True)]
+        words.setdefault(point.task.key, ", ".join(told) or facts[0])
+    return words
+
+
+def number_text(row: Row, name: str) -> str:
+    """A number of a row, with its unit where it has one."""
+    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
+    if value is None:
+        return ""
+    number = float(parse_rational(value))
+    return duration(number) if name == "ns" else f"{number:.4g}" if 0 < abs(number) < 1 else short(number)
+
+
+def left_text(seconds: float) -> str:
+    """A time that is left: `12 s`, `3:05`, `2:10:00`."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def outcome_dict(points: Points, store: Store, outcome: Outcome) -> dict[str, Any]:
+    """The outcome as JSON."""
+    return {
+        "sweep": points.spec.name,
+        "store": str(store.path),
+        "points": outcome.points,
+        "known": outcome.known,
+        "ran": outcome.ran,
+        "failed": outcome.failed,
+        "statuses": dict(sorted(outcome.by_status.items())),
+        "stopped": outcome.stopped or None,
+    }
+
+
+def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> Iterator[RenderableType]:
+    """The outcome for a person."""
+    spec = points.spec
+    text = Text.assemble((spec.name, "bold"), f"  {counted(outcome.points, 'point')}: {outcome.ran:,} run")
+    if outcome.known:
+        text.append(f", {outcome.known:,} known before")
+    if outcome.failed:
+        text.append(", ").append(f"{outcome.failed:,} failed", "bold red")
+    yield text
+    if outcome.stopped:
+        yield Text(f"stopped by {outcome.stopped}", "bold yellow")
+    names = named(points)
+    rows = store.rows(list(names))
+    yield from _best(points, names, rows, width)
+    failures = [(key, row) for key in names if (row := rows.get(key)) is not None and not row.ended]
+    if failures:
+        yield ""
+        yield Text("Failures", "bold")
+        for key, row in failures[:MOST_FAILURES]:
+            yield Text(f"{names[key]}: {row.status}: {row.error}".split("\n")[0])
+        if len(failures) > MOST_FAILURES:
+            yield Text(f"{len(failures) - MOST_FAILURES:,} more", "dim")
+    yield Text(f"{store.path}: kbsim sweep report {store.path}", "dim")
+
+
+def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], width: int) -> Iterator[RenderableType]:
+    """The best by each goal."""
+    from kernbench.sweep.best import Best
+
+    made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for goal in points.spec.goals:
+        best = Best(goal)
+        for key in names:
+            if key in rows:
+                best.offer(rows[key])
+        if best.row is not None:
+            made.add_row(f"{goal[1]} {goal[0]}", number_text(best.row, goal[0]), names[best.row.key])
+    for column in made.columns:
+        column.vertical = "top"
+    if made.row_count:
+        yield made
+
+
+def estimate_dict(points: Points, found: Estimate) -> dict[str, Any]:
+    """An estimate as JSON."""
+    return {
+        "sweep": points.spec.name,
+        "points": found.points,
+        "excluded": points.excluded,
+        "invalid": points.invalid,
+        "known": found.known,
+        "to_run": found.to_run,
+        "tried": found.tried,
+        "seconds": found.seconds,
+    }
+
+
+def estimate_text(points: Points, found: Estimate, width: int) -> Iterator[RenderableType]:
+    """An estimate for a person."""
+    spec = points.spec
+    text = Text.assemble((spec.name, "bold"), f"  {counted(found.points, 'point')}: ")
+    text.append(f"{found.known:,} known, {found.to_run:,} to run")
+    if found.seconds is not None and found.to_run:
+        text.append(f", about {left_text(found.seconds)}", "bold")
+    yield text
+    left_out = {"by conditions": points.excluded, "as invalid": points.invalid}
+    if any(left_out.values()):
+        yield Text(f"left out: {', '.join(f'{count:,} {why}' for why, count in left_out.items() if count)}")
+    made = table("Axes", [("axis", "left"), ("values", "right"), ("", "left")])
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for fact, labels in (("target", spec.targets), ("machine", spec.machines)):
+        made.add_row(fact, str(len(labels)), _values([one.label for one in labels]))
+    for axis in spec.axes:
+        for k, name in enumerate(axis.names):
+            values = [level[k] for level in axis.levels]
+            made.add_row(name, str(len(values)) if axis.span is None else "drawn", _values(values) if values else _range(axis))
+    yield made
+    if found.tried:
+        yield Text(f"by {counted(found.tried, 'point')} that were tried; nothing was written", "dim")
+
+
+def _values(values: list[Any]) -> str:
+    shown = [str(value) for value in values]
+    return ", ".join(shown) if len(shown) <= 8 else ", ".join([*shown[:4], "...", shown[-1]])
+
+
+def _range(axis: Any) -> str:
+    return f"{float(axis.span.low):g} to {float(axis.span.high):g}, {axis.span.scale}"

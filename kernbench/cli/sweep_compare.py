@@ -1,0 +1,71 @@
+"""`kbsim sweep compare`: the same points before and after a change, and a gate for CI."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json
+from kernbench.cli.sweep_report import SweepName
+from kernbench.cli.trace_diff import FailAbove
+
+GREW = 1  #: exit code: a point's time grew above the limit, or it is not done any more
+
+Base = Annotated[Path, typer.Argument(metavar="BASE", help="The store of before.", show_default=False)]
+New = Annotated[Path, typer.Argument(metavar="NEW", help="The store of after.", show_default=False)]
+
+
+def compare(
+    base: Base,
+    new: New,
+    sweep: SweepName = None,
+    fail_above: FailAbove = None,
+    markdown_to: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write it as Markdown.", show_default=False)
+    ] = None,
+    junit_to: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Also write a JUnit report, a test a point.", show_default=False),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many points.")] = 10,
+    as_json: Json = False,
+) -> int:
+    """Compare a sweep with an earlier one, point by point. Points that broke count as above any limit."""
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.sweep.compare import compare_sweeps
+    from kernbench.sweep.compare_forms import junit, markdown, to_dict
+    from kernbench.sweep.store import Store
+    from kernbench.sweep.table import read_table
+
+    limit = None if fail_above is None else _limit(fail_above)
+    for place in (markdown_to, junit_to):
+        if place is not None:
+            check_writable(place)
+    with Store.read(base) as before, Store.read(new) as after:
+        found = compare_sweeps(read_table(before, sweep), read_table(after, sweep))
+    if markdown_to is not None:
+        write_whole(markdown_to, markdown(found, limit).encode("utf-8", "replace"))
+    if junit_to is not None:
+        write_whole(junit_to, junit(found, limit).encode("utf-8", "replace"))
+    if as_json:
+        output.show_json(to_dict(found, limit))
+    else:
+        from kernbench.cli.render_sweep_compare import comparison_text
+
+        output.show(comparison_text(found, limit, top, output.console(sys.stdout).width))
+    return GREW if limit is not None and found.failing(limit) else output.OK
+
+
+def _limit(text: str) -> Fraction:
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.trace.diff import parse_limit
+
+    try:
+        return parse_limit(text)
+    except ValueError as error:
+        raise InputError(Problem("kbsim sweep compare", str(error), "--fail-above", text)) from None

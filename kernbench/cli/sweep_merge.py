@@ -1,0 +1,30 @@
+"""`kbsim sweep merge`: the stores of shards as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json
+
+
+def merge(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="Where to; made where there is none.", show_default=False)],
+    sources: Annotated[list[Path], typer.Argument(metavar="FROM...", help="Stores to take from.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Put the results of some stores into one. A result that both have must be the same in both."""
+    from kernbench.cli.text import counted
+    from kernbench.sweep.merge import merge_into
+
+    found = merge_into(store, sources)
+    if as_json:
+        told = {"store": str(store), "stores": found.stores, "results": found.results, "new": found.new}
+        output.show_json({**told, "sweeps": list(found.sweeps)})
+    else:
+        took = f"{counted(found.stores, 'store')}, {counted(found.new, 'new result')}"
+        output.write(f"{store}: {counted(found.results, 'result')}, from {took}; sweeps: {', '.join(found.sweeps) or 'none'}\n")
+    return output.OK

@@ -1,0 +1,1 @@
+"""Sweeps: one spec, many points, every result kept and none computed twice."""

@@ -1,0 +1,57 @@
+"""Which executor a run takes, and what must not be asked of it."""
+
+from __future__ import annotations
+
+import os
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import SystemConfig, load_config
+from kernbench.config.system_parts import BUILTIN
+from kernbench.sweep.executors.pool import Pool
+from kernbench.sweep.executors.threads import Threads
+from kernbench.sweep.runner import Executor
+from kernbench.sweep.spec import Spec
+from kernbench.sweep.work import Context, Work
+
+COMMAND = "kbsim sweep run"
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: bool, scheduler: str | None) -> Executor:
+    """Processes, threads or a Dask cluster; InputError where they do not go together, or cannot keep the spec's limits."""
+    if scheduler is not None and not dask:
+        rule = "it is the address of a Dask cluster"
+        raise InputError(Problem(COMMAND, rule, "--scheduler", scheduler, "say --executor dask"))
+    if threads is not None and (jobs is not None or dask):
+        raise InputError(Problem(COMMAND, "they are those of one process here: leave out --jobs and --executor", "--threads"))
+    if scheduler is not None and jobs is not None:
+        raise InputError(Problem(COMMAND, "the cluster has the processes that it has", "--jobs", jobs, "leave it out"))
+    limited = spec.limits.seconds is not None or spec.limits.memory is not None
+    if limited and (threads is not None or dask):
+        which = "--threads" if threads is not None else "--executor dask"
+        remedy = "leave limits out of the spec, or take processes"
+        raise InputError(Problem(COMMAND, f"{which} cannot stop a single run", "limits", remedy=remedy))
+    if threads is not None:
+        for label in python_of(spec):
+            rule = f"{label} has Python components, and a thread of those waits for the others"
+            raise InputError(Problem(COMMAND, rule, "--threads", threads, "take --jobs"))
+        return Threads(Work(spec.targets, spec.machines), threads)
+    if dask:
+        from kernbench.sweep.executors.on_dask import OnDask
+
+        return OnDask(Context.of(spec), scheduler, jobs or processors())
+    return Pool(Context.of(spec), jobs or processors(), spec.limits)
+
+
+def python_of(spec: Spec) -> list[str]:
+    """Targets and machines with Python components."""
+    found = [target.label for target in spec.targets if not target.native]
+    for machine in spec.machines:
+        config = load_config(machine.base)
+        if isinstance(config, SystemConfig) and any(part.impl != BUILTIN for part in config.components.values()):
+            found.append(machine.label)
+    return found

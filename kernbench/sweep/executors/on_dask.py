@@ -1,0 +1,132 @@
+"""A Dask cluster: one that is there, or processes on this machine. Results come back in chunks, each as it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.executors.messages import encoded, read_context, read_row, read_tasks
+from kernbench.sweep.points import Task
+from kernbench.sweep.row import Row, failed_row
+from kernbench.sweep.work import Context, Work
+
+CHUNK = 20  # tasks of one of Dask's: its own overhead is about a millisecond
+AHEAD = 4  # chunks for each thread of the cluster, on their way at a time
+TICK_SECONDS = 0.1
+START_SECONDS = 60  # for which a cluster without workers is waited for
+_MAKING = threading.Lock()
+
+
+class OnDask:
+    """Runs tasks on the workers of a scheduler; without an address on `jobs` processes of a cluster of its own.
+
+    Dask runs a chunk again when the worker that had it died; a result comes back once.
+    """
+
+    def __init__(self, context: Context, scheduler: str | None, jobs: int) -> None:
+        self._distributed = _distributed()
+        self._content = encoded(context)
+        self._scheduler = scheduler
+        self._jobs = jobs
+
+    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+        """A row for each task, as they come, and None now and then. Closing it cancels what is on its way."""
+        with self._client() as client:
+            context = client.submit(_given, self._content, key=f"kernbench-{_digest(self._content)}", pure=True)
+            yield from self._rows(client, context, iter(tasks))
+
+    def _client(self) -> Any:
+        """A client; the cluster that it made ends with it."""
+        distributed = self._distributed
+        if self._scheduler is not None:
+            try:
+                return distributed.Client(self._scheduler, timeout=START_SECONDS)
+            except (OSError, ValueError) as error:
+                remedy = "start dask scheduler and dask worker, or leave --scheduler out"
+                rule = f"no scheduler answers: {error}"
+                raise InputError(Problem("kbsim sweep run", rule, "--scheduler", self._scheduler, remedy)) from None
+        import dask
+
+        quiet = {"distributed.worker.daemon": False, "logging.distributed": "error"}
+        with dask.config.set(quiet):
+            return distributed.Client(
+                n_workers=self._jobs, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
+                silence_logs="CRITICAL",
+            )  # fmt: skip
+
+    def _rows(self, client: Any, context: Any, source: Iterator[Task]) -> Iterator[Row | None]:
+        on_way: dict[Any, list[Task]] = {}
+        again: list[list[Task]] = []
+        try:
+            while True:
+                most = AHEAD * max(1, sum(client.nthreads().values()))
+                while len(on_way) < most:
+                    chunk = again.pop() if again else list(islice(source, CHUNK))
+                    if not chunk:
+                        break
+                    on_way[client.submit(run_chunk, context, encoded(chunk), pure=False)] = chunk
+                if not on_way:
+                    return
+                for future in self._done(on_way):
+                    yield from self._answer(future, on_way.pop(future), again)
+                yield None
+        finally:
+            for future in on_way:
+                future.cancel()
+
+    def _done(self, on_way: dict[Any, list[Task]]) -> list[Any]:
+        try:
+            return list(self._distributed.wait(list(on_way), timeout=TICK_SECONDS, return_when="FIRST_COMPLETED").done)
+        except (TimeoutError, self._distributed.TimeoutError):
+            return []
+
+    def _answer(self, future: Any, chunk: list[Task], again: list[list[Task]]) -> Iterator[Row]:
+        """The rows of a chunk; one that cost too many workers is taken apart, until its culprit is alone."""
+        try:
+            rows = future.result()
+        except InputError:
+            raise
+        except Exception as error:
+            if len(chunk) > 1:
+                again += [[task] for task in chunk]
+                return
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            yield failed_row(chunk[0].key, "crashed", text)
+            return
+        for row in rows:
+            yield read_row(row)
+
+
+def run_chunk(content: bytes, chunk: bytes) -> list[bytes]:
+    """On a worker: the rows of some tasks. Targets and machines are made once a process."""
+    with _MAKING:
+        work = _work(content)
+    return [encoded(work.run(task)) for task in read_tasks(chunk)]
+
+
+def _given(content: bytes) -> bytes:
+    """The context as a result of the cluster's own: it is sent once to each worker that needs it."""
+    return content
+
+
+@lru_cache(maxsize=4)
+def _work(content: bytes) -> Work:
+    return Work.of(read_context(content))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        remedy = "pip install 'kernbench[dask]'"
+        raise InputError(Problem("kbsim sweep run", "--executor dask needs dask and distributed", remedy=remedy)) from None
+    return distributed

@@ -1,0 +1,198 @@
+"""A pool of processes on this machine. It knows which task each of them has: a death is that task's and no other's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.executors.messages import Start, encoded, read_row, read_text
+from kernbench.sweep.points import Task
+from kernbench.sweep.row import Row, failed_row
+from kernbench.sweep.spec import Limits
+from kernbench.sweep.work import Context
+
+TICK_SECONDS = 0.1  # the pool comes back so often
+AHEAD_SECONDS = 0.2  # a process has tasks for so long: none waits for its next one
+MOST_AHEAD = 32  # tasks that a process has at most: their messages fit into a pipe
+GRACE_SECONDS = 5.0  # past the time limit, before a process that does not answer is killed
+MOST_DEATHS = 3  # processes that a task may cost before it is given up
+
+
+class Process:
+    """One worker, as its parent sees it."""
+
+    def __init__(self, start: bytes) -> None:
+        ours, theirs = Pipe()
+        command = [sys.executable, "-m", "kernbench.sweep.executors.worker", str(theirs.fileno()), str(os.getpid())]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self.connection: Connection = ours
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C is the parent's
+        )
+        theirs.close()
+        self.greeting: bytes | None = start
+        self.ready = False
+        self.tasks: deque[Task] = deque()  #: in the order in which it runs them
+        self.since = time.monotonic()  #: when the first of them began
+
+    def greet(self) -> None:
+        """Tell it what the sweep is about; it is about to listen."""
+        if self.greeting is not None:
+            self._send(self.greeting)
+            self.greeting = None
+
+    def give(self, tasks: list[Task]) -> None:
+        """More tasks, behind those that it has."""
+        if not self.tasks:
+            self.since = time.monotonic()
+        self.tasks.extend(tasks)
+        self._send(encoded(tasks))
+
+    def _send(self, data: bytes) -> None:
+        """Where it has died nobody reads this, and the pool finds out when it listens."""
+        with suppress(ConnectionError):
+            self.connection.send_bytes(data)
+
+    def end(self) -> str:
+        """Kill it; how it ended."""
+        self.process.kill()
+        self.connection.close()
+        code = self.process.wait()
+        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+class Pool:
+    """Runs tasks on `jobs` processes, each run within the limits."""
+
+    def __init__(self, context: Context, jobs: int, limits: Limits) -> None:
+        self._start = encoded(Start(context, limits.seconds, limits.memory))
+        self._jobs = jobs
+        self._limits = limits
+        self._processes: list[Process] = []
+        self._deaths: dict[str, int] = {}
+        self._unborn = 0  # processes in a row that died before they could work
+        self._mean = 1.0  # [s] of a task, lately
+
+    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+        """A row for each task, as they come, and None now and then. Closing it kills the processes."""
+        source = iter(tasks)
+        again: deque[Task] = deque()
+        try:
+            while True:
+                self._fill(source, again)
+                if not any(process.tasks for process in self._processes):
+                    return
+                yield from self._heard(again)
+                yield from self._overdue(again)
+                yield None
+        finally:
+            for process in self._processes:
+                process.end()
+            self._processes = []
+
+    def _fill(self, source: Iterator[Task], again: deque[Task]) -> None:
+        """Give every process enough to do, those first that have least."""
+        ahead = max(1, min(MOST_AHEAD, int(AHEAD_SECONDS / max(self._mean, 1e-6))))
+        more = True
+        while more and len(self._processes) < self._jobs:
+            first = self._next(source, again)
+            if first is None:
+                more = False
+                break
+            process = Process(self._start)
+            process.tasks.append(first)  # given when it is ready
+            self._processes.append(process)
+        for process in self._processes:
+            process.greet()
+        for process in self._processes:
+            if not more or not process.ready or len(process.tasks) > ahead // 2:
+                continue
+            given: list[Task] = []
+            while more and len(process.tasks) + len(given) < ahead:
+                task = self._next(source, again)
+                more = task is not None
+                if task is not None:
+                    given.append(task)
+            if given:
+                process.give(given)
+
+    @staticmethod
+    def _next(source: Iterator[Task], again: deque[Task]) -> Task | None:
+        return again.popleft() if again else next(source, None)
+
+    def _heard(self, again: deque[Task]) -> Iterator[Row]:
+        """Rows that have arrived, and those of tasks whose process died once too often."""
+        by_connection = {process.connection: process for process in self._processes}
+        for connection in wait(list(by_connection), TICK_SECONDS):
+            assert isinstance(connection, Connection)
+            process = by_connection[connection]
+            try:
+                while process.connection.poll():
+                    row = self._answer(process, process.connection.recv_bytes())
+                    if row is not None:
+                        yield row
+            except (EOFError, ConnectionError):
+                yield from self._died(process, again)
+
+    def _answer(self, process: Process, data: bytes) -> Row | None:
+        """The row of a process's first task; its first answer is whether it can work at all."""
+        now = time.monotonic()
+        if not process.ready:
+            if refusal := read_text(data):
+                raise InputError(Problem("sweep", refusal))
+            process.ready = True
+            first = list(process.tasks)
+            process.tasks.clear()
+            process.give(first)
+            self._unborn = 0
+            return None
+        row = read_row(data)
+        process.tasks.popleft()
+        self._mean += 0.1 * (now - process.since - self._mean)
+        process.since = now
+        return row
+
+    def _died(self, process: Process, again: deque[Task]) -> Iterator[Row]:
+        """Take a dead process out: what it ran counts a death, what it had not begun is given to others."""
+        how = process.end()
+        self._processes.remove(process)
+        again.extendleft(reversed(process.tasks))
+        if not process.ready:
+            self._unborn += 1
+            if self._unborn >= MOST_DEATHS:
+                raise InputError(Problem("sweep", f"processes cannot be started here: {how}", remedy="look at what they said"))
+        if not process.ready or not process.tasks:
+            return
+        task = process.tasks[0]
+        self._deaths[task.key] = self._deaths.get(task.key, 0) + 1
+        if self._deaths[task.key] >= MOST_DEATHS:
+            again.popleft()
+            text = f"{MOST_DEATHS} processes died in it, the last of {how}; out of memory, or a crash"
+            yield failed_row(task.key, "crashed", text)
+
+    def _overdue(self, again: deque[Task]) -> Iterator[Row]:
+        """Kill processes that do not keep the time limit by themselves."""
+        if self._limits.seconds is None:
+            return
+        latest = time.monotonic() - self._limits.seconds - GRACE_SECONDS
+        for process in [one for one in self._processes if one.ready and one.tasks and one.since < latest]:
+            task = process.tasks.popleft()
+            process.end()
+            self._processes.remove(process)
+            again.extendleft(reversed(process.tasks))
+            text = f"the run took longer than {self._limits.seconds:g} s, and its process was killed"
+            yield failed_row(task.key, "timeout", text)

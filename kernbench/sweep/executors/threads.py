@@ -1,0 +1,39 @@
+"""Threads of this process: the core runs without the GIL, and all threads share parsed programs and checked machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from kernbench.sweep.points import Task
+from kernbench.sweep.row import Row
+from kernbench.sweep.work import Work
+
+TICK_SECONDS = 0.1  # they come back so often
+
+
+class Threads:
+    """Runs tasks on `count` threads. Programs alone: Python components would wait for each other."""
+
+    def __init__(self, work: Work, count: int) -> None:
+        self._work = work
+        self._count = count
+
+    def results(self, tasks: Iterable[Task]) -> Iterator[Row | None]:
+        """A row for each task, as they come, and None now and then. Closing it waits for the runs that have begun."""
+        source = iter(tasks)
+        with ThreadPoolExecutor(self._count) as pool:
+            running: set[Future[Row]] = set()
+            try:
+                while True:
+                    while len(running) < 2 * self._count and (task := next(source, None)) is not None:
+                        running.add(pool.submit(self._work.run, task))
+                    if not running:
+                        return
+                    done, running = wait(running, TICK_SECONDS, FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+                    yield None
+            finally:
+                for future in running:
+                    future.cancel()

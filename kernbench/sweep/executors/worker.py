@@ -1,0 +1,117 @@
+"""One process of a pool: takes tasks from its parent, gives rows back one by one, and dies with it.
+
+    python -m kernbench.sweep.executors.worker FD PARENT
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
+
+from kernbench.common.errors import InputError
+from kernbench.sweep.executors.messages import Start, encoded, read_start, read_tasks
+from kernbench.sweep.points import Task
+from kernbench.sweep.row import Row, failed_row
+from kernbench.sweep.spec import Limits
+from kernbench.sweep.work import TimeLimitError, Work
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Alarm:
+    """Ends a run that takes too long: at once in Python, and within 50 ms in the core, which comes back so often."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.rang = False
+        if seconds is not None:
+            signal.signal(signal.SIGALRM, self._ring)
+
+    def _ring(self, number: int, frame: FrameType | None) -> NoReturn:
+        self.rang = True
+        raise TimeLimitError(self.text)
+
+    @property
+    def text(self) -> str:
+        """What the row says."""
+        return f"the run took longer than {self.seconds:g} s"
+
+    def run(self, work: Work, task: Task) -> Row:
+        """The row of a task, with status `timeout` where it took too long, whoever caught the exception."""
+        if self.seconds is None:
+            return work.run(task)
+        self.rang = False
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            row = work.run(task)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except TimeLimitError:
+            row = failed_row(task.key, "timeout", self.text)
+        if self.rang:
+            return failed_row(task.key, "timeout", self.text, row.seconds)
+        return row
+
+
+def limit_memory(nbytes: int | None) -> None:
+    """Let this process have so many bytes of addresses more than now; what asks for more gets MemoryError."""
+    if nbytes is None:
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    wanted = now + nbytes
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent is: what it can no longer store need not be computed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def serve(connection: Connection) -> None:
+    """Answer until the parent closes its end."""
+    start: Start = read_start(connection.recv_bytes())
+    try:
+        work = Work.of(start.context)
+    except InputError as error:
+        connection.send_bytes(encoded(str(error)))
+        return
+    limits = Limits(start.seconds, start.memory)
+    alarm = Alarm(limits.seconds)
+    limit_memory(limits.memory)
+    encoder = msgspec.msgpack.Encoder()
+    connection.send_bytes(encoded(""))
+    while True:
+        for task in read_tasks(connection.recv_bytes()):
+            row = alarm.run(work, task)
+            if row.status == "memory":
+                gc.collect()
+            connection.send_bytes(encoder.encode(row))
+
+
+def main(arguments: list[str]) -> int:
+    """Serve on the connection whose descriptor is given."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    die_with_parent(int(arguments[1]))
+    with Connection(int(arguments[0])) as connection:
+        try:
+            serve(connection)
+        except (EOFError, ConnectionError):
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

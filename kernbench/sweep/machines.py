@@ -1,0 +1,105 @@
+"""Machines of a sweep: one base and many changes of it, each section checked once for each of its contents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from kernbench.common.errors import ABSENT
+from kernbench.config import MachineConfig, load_config
+from kernbench.config.load import KINDS
+from kernbench.config.machine import plain_value
+from kernbench.config.overrides import apply_overrides, parse_overrides
+
+MOST_KEPT = 4096  #: sections of one name that are remembered
+
+Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
+
+
+class Machines:
+    """Variants of one machine. `at` gives what `load_config` would, sections that it has seen before taken as they are.
+
+    `base`: what `to_dict()` of a machine gives.
+    """
+
+    def __init__(self, label: str, base: Mapping[str, Any]) -> None:
+        self.label = label
+        self.base = dict(base)
+        self._kind = KINDS[str(base["schema"])]
+        self._fields = {spec.alias or name: name for name, spec in self._kind.model_fields.items()}
+        self._sections: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in self._fields}
+        self._remember(load_config(self.base), dict.fromkeys(self._fields, ""))
+        self._lock = threading.Lock()
+        self._defaults: dict[str, Any] = self._kind().to_dict()
+
+    def at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
+        """The machine with some values set, and its digest. InputError as `load_config`. Threads may share it."""
+        with self._lock:
+            return self._at(settings)
+
+    def _at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
+        touched: dict[str, str] = {}
+        for path, value in settings:
+            top = path.partition(".")[0].partition("[")[0]
+            touched[top] = f"{touched.get(top, '')}{path}={json.dumps(value)};"
+        if not touched.keys() <= self._fields.keys() or "schema" in touched:
+            return self._checked(settings)
+        known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
+        changed = [setting for setting in settings if known[setting[0].partition(".")[0].partition("[")[0]] is None]
+        data = apply_overrides(self.base, parse_overrides(dict(changed)), self._default_at) if changed else self.base
+        given = {name: data.get(name) if found is None else found[0] for name, found in known.items()}
+        try:
+            config = self._kind.model_validate({name: value for name, value in given.items() if value is not None})
+        except ValidationError:
+            return self._checked(settings)
+        config._source = self.label
+        self._remember(config, touched)
+        return config, self._digest(touched)
+
+    def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
+        """The long way, whose errors name everything."""
+        config: MachineConfig = load_config(self.base, dict(settings))
+        config._source = self.label
+        return config, config.digest()
+
+    def _remember(self, config: MachineConfig, touched: Mapping[str, str]) -> None:
+        for name, field in self._fields.items():
+            kept, key = self._sections[name], touched.get(name, "")
+            if key not in kept:
+                if len(kept) >= MOST_KEPT:
+                    del kept[next(key for key in kept if key)]  # the base stays
+                value = getattr(config, field)
+                plain = plain_value(value)
+                kept[key] = value, "" if plain is None else json.dumps(plain, sort_keys=True, separators=(",", ":"))
+
+    def _digest(self, touched: Mapping[str, str]) -> str:
+        """`MachineConfig.digest`, from the sections' texts."""
+        texts = {name: self._sections[name][touched.get(name, "")][1] for name in self._fields}
+        text = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts) if texts[name])
+        return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
+
+    def _default_at(self, path: tuple[Any, ...]) -> Any:
+        value: Any = self._defaults
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return ABSENT
+        return value
+
+    def value(self, path: str) -> Any:
+        """The base's value at a path; KeyError where it has none."""
+        found: Any = self.base
+        for step in path.replace("[", ".").replace("]", "").split("."):
+            if isinstance(found, list) and step.isdigit() and int(step) < len(found):
+                found = found[int(step)]
+            elif isinstance(found, dict):
+                found = found[step]
+            else:
+                raise KeyError(path)
+        return found

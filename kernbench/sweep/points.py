@@ -1,0 +1,186 @@
+"""The points of a sweep: every combination of target, machine and axes, checked, each with the key of its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.config import MachineConfig, SystemConfig
+from kernbench.config.document import path_text
+from kernbench.config.system_parts import BUILTIN
+from kernbench.sim_engine.result import MODEL_VERSION
+from kernbench.sweep.axes import Level, drawn, grid, sized
+from kernbench.sweep.machines import Machines, Setting
+from kernbench.sweep.samples import random_points, sobol_points
+from kernbench.sweep.sources import component_digest
+from kernbench.sweep.spec import MACHINE, PARAM, Spec
+from kernbench.sweep.targets import Target
+from kernbench.version import VERSION
+
+MOST_POINTS = 10_000_000  #: of one sweep
+
+
+class Task(msgspec.Struct, frozen=True, array_like=True):
+    """One run, as it is handed to whoever runs it."""
+
+    key: str
+    target: int
+    machine: int
+    settings: tuple[Setting, ...]
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point: `values` has one for each of the spec's names."""
+
+    number: int  #: from 0, in the order of the spec
+    values: tuple[Any, ...]
+    task: Task
+
+
+@dataclass(frozen=True)
+class Points:
+    """All points of a spec, in order, and how many of its combinations are none."""
+
+    spec: Spec
+    points: list[Point]
+    excluded: int = 0  #: by conditions
+    invalid: int = 0  #: left out because they break a rule of the machine
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def points_of(spec: Spec) -> Points:
+    """The points. InputError with file and line of the values of which a machine or a target cannot be made."""
+    levels = _levels(spec)
+    keys = Keys(spec)
+    points: list[Point] = []
+    problems: dict[str, Problem] = {}
+    excluded = invalid = 0
+    for t, target in enumerate(spec.targets):
+        for m in spec.machine_of[t]:
+            machine = spec.machines[m]
+            for row in levels:
+                values = tuple(value for level in row for value in level)
+                if not _holds(spec, target, machine, values):
+                    excluded += 1
+                    continue
+                try:
+                    task = keys.task(t, m, values)
+                except InputError as error:
+                    invalid += 1
+                    for problem in error.problems:
+                        placed = _placed(spec, values, problem)
+                        problems.setdefault(f"{placed.where} {placed.rule}", placed)
+                    if not spec.skip_invalid and len(problems) > MAX_PROBLEMS_SHOWN:
+                        raise InputError(problems.values()) from None
+                    continue
+                points.append(Point(len(points), values, task))
+    if problems and not spec.skip_invalid:
+        raise InputError(problems.values())
+    if not points:
+        why = f"conditions exclude {excluded}, and {invalid} are not valid"
+        raise InputError(Problem(_source(spec), f"it has no point: {why}"))
+    return Points(spec, points, excluded, invalid)
+
+
+def _levels(spec: Spec) -> list[tuple[Level, ...]]:
+    """The combinations of the axes' levels: all, or those that are drawn."""
+    if spec.sample is None:
+        if (count := sized(spec.axes)) > MOST_POINTS:
+            rule = f"its axes make {count} points, more than {MOST_POINTS}"
+            raise InputError(Problem(_source(spec), rule, remedy="sample them"))
+        return grid(spec.axes)
+    draw = sobol_points if spec.sample.kind == "sobol" else random_points
+    return drawn(spec.axes, draw(spec.sample.count, len(spec.axes), spec.sample.seed))
+
+
+def _source(spec: Spec) -> str:
+    return spec.name if spec.document is None else spec.document.source
+
+
+def _holds(spec: Spec, target: Target, machine: Machines, values: tuple[Any, ...]) -> bool:
+    """Whether all conditions are true of a point."""
+    if not spec.conditions:
+        return True
+    known = dict(zip(spec.names, values, strict=True)) | {"target": target.label, MACHINE: machine.label}
+    for i, condition in enumerate(spec.conditions):
+        given = {name: known[name] if name in known else machine.value(name) for name in condition.names}
+        try:
+            if not condition.holds(given):
+                return False
+        except ValueError as error:
+            told = ", ".join(f"{name} = {value}" for name, value in given.items())
+            rule = f"{error}, with {told}"
+            problem = (("where", i), rule, condition.text, "")
+            if spec.document is None:
+                raise InputError(Problem(_source(spec), rule, f"where[{i}]", condition.text)) from None
+            raise InputError(spec.document.problem(*problem)) from None
+    return True
+
+
+def _placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
+    """A problem of a machine or target at the value of the axis that it is of."""
+    for axis in spec.axes:
+        for k, name in enumerate(axis.names):
+            value = values[spec.names.index(name)]
+            bare = name.removeprefix(PARAM)
+            if not (problem.where.startswith(f"override {name}=") or (bare != name and problem.field == bare)):
+                continue
+            if spec.document is None:
+                return Problem(_source(spec), problem.rule, f"axes.{name}", value, problem.remedy)
+            i = next((i for i, level in enumerate(axis.levels) if level[k] == value), 0)
+            path = axis.path if len(axis.names) == 1 else (*axis.path, name)
+            where = spec.document.where(spec.document.find([(*path, i)])[(*path, i)])
+            field = problem.field or name
+            remedy = problem.remedy or "exclude such points with where, or say invalid: skip"
+            return Problem(where, problem.rule, path_text((field,)) if field != name else name, value, remedy)
+    return problem if problem.value is not ABSENT or problem.field else Problem(_source(spec), str(problem))
+
+
+class Keys:
+    """Makes tasks with their keys; what targets and machines have in common is hashed once."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self._targets = [target.fingerprint() for target in spec.targets]
+        self._axes = [(i, name.removeprefix(PARAM)) for i, name in enumerate(spec.names) if name.startswith(PARAM)]
+        self._settings = [(i, name) for i, name in enumerate(spec.names) if not name.startswith(PARAM)]
+        self._checked: dict[str, dict[str, Any]] = {}
+
+    def task(self, target: int, machine: int, values: tuple[Any, ...]) -> Task:
+        """The task of a point. InputError where machine or parameters are not valid."""
+        settings = tuple((name, values[i]) for i, name in self._settings)
+        params = {name: values[i] for i, name in self._axes}
+        config, digest = self.spec.machines[machine].at(settings)
+        content = [self._targets[target], digest, *_components(config), self._params(target, params)]
+        return Task(key_of(content), target, machine, settings, params)
+
+    def _params(self, target: int, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters of a target, defaults too, checked once for each of their values."""
+        text = f"{target} {json.dumps(params, sort_keys=True)}"
+        if text not in self._checked:
+            self._checked[text] = self.spec.targets[target].checked(params)
+        return self._checked[text]
+
+
+def key_of(content: list[Any]) -> str:
+    """The key of a result: SHA-256 over what was run on what, and by which model and package."""
+    text = json.dumps([VERSION, MODEL_VERSION, *content], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _components(config: MachineConfig) -> Iterator[str]:
+    """Hashes of the Python that a machine names in place of engines."""
+    if isinstance(config, SystemConfig):
+        for kind, spec in sorted(config.components.items()):
+            if spec.impl != BUILTIN:
+                yield f"{kind} {component_digest(spec.impl)}"

@@ -1,0 +1,236 @@
+"""What a sweep runs: programs, workloads, layers of language models, benches. All are told by content and can be sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from kernbench.cmdq import Program, load_program
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import MachineConfig, NpuConfig
+from kernbench.runtime_api.bench import Bench
+from kernbench.runtime_api.discovery import load_bench
+from kernbench.runtime_api.parameters import checked
+from kernbench.runtime_api.report import report
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed
+from kernbench.sim_engine.machine import Machine
+from kernbench.sweep.row import hash_of_entries, hash_of_records, measured, with_bound
+from kernbench.sweep.sources import package_digest, source_digest
+from kernbench.workloads.catalogue import WORKLOADS
+from kernbench.workloads.llm import decoder_layer
+from kernbench.workloads.models import LLAMA_2_7B, ModelShape
+
+SPILL = 256 << 20  # [B] past which a bench's op log goes to disk
+WORKLOAD_SOURCES = ("kernbench.workloads",)
+MODELS: Mapping[str, ModelShape] = {LLAMA_2_7B.name: LLAMA_2_7B}
+Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metrics, error
+
+
+class Target(Protocol):
+    """Something to run on machines."""
+
+    label: str  #: how tables call it
+    native: bool  #: it has no Python components: its runs may share a process
+    default_machine: str
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All its parameters, with these among them; InputError for one that it has not or does not allow."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A hash of what it is, without parameters and machine."""
+        ...
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
+        """Run it. InputError where it is not valid on this machine, KernelFailed where its code raised."""
+        ...
+
+    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+        """It on a machine, at cycle 0."""
+        ...
+
+    def plain(self) -> dict[str, Any]:
+        """What `target_of` makes it from, in plain JSON types."""
+        ...
+
+
+def _none_allowed(label: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    if params:
+        name, value = next(iter(params.items()))
+        raise InputError(Problem(label, "it has no parameters", name, value, "benches and llm targets have some"))
+    return {}
+
+
+def _ran(machine: Machine) -> Fields:
+    """Run a program to its end."""
+    machine.run()
+    result = machine.result()
+    fields = measured(result, machine.config.freq_ghz)
+    fields["metrics"] |= with_bound(result)
+    fields["jobs"], fields["jobs_hash"] = hash_of_entries(result.entries)
+    return fields
+
+
+class ProgramTarget:
+    """A program of a file; it travels by content."""
+
+    native = True
+    default_machine = "npu_mobile"
+
+    def __init__(self, label: str, program: Program) -> None:
+        self.label = label
+        self.program = program
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return _none_allowed(self.label, params)
+
+    @cached_property
+    def _content(self) -> dict[str, Any]:
+        return self.program.to_dict()
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(msgspec.json.encode(self._content)).hexdigest()
+
+    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+        return Machine(config, self.program)  # type: ignore[arg-type]
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
+        return _ran(self.machine(config, params))
+
+    def plain(self) -> dict[str, Any]:
+        return {"program": self._content, "label": self.label}
+
+
+class WorkloadTarget:
+    """A workload of the package: a program that is made for each machine."""
+
+    native = True
+    default_machine = "npu_mobile"
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return _none_allowed(self.label, params)
+
+    def fingerprint(self) -> str:
+        return f"workload {self.label} {package_digest(*WORKLOAD_SOURCES)}"
+
+    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+        return Machine(one_npu(self.label, config), WORKLOADS[self.label](one_npu(self.label, config)))
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
+        return _ran(self.machine(config, params))
+
+    def plain(self) -> dict[str, Any]:
+        return {"workload": self.label}
+
+
+class LlmTarget:
+    """A decoder layer of a model, at a context and with new tokens that axes may vary."""
+
+    native = True
+    default_machine = "npu_server"
+
+    def __init__(self, label: str, model: str, params: Mapping[str, Any]) -> None:
+        self.label = label
+        self.model = model
+        self.given = dict(params)
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        values = {"phase": "decode", "context": None, "tokens": None, **self.given, **params}
+        for name, value in values.items():
+            if name not in ("phase", "context", "tokens"):
+                remedy = "there are phase, context, tokens"
+                raise InputError(Problem(self.label, "there is no such parameter", name, value, remedy))
+            if name == "phase" and value not in ("decode", "prefill"):
+                raise InputError(Problem(self.label, "it must be one of decode, prefill", name, value))
+            if name != "phase" and value is not None and (type(value) is not int or value < (name == "tokens")):
+                raise InputError(Problem(self.label, f"it must be an integer of at least {int(name == 'tokens')}", name, value))
+        return values
+
+    def fingerprint(self) -> str:
+        return f"llm {self.model} {package_digest(*WORKLOAD_SOURCES)}"
+
+    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+        npu = one_npu(self.label, config)
+        return Machine(npu, decoder_layer(MODELS[self.model], npu, **self.checked(params)))
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
+        return _ran(self.machine(config, params))
+
+    def plain(self) -> dict[str, Any]:
+        return {"llm": self.model, "label": self.label, "params": self.given}
+
+
+class BenchTarget:
+    """A bench, by its name or file: Python that every process imports for itself."""
+
+    native = False
+
+    def __init__(self, label: str, where: str, params: Mapping[str, Any], verify: bool = False) -> None:
+        self.label = label
+        self.where = where
+        self.given = dict(params)
+        self.verify = verify
+        self.bench: Bench = load_bench(where)
+        self.default_machine = self.bench.machine
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return checked(self.bench.where, self.bench.params, {**self.given, **params})
+
+    def fingerprint(self) -> str:
+        verified = " verified" if self.verify else ""
+        return f"bench {self.bench.name} {source_digest(Path(self.bench.source))}{verified}"
+
+    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+        return GraphEngine(config, op_log=False).prepare(self.bench, **self.checked(params))
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
+        engine = GraphEngine(config, limit_bytes=SPILL)
+        engine.prepare(self.bench, **self.checked(params))
+        engine.machine.run()
+        error = ""
+        try:
+            engine.check()
+        except KernelFailed as failure:
+            error = failure.traceback.rstrip("\n").split("\n")[-1]
+        found = report(engine, verify=self.verify)
+        fields = measured(found.result, config.freq_ghz)  # type: ignore[attr-defined]
+        fields["metrics"] |= {"bound": found.bound.cycles, "bound_by": found.bound.name}
+        if found.verification is not None:
+            fields["metrics"]["verified"] = found.verification.ok
+            if not found.verification.ok:
+                fields |= {"status": "failed", "error": str(found.verification.failures[0])}
+        if error:
+            fields["error"] = error
+        assert engine.op_log is not None
+        fields["jobs"], fields["jobs_hash"] = hash_of_records(engine.op_log)
+        return fields
+
+    def plain(self) -> dict[str, Any]:
+        return {"bench": self.where, "label": self.label, "params": self.given, "verify": self.verify}
+
+
+def one_npu(label: str, config: MachineConfig) -> NpuConfig:
+    """The machine as one NPU; InputError for a system."""
+    if not isinstance(config, NpuConfig):
+        remedy = "take a machine of kernbench/npu/1, as npu_server"
+        raise InputError(Problem(label, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
+    return config
+
+
+def target_of(plain: Mapping[str, Any]) -> Target:
+    """A target from its plain form."""
+    if "program" in plain:
+        return ProgramTarget(plain["label"], load_program(plain["program"]))
+    if "workload" in plain:
+        return WorkloadTarget(plain["workload"])
+    if "llm" in plain:
+        return LlmTarget(plain["label"], plain["llm"], plain["params"])
+    return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"])

@@ -1,0 +1,70 @@
+"""Runs tasks: the same work in a process of a pool, in a thread, on a cluster. Nothing here depends on where it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.result import MODEL_VERSION
+from kernbench.sweep.machines import Machines
+from kernbench.sweep.points import Task
+from kernbench.sweep.row import Row, failed_row, ordered
+from kernbench.sweep.spec import Spec
+from kernbench.sweep.targets import Target, target_of
+from kernbench.version import VERSION
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What the tasks of a sweep share, in plain JSON types: it is sent once."""
+
+    targets: list[dict[str, Any]]
+    machines: list[tuple[str, dict[str, Any]]]  #: label, and the base as `to_dict()` gives it
+    version: str = VERSION
+    model_version: int = MODEL_VERSION
+
+    @classmethod
+    def of(cls, spec: Spec) -> Context:
+        """That of a spec."""
+        return cls([target.plain() for target in spec.targets], [(one.label, one.base) for one in spec.machines])
+
+
+class TimeLimitError(BaseException):
+    """A run took longer than the sweep allows. Code of benches does not catch it by `except Exception`."""
+
+
+class Work:
+    """Targets and machines, made from their context once, and then run many times."""
+
+    def __init__(self, targets: Sequence[Target], machines: Sequence[Machines]) -> None:
+        self.targets = targets
+        self.machines = machines
+
+    @classmethod
+    def of(cls, context: Context) -> Work:
+        """InputError where this is another version of the package, whose results would be filed under the wrong keys."""
+        if (context.version, context.model_version) != (VERSION, MODEL_VERSION):
+            rule = f"it has version {VERSION} of kernbench, model {MODEL_VERSION}, and the sweep is of {context.version}"
+            raise InputError(Problem("worker", rule, remedy="install the same version everywhere"))
+        return cls([target_of(one) for one in context.targets], [Machines(*one) for one in context.machines])
+
+    def run(self, task: Task) -> Row:
+        """The row of a task. Whatever goes wrong inside is its row's error; only an interrupt comes through."""
+        begin = time.perf_counter()
+        try:
+            config, _ = self.machines[task.machine].at(task.settings)
+            fields = self.targets[task.target].simulate(config, task.params)
+        except InputError as error:
+            return failed_row(task.key, "refused", str(error), time.perf_counter() - begin)
+        except TimeLimitError as error:
+            return failed_row(task.key, "timeout", str(error), time.perf_counter() - begin)
+        except MemoryError:
+            return failed_row(task.key, "memory", "the run needs more memory than it may have", time.perf_counter() - begin)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            return failed_row(task.key, "error", text, time.perf_counter() - begin)
+        fields["metrics"] = ordered(fields["metrics"])
+        return Row(key=task.key, seconds=time.perf_counter() - begin, **fields)

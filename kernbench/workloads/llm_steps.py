@@ -1,0 +1,204 @@
+"""A run of a language model cut into steps and segments, and the programs of these.
+
+A step is one pass through the model: the prompt, or one more token of every sequence. A segment is the embedding, a
+layer, or the LM head: it starts when the one before it has ended, so segments that do the same take the same cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.schema import KvLayout, NpuConfig
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.layer import Layer
+from kernbench.workloads.layer_dram import LayerDram, Room
+from kernbench.workloads.llm import emit_layer
+from kernbench.workloads.llm_dram import LlmDram, machine_with_layout, place_model
+from kernbench.workloads.llm_ends import Ends, emit_embedding, emit_head
+from kernbench.workloads.llm_model import Model
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.planner import LayerPlan, plan_layer
+from kernbench.workloads.precision import Precision
+
+Phase = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
+_LONGEST = 10**15  # [cycle] a run of a whole model is as long as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`tokens` new tokens after `context` earlier ones, in each sequence."""
+
+    phase: Phase
+    tokens: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a step. Two with the same `key` take the same cycles."""
+
+    step: Step
+    kind: Literal["embedding", "layer", "head"]
+    layer: int  #: its number; of the embedding 0, of the LM head the number of layers
+    shape: ModelShape
+
+    @property
+    def key(self) -> tuple[Step, str, ModelShape]:
+        """What its cycles depend on."""
+        return self.step, self.kind, self.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked: a prompt of `prompt` tokens, then `tokens` decoded ones, of `batch` sequences.
+
+    `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none.
+    """
+
+    prompt: int
+    tokens: int
+    batch: int = 1
+    layers: int | None = None
+    phases: tuple[Phase, ...] = PHASES
+    page_tokens: int = 0
+
+    def steps(self) -> list[Step]:
+        """The passes through the model in their order."""
+        found = [Step("prefill", self.prompt, 0)] if "prefill" in self.phases else []
+        if "decode" in self.phases:
+            found += [Step("decode", 1, self.prompt + i) for i in range(self.tokens)]
+        return found
+
+
+class LlmPrograms:
+    """The programs of a job on one NPU. `added`: the KV layout that the machine lacked; `machine` has it.
+
+    Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    """
+
+    def __init__(self, model: Model, precision: Precision, config: NpuConfig, job: Job) -> None:
+        _check(model, job)
+        self.model, self.precision, self.job = model, precision, job
+        self.layers = job.layers or model.layers
+        self.steps = job.steps()
+        self.positions = max(step.context + step.tokens for step in self.steps)
+        machine, self.added = machine_with_layout(config, model, self.positions, job.page_tokens)
+        self.machine: NpuConfig = machine.model_copy(update={"max_cycles": _LONGEST})
+        self.added: KvLayout | None
+        self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
+        self.shapes = [model.layer(i, precision) for i in range(self.layers)]
+
+    def plan(self, shape: ModelShape, step: Step) -> LayerPlan:
+        """How a layer of this shape runs in a step."""
+        key = shape, step
+        if key not in self._plans:
+            made = plan_layer(shape, self.machine, step.tokens, step.context, self.job.batch, self.job.page_tokens)
+            self._plans[key] = made
+        return self._plans[key]
+
+    @cached_property
+    def dram(self) -> LlmDram:
+        """Where everything is."""
+        room = Room(0, 0, 0, 0, self.positions, self.job.batch, False, self.job.page_tokens)
+        rows = max(step.tokens for step in self.steps) * self.job.batch
+        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.layers)
+
+    def _plans_of(self, shape: ModelShape) -> list[LayerPlan]:
+        return [self.plan(shape, step) for step in self.steps]
+
+    def segments(self, step: Step) -> Iterator[Segment]:
+        """The segments of a step in their order."""
+        yield Segment(step, "embedding", 0, self.shapes[0])
+        for number, shape in enumerate(self.shapes):
+            yield Segment(step, "layer", number, shape)
+        yield Segment(step, "head", self.layers, self.shapes[-1])
+
+    def segment_program(self, segment: Segment) -> Program:
+        """One segment by itself."""
+        program = Program(self._name(segment))
+        self._emit(segment, program)
+        program.end(**self._common(segment))
+        return program
+
+    def step_program(self, step: Step) -> Program:
+        """A whole step, segment after segment."""
+        return self._joined([step], f"{self.model.name}, {_step_name(step)}")
+
+    def whole_program(self) -> Program:
+        """All steps."""
+        job = self.job
+        return self._joined(self.steps, f"{self.model.name}, {len(self.steps)} steps of {job.batch} x {job.prompt} tokens")
+
+    def _joined(self, steps: list[Step], name: str) -> Program:
+        program = Program(f"{name} on {self.machine.source}")
+        for index, step in enumerate(steps):
+            common: dict[str, object] = {}
+            for segment in self.segments(step):
+                first = len(program)
+                self._emit(segment, program)
+                common = self._common(segment)
+                program.barrier(wait_for=_last_ones(program, first), **common)
+            token = {"token": index, "token_idx": step.context + step.tokens - 1}
+            program.nop(**token, **common)
+            if index + 1 == len(steps) or steps[index + 1].phase != step.phase:
+                program.nop(marker=DONE[step.phase], **token, **common)
+        program.end(model_name=self.model.name)
+        return program
+
+    def _emit(self, segment: Segment, program: Program) -> None:
+        step, job = segment.step, self.job
+        emit = Emitter("", self.machine, self._common(segment), program)
+        if segment.kind == "layer":
+            plan = self.plan(segment.shape, step)
+            dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
+            emit_layer(Layer(segment.shape, self.machine, plan, emit, dram))
+            return
+        cap = self.model.final_softcap
+        ends = Ends(segment.shape, self.model.vocab, cap, self.machine, self.dram, step.tokens, step.context, job.batch)
+        if segment.kind == "embedding":
+            emit_embedding(ends, emit)
+        else:
+            emit_head(ends, emit, self.layers)
+
+    def _common(self, segment: Segment) -> dict[str, object]:
+        return {
+            "layer_id": segment.layer,
+            "seq_len": segment.step.context + segment.step.tokens,
+            "precision": segment.shape.precision,
+            "model_name": self.model.name,
+        }
+
+    def _name(self, segment: Segment) -> str:
+        what = f"layer {segment.layer}" if segment.kind == "layer" else segment.kind
+        return f"{self.model.name} {what}, {_step_name(segment.step)} on {self.machine.source}"
+
+
+def _step_name(step: Step) -> str:
+    return f"{step.phase} of {step.tokens} token{'s' * (step.tokens > 1)} after {step.context}"
+
+
+def _last_ones(program: Program, first: int) -> list[int]:
+    """Ids of the entries from index `first` on that nobody of these waits for."""
+    entries = program.entries[first:]
+    waited = {other for entry in entries for other in entry.deps_before}
+    return [entry.id for entry in entries if entry.id not in waited]
+
+
+def _check(model: Model, job: Job) -> None:
+    """InputError where a number is out of range."""
+    most = {"layers": model.layers}
+    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0}
+    for name, least in low.items():
+        value = getattr(job, name)
+        if value is None:
+            continue
+        if type(value) is not int or not least <= value <= most.get(name, value):
+            rule = f"it must be an integer from {least} to {most[name]}" if name in most else f"it must be an integer of at least {least}"
+            raise InputError(Problem("kbsim llm", rule, name, value))

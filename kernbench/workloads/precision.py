@@ -1,0 +1,137 @@
+"""Bits by role, layer and head, and the YAML file that says so.
+
+    w: 4                                 # weights of all matrices
+    a: 8                                 # activations
+    kv: 4                                # K and V
+    roles: {lm_head: 8, w_down: 8}       # single matrices; also embedding
+    layers:
+      - {layers: [0, 31], w: 8, kv: 8}   # the same keys for some layers; the last one that fits holds
+      - layers: [1]
+        heads: [{kv_head: 0, w: 8, kv: 8}]   # K, V and the query, key and value columns of one key and value head
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config.document import KEY, Document, PathLike, read_document
+from kernbench.workloads.models import HeadBits, ModelShape
+
+MATRICES = ("wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down")  #: roles of a layer
+ROLES = (*MATRICES, "lm_head", "embedding")
+POLICY_BYTES = 1 << 20
+_RULE = {
+    "extra_forbidden": "there is no such key",
+    "literal_error": "it must be one of 1, 2, 4, 8, 16, 32, 64",
+}
+
+Bits = Literal[1, 2, 4, 8, 16, 32, 64]
+Number = Annotated[int, Field(ge=0, strict=True)]
+Role = Literal["wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down", "lm_head", "embedding"]
+LayerRole = Literal["wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HeadPolicy(_Section):
+    """One key and value head, with its query heads."""
+
+    kv_head: Number
+    w: Bits | None = None
+    kv: Bits | None = None
+
+
+class LayerPolicy(_Section):
+    """What holds for some layers only."""
+
+    layers: tuple[Number, ...]
+    w: Bits | None = None
+    a: Bits | None = None
+    kv: Bits | None = None
+    roles: dict[LayerRole, Bits] = {}
+    heads: tuple[HeadPolicy, ...] = ()
+
+
+class Precision(_Section):
+    """Bits of everything. Made by `load_precision`, or from numbers."""
+
+    w: Bits = 4
+    a: Bits = 8
+    kv: Bits = 4
+    roles: dict[Role, Bits] = {}
+    layers: tuple[LayerPolicy, ...] = ()
+
+    def role(self, name: str) -> int:
+        """Bits of `lm_head` and `embedding`, and of a matrix where no layer says otherwise."""
+        return dict(self.roles).get(name, self.w)  # type: ignore[call-overload,no-any-return]
+
+    def applied(self, shape: ModelShape, layer: int) -> ModelShape:
+        """A layer with its bits; InputError where the policy names a head that it has not."""
+        bits = _Bits(self.w, self.a, self.kv, {name: b for name, b in self.roles.items() if name in MATRICES})
+        heads: tuple[HeadBits, ...] = ()
+        for policy in self.layers:
+            if layer in policy.layers:
+                bits = bits.changed(policy)
+                heads = tuple(HeadBits(head.kv_head, head.w, head.kv) for head in policy.heads) or heads
+        for head in heads:
+            if head.kv_head >= shape.kv_heads:
+                rule = f"{shape.name} has {shape.kv_heads} key and value heads, from 0 on"
+                raise InputError(Problem("precision", rule, f"heads of layer {layer}: kv_head", head.kv_head))
+        return replace(
+            shape,
+            weight_bits=bits.w,
+            activation_bits=bits.a,
+            kv_bits=bits.kv,
+            matrix_bits=tuple(sorted(bits.roles.items())),
+            head_bits=heads,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    w: int
+    a: int
+    kv: int
+    roles: dict[Any, int]
+
+    def changed(self, policy: LayerPolicy) -> _Bits:
+        """A policy's `w` holds for all matrices that its own `roles` do not name."""
+        before = {} if policy.w else self.roles
+        return _Bits(policy.w or self.w, policy.a or self.a, policy.kv or self.kv, {**before, **policy.roles})
+
+
+def load_precision(path: str | os.PathLike[str], **bits: int | None) -> Precision:
+    """The policy of a YAML or JSON file. `bits`: `w`, `a` and `kv` that are given go before the file's.
+
+    Raises InputError that names file, line, field, value and rule.
+    """
+    document = read_document(path, POLICY_BYTES)
+    return _checked(document, {**document.data, **{name: value for name, value in bits.items() if value is not None}})
+
+
+def uniform_precision(**bits: int | None) -> Precision:
+    """The same bits everywhere; InputError where they are no width of elements."""
+    given = {name: value for name, value in bits.items() if value is not None}
+    return _checked(Document("precision", given, None, ""), given)
+
+
+def _checked(document: Document, data: dict[str, Any]) -> Precision:
+    try:
+        return Precision.model_validate(data)
+    except ValidationError as error:
+        found: list[tuple[PathLike, str, Any, str]] = []
+        for item in error.errors(include_url=False):
+            path = tuple(step for step in item["loc"] if step != "[key]")
+            if item["type"] == "extra_forbidden" or item["loc"][-1] == "[key]":
+                remedy = f"the roles are {', '.join(ROLES)}" if item["loc"][-1] == "[key]" else ""
+                found.append(((*path, KEY), "there is no such key", ABSENT, remedy))
+            else:
+                found.append((path, _RULE.get(item["type"], item["msg"]), item["input"], ""))
+        raise InputError(document.problems(found)) from None

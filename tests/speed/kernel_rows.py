@@ -1,0 +1,88 @@
+"""What Phase 1 costs: CPU microseconds a block load and a product on 64 PEs, with the op log and without. No test."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernbench.cmdq import Program
+from kernbench.config import SystemConfig, load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.install import kernel_system
+from kernbench.triton_emu.launch import PeWork
+
+PES = 64
+MARK_LOGGED_US, MARK_US = 8.0, 4.0  # of CPU time a load or product
+TILE, DTYPE, NBYTES = (64, 64), "f16", 8192
+PRELOADED = 32  # tiles in memory
+
+
+def kernel_rows(quick: bool = False) -> dict[str, Any]:
+    """CPU microseconds an op, the simulation of its transfer or product included."""
+    ops = 100 if quick else 400
+    rows: dict[str, Any] = {"pes": PES, "ops_per_pe": ops}
+    for kernel in (loads, dots):
+        for name, logged in (("logged", True), ("plain", False)):
+            rows[f"{kernel.__name__}_{name}_us"] = min(_run(kernel, ops, logged) for _ in range(3))
+    return rows
+
+
+def loads(first: int, count: int, tl: Any) -> None:
+    """Blocks, one after the other, each waited for."""
+    for i in range(count):
+        tl.load(first + i % PRELOADED * NBYTES, TILE, DTYPE)
+
+
+def dots(first: int, count: int, tl: Any) -> None:
+    """Products that the engines do while the kernel goes on, until its queue is full."""
+    a, b = (tl.load(first + i * NBYTES, TILE, DTYPE) for i in range(2))
+    for _ in range(count):
+        tl.dot(a, b)
+
+
+def _run(kernel: Callable[..., None], ops: int, logged: bool) -> float:
+    """Microseconds of CPU an op, beyond those of launches that do nothing. Every PE has tiles of its own in its own slice."""
+    return (_seconds(kernel, ops, logged) - _seconds(kernel, 0, logged)) / (ops * PES) * 1e6
+
+
+def _seconds(kernel: Callable[..., None], ops: int, logged: bool) -> float:
+    """Of CPU, of one run."""
+    config = load_config("sip_4x4", kind=SystemConfig)
+    store = MemoryStore()
+    bases = [_slice(config, pe) for pe in range(PES)]
+    tile = np.ones(TILE, np.float16)
+    for base in bases:
+        for i in range(PRELOADED):
+            store.write("hbm", base + i * NBYTES, tile)
+
+    def body() -> None:
+        names = list(system.runners)
+        system.host.launch("it", [PeWork(names[pe], kernel, (bases[pe], ops)) for pe in range(PES)])
+
+    system = kernel_system(config, body, store=store, log=OpLogger(store) if logged else None)
+    machine = Machine(config, Program("kernels"), system.components, whole=True)
+    system.bind(machine)
+    gc.collect()
+    before = time.process_time()
+    machine.run()
+    spent = time.process_time() - before
+    assert machine.status == "done"
+    return spent
+
+
+def _slice(config: SystemConfig, pe: int) -> int:
+    """The first byte of a PE's own slice of HBM."""
+    cube, slice_number = divmod(pe, config.cube.pes)
+    window = 1 << (config.cube.hbm.capacity_bytes - 1).bit_length()
+    return cube * window + slice_number * (config.cube.hbm.capacity_bytes // config.slices)
+
+
+if __name__ == "__main__":
+    print(json.dumps(kernel_rows(), indent=1))

@@ -1,0 +1,84 @@
+"""Sweeps for tests: small programs on a small machine, and `kbsim sweep` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kernbench.sweep.executors.threads import Threads
+from kernbench.sweep.load import load_spec
+from kernbench.sweep.points import points_of
+from kernbench.sweep.runner import Executor, Outcome, run_missing
+from kernbench.sweep.shelf import keep_sweep
+from kernbench.sweep.store import Store
+from kernbench.sweep.table import csv_text, read_table
+from kernbench.sweep.work import Work
+from tests.cli.samples import write_samples
+
+SPEC = """\
+schema: kernbench/sweep/1
+targets: [tiles.json]
+machine: small.yaml
+axes:
+  dram.t_setup_cycles: [10, 50]
+  te.macs_per_cycle: {from: 64, to: 1024, count: 3, scale: log}
+"""
+
+
+def write_spec(folder: Path, text: str = SPEC, name: str = "s.yaml") -> Path:
+    """A spec with the samples of the command line beside it."""
+    write_samples(folder)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run_spec(path: Path, store: Path, executor: Executor | None = None, **options: object) -> Outcome:
+    """Run a spec here, on two threads unless an executor is given."""
+    spec = load_spec(path)
+    points = points_of(spec)
+    with Store.write(store) as opened:
+        keep_sweep(opened, points)
+        chosen = executor or Threads(Work(spec.targets, spec.machines), 2)
+        return run_missing(points.points, opened, chosen, **options)  # type: ignore[arg-type]
+
+
+def table_of(store: Path, sweep: str | None = None) -> str:
+    """The table as CSV."""
+    with Store.read(store) as opened:
+        return csv_text(read_table(opened, sweep))
+
+
+def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
+    """`kbsim sweep run --lines` and so on, with its lines to read."""
+    command = [sys.executable, "-c", "from kernbench.cli.main import main; main()", "sweep", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def rest_of(driver: subprocess.Popen[bytes]) -> tuple[list[bytes], str]:
+    """The lines that nobody has read yet, to the end, and what was said on stderr."""
+    assert driver.stdout is not None and driver.stderr is not None
+    with driver.stdout, driver.stderr:
+        lines = driver.stdout.readlines()
+        said = driver.stderr.read().decode()
+    driver.wait()
+    return lines, said
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+    except OSError:
+        return []
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and more than a name that nobody has waited for."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,166 @@
+"""What a user sees of a kernel that fails, is looked at, or is interrupted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench.common.errors import InputError
+from kernbench.components.builtin.pe_dma import TransferError
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.launch import PeWork
+from tests.kernels import Run, at
+
+A = np.arange(256, dtype=np.float32).reshape(16, 16)
+
+
+def test_an_exception_ends_the_run_with_the_kernels_traceback() -> None:
+    def inner(tile: Any) -> Any:
+        return tile[99]
+
+    def kernel(tl: Any) -> None:
+        inner(tl.load(0, (16, 16), "f32"))
+
+    run = Run(kernel, memory={0: A}, programs=(2,), grid=(4,))
+    error = run.fail()
+    assert isinstance(error, IndexError)
+    failure = run.machine.failure()
+    assert failure is not None and failure["component"] == "pe_cpu"
+    shown = failure["traceback"].splitlines()
+    assert shown[0] == "Traceback (most recent call last):"
+    assert shown[1].endswith(f"line {at(kernel, 1).partition(':')[2]}, in kernel")
+    assert [line for line in shown if "test_kernel_errors.py" in line][1].endswith("in inner")
+    assert shown[-1] == "in program 2 of kernel on pe0, cycle 17"
+    assert run.machine.cycle == 17 and not any("pe_cpu.py" in line for line in shown)
+
+
+def test_the_hosts_program_fails_the_same_way() -> None:
+    def body(host: Any) -> None:
+        host.launch("it", [PeWork("pe0", lambda tl: tl.load(0, (16, 16), "f32"))])
+        host.wait()
+        raise RuntimeError(f"after cycle {host.cycle}")
+
+    run = Run(body=body, memory={0: A})
+    # The kernel has ended before cycle 17, its job with it; the host goes on in the next.
+    assert str(run.fail()) == "after cycle 18"
+    failure = run.machine.failure()
+    assert failure is not None and failure["component"] == "host"
+    assert failure["traceback"].splitlines()[-1] == "RuntimeError: after cycle 18"
+
+
+CANNOT: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda tl: tl.load(4096, (4,), "f32"),
+        KernelError,
+        "{}: the load of t1 brings what nobody wrote: hbm[0x1000]: of the 16 bytes from here on the one at 0x1000 was never "
+        "written",
+    ),
+    (
+        lambda tl: tl.load(1 << 40, (4,), "f32"),
+        TransferError,
+        "{}: bytes [0x10000000000, 0x10000000010) are in no memory: the memory has 1073741824 bytes",
+    ),
+    (lambda tl: tl.load(0, (3,), "i4"), KernelError, "{}: a tensor of i4[3]: 3 elements of i4 do not fill whole bytes"),
+    (
+        lambda tl: tl.load(0, (4,), "f64"),
+        KernelError,
+        '{}: a tensor of f64[4]: dtype: dtype = "f64", but it must be one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, '
+        "i8, u32, u16, u8, i4, bool",
+    ),
+    (lambda tl: tl.load(0, (4, 4), "f32", strides=(16,)), KernelError, "{}: 1 strides are given for the 2 axes of [4, 4]"),
+    (lambda tl: tl.load("x", (4,), "f32"), KernelError, "{}: an address must be an integer, and this is a str"),
+    (
+        lambda tl: tl.load(0, (4,), "f32", channel="kv"),
+        KernelError,
+        "{}: a DMA engine has the channels act_weight, kv_load, kv_store, and not kv",
+    ),
+    (lambda tl: tl.store(0, 3), KernelError, "{}: an operand must be a tensor of tl, and this is a int"),
+    (
+        lambda tl: tl.dot(tl.zeros((4, 4), "f32"), tl.zeros((3, 4), "f32")),
+        KernelError,
+        "{}: dot of shapes (4, 4) and (3, 4): a has 4 columns and b has 3 rows",
+    ),
+    (
+        lambda tl: tl.add(tl.zeros((4, 4), "f32"), tl.zeros((3,), "f32")),
+        KernelError,
+        "{}: add of tensors whose shapes do not fit: [4, 4], [3]",
+    ),
+    (lambda tl: tl.add(1, 2), KernelError, "{}: add takes at least one tensor of tl"),
+    (lambda tl: tl.exp("x"), KernelError, "{}: an operand must be a tensor of tl or a number, and this is a str"),
+    (lambda tl: tl.sum(tl.zeros((4,), "f32"), axis=1), KernelError, "{}: sum along axis 1 of [4]: it has 1 axes"),
+    (
+        lambda tl: tl.sum(tl.zeros((4,), "f32") * 2.0, materialize=True),
+        KernelError,
+        "{}: sum cannot be materialized: t2 ({}) is pending itself",
+    ),
+    (
+        lambda tl: tl.exp(tl.load(0, (16, 16), "f32"), materialize=True),
+        KernelError,
+        "{}: exp has 256 elements; at most 64 are materialized in Phase 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("do", "kind", "text"), CANNOT)
+def test_what_a_kernel_cannot_do(do: Any, kind: type[Exception], text: str) -> None:
+    error = Run(do, memory={0: A}).fail()
+    assert type(error) is kind
+    line = at(do, 0)  # lambdas stand in one line
+    assert str(error) == text.format(line, line)
+
+
+SCRIPT = """
+    import numpy as np
+    from tests.kernels import Run
+
+    def kernel(tl):
+        x = tl.load(0, (4,), "i32")
+        {}
+        tl.store(64, x + 1)
+
+    run = Run(kernel, memory={{0: np.arange(4, dtype=np.int32)}})
+    run.run()
+    print("stored", run.store.read("hbm", 64).tolist(), run.machine.cycle)
+"""
+
+
+def script(tmp_path: Path, line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    file = tmp_path / "script.py"
+    file.write_text(textwrap.dedent(SCRIPT).format(line), encoding="utf-8")
+    root = Path(__file__).parents[2]
+    code = f"import sys, runpy; sys.path.insert(0, {str(root)!r}); runpy.run_path({str(file)!r})"
+    return subprocess.run([sys.executable, "-c", code], input=stdin, capture_output=True, text=True, check=False)
+
+
+def test_a_breakpoint_stops_inside_a_kernel(tmp_path: Path) -> None:
+    """The debugger sees the kernel's variables, steps over lines that wait for the machine, and goes on."""
+    plain = script(tmp_path, "pass")
+    assert plain.stdout == "stored [1, 2, 3, 4] 4\n", plain.stderr
+    commands = "p x.tolist()\nx[0]\nup\ndown\nn\np 'after the store'\nc\n"
+    debugged = script(tmp_path, "breakpoint()", commands)
+    assert debugged.returncode == 0, debugged.stderr
+    assert "[0, 1, 2, 3]" in debugged.stdout and "'after the store'" in debugged.stdout
+    assert "-> tl.store(64, x + 1)" in debugged.stdout
+    assert debugged.stdout.endswith("stored [1, 2, 3, 4] 4\n")
+
+
+def test_an_interrupt_is_one(tmp_path: Path) -> None:
+    """Ctrl-C in a kernel is no failure of the kernel: it goes through."""
+    stopped = script(tmp_path, "raise KeyboardInterrupt")
+    assert stopped.returncode != 0 and stopped.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert "failed" not in stopped.stderr
+
+
+def test_a_machine_with_kernels_cannot_be_saved() -> None:
+    run = Run(lambda tl: None, memory={0: A})
+    with pytest.raises(InputError) as caught:
+        run.machine.snapshot()
+    assert str(caught.value) == (
+        "checkpoint: component Host: a program of the host is no bytes: keep its inputs and the cycle, and run there again"
+    )

@@ -1,0 +1,82 @@
+"""Kernels in traces: what engines did, for which line, and where a kernel waited without saying so."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from kernbench.config import SystemConfig, load_config
+from kernbench.triton_emu.launch import PeWork
+from tests.kernels import Run, at
+
+A = np.ones((16, 16), np.float32)
+
+
+def kernel(tl: Any) -> None:
+    x = tl.load(0, (16, 16), "f32", wait=False)
+    tl.store(4096, tl.exp(tl.dot(x, x)))
+
+
+def events(run: Run) -> list[dict[str, Any]]:
+    sink = io.BytesIO()
+    tracing = run.machine.trace(sink)
+    run.run()
+    tracing.close()
+    return [json.loads(line) for line in sink.getvalue().splitlines()]
+
+
+def test_commands_are_named_and_say_their_line() -> None:
+    run = Run(kernel, memory={0: A})
+    found = events(run)
+    issued = {one["cmd_id"]: (one["cmd_type"], one["unit"]) for one in found if one["event_type"] == "CMD_ENQUEUE"}
+    assert list(issued.values()) == [
+        ("KERNEL", "pe_cpu"),
+        ("DMA_LOAD_TILE", "dma0"),
+        ("TE_GEMM_TILE", "te0"),
+        ("VE_EXP_TILE", "ve0"),
+        ("DMA_STORE_TILE", "dma0"),
+    ]
+    lines = {issued[one["cmd_id"]][0]: one["marker"] for one in found if one["event_type"] == "MARKER" and "value" not in one}
+    assert lines == {
+        "KERNEL": "kernel",
+        "DMA_LOAD_TILE": at(kernel, 1),
+        "TE_GEMM_TILE": at(kernel, 2),
+        "VE_EXP_TILE": at(kernel, 2),
+        "DMA_STORE_TILE": at(kernel, 2),
+    }
+
+
+def test_an_implicit_wait_is_a_marker_of_its_kernel() -> None:
+    run = Run(kernel, memory={0: A})
+    found = events(run)
+    line = int(at(kernel, 2).rpartition(":")[2])
+    waits = [one for one in found if one["event_type"] == "MARKER" and str(one["marker"]).startswith("implicit_wait")]
+    # The product waits for the load, the exponential for the product, the store for the exponential.
+    assert [one["t_cycle"] for one in waits] == [1, 17, 18]
+    assert all(one["marker"] == f"implicit_wait={line}" and one["cmd_id"] == 0 for one in waits)
+    assert run.system.runners["pe0"].implicit_waits == 3
+
+
+def test_a_trace_changes_no_cycle() -> None:
+    traced, plain = Run(kernel, memory={0: A}), Run(kernel, memory={0: A})
+    events(traced)
+    plain.run()
+    assert (traced.machine.cycle, traced.launch.per_pe) == (plain.machine.cycle, plain.launch.per_pe)
+
+
+def test_launches_and_copies_of_a_system_are_commands() -> None:
+    def body(host: Any) -> None:
+        host.wait(host.copy("sip0.io0.pcie_ep", [(0, 1024)], write=True))
+        host.launch("it", [PeWork("sip0.cube0.pe1", kernel)])
+
+    config = load_config({"schema": "kernbench/system/1"}, kind=SystemConfig)
+    found = events(Run(body=body, memory={0: A}, config=config))
+    issued = [(one["cmd_type"], one["unit"]) for one in found if one["event_type"] == "CMD_ENQUEUE"]
+    assert issued[:3] == [
+        ("HOST_COPY_TILE", "sip0.io0.pcie_ep"),
+        ("LAUNCH", "sip0.cube0.m_cpu"),
+        ("KERNEL", "sip0.cube0.pe1.pe_cpu"),
+    ]

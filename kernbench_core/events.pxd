@@ -136,6 +136,5 @@ cdef inline void late(Event* e) noexcept nogil:
     e.detail |= 1
 
 cdef void forget(Tracer* t, cycle_t before) noexcept nogil
-
 cdef class Trace:
     cdef Tracer tracer

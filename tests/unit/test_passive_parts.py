@@ -53,6 +53,13 @@ class Narrow(PassivePart):
         return edge.bytes_per_cycle / 2 if edge.source == self.node else edge.bytes_per_cycle
 
 
+class Behind(PassivePart):
+    """What enters it has half of what the part before it said."""
+
+    def bytes_per_cycle(self, edge):
+        return edge.bytes_per_cycle / 2 if edge.target == self.node else edge.bytes_per_cycle
+
+
 class Narrow64(HbmCtrl):
     """What leaves it has 64 B/cycle."""
 
@@ -131,6 +138,8 @@ TIMES = [
     (load(), {"ucie": "Slow", "io_noc": "Slow", "sram": "BusySram", "m_cpu": "Slow"}, 163),  # none is on it
     (load(), {"router": "Narrow"}, 123 + 64),  # from the router to the PE 64 B/cycle, less than the two channels
     (load(), {"hbm_ctrl": "Narrow64"}, 123 + 64),  # likewise from the stack to the router
+    (load(), {"router": "Behind"}, 123 + 64),  # the same edge, but the part that it enters says so
+    (load(), {"hbm_ctrl": "Narrow64", "router": "Behind"}, 123 + 128),  # both: first the one that it leaves
     # Head latency 16: 8 in the SRAM and 2 in its router, 5 mm of mesh twice. Then 4,096 bytes at 128.
     (load(dram_addr=SRAM), {}, 16 + 32),
     (load(dram_addr=SRAM), {"sram": "BusySram"}, 16 + 32 + 30),
@@ -197,7 +206,7 @@ def test_traces_name_the_cycles_of_parts_head_latency(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"router": "Wrong"}, "components.router: sip0.cube0.r0c0: cycles = -1, but it must be an integer from 0 to below 2^31"),
+        ({"router": "Wrong"}, "sip0.cube0.r0c0: cycles = -1, but it must be an integer from 0 to below 2^31"),
         ({"router": "Thin"}, "sip0.cube0.r0c0: bytes_per_cycle = 0, but it must be an integer or Fraction above 0"),
         ({"pe_tcm": "Slow nothing=1"}, "passive_parts:Slow does not take these parameters"),
         ({"pe_dma": "Slow"}, "it is no component: it has no step or no Spec; derive it from kernbench.Component"),

@@ -2,68 +2,119 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from math import ceil
 
 import pytest
 
+from kernbench import Machine, Program
 from kernbench.common.errors import InputError
-from kernbench.config import load_config
+from kernbench.common.units import parse_rational
+from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing import PathRouter
+from kernbench.sim_engine.probe import SIZES as PROBE_SIZES
 from kernbench.sim_engine.probe import ProbeRow, patterns, probe, probe_names, probe_sizes
+from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.topology.builder import build_topology
+from kernbench.topology.graph import Edge
+from tests.property.test_trace import Lines
+from tests.trace_systems import named, parsed
 
 SIZES = (4096, 65536)
-ALONE = {  # pattern: from and to, of the memory's slice where there is one
-    "own_hbm": ("sip0.cube0.pe0.pe_dma", (0, 0, 0)),
-    "neighbour_hbm": ("sip0.cube0.pe0.pe_dma", (0, 0, 1)),
-    "across_ucie": ("sip0.cube0.pe0.pe_dma", (0, 1, 0)),
-    "across_sips": ("sip0.cube0.pe0.pe_dma", (1, 0, 0)),
-}
+PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")
+LOADS = {"own_hbm": (0, 0, 0), "own_hbm_store": (0, 0, 0), "neighbour_hbm": (0, 0, 1), "across_ucie": (0, 1, 0),
+         "across_sips": (1, 0, 0)}  # fmt: skip
+FIRST = "sip0.cube0.pe0.pe_dma"
 
 
 def rows_of(name: str, only: tuple[str, ...] = ()) -> list[ProbeRow]:
     return list(probe(load_config(name), SIZES, only))
 
 
-@pytest.mark.parametrize("name", ["single_cube", "two_sips"])
-def test_a_load_alone_takes_setup_links_and_bytes_over_the_narrowest(name: str) -> None:
+class Forms:
+    """What a pattern alone takes, from routes and numbers of the system alone."""
+
+    def __init__(self, config: SystemConfig) -> None:
+        self.config = config
+        self.router = PathRouter(build_topology(config))
+        hbm = config.cube.hbm
+        bus = Fraction(hbm.bus_width_bytes, hbm.dram_burst_cycles)
+        self.slice_rate = config.slice_channels * min(hbm.peak_bw_bytes_per_cycle, bus)
+
+    def memory(self, node: str, place: tuple[int, int, int], read: bool) -> tuple[Edge, ...]:
+        address = self.router.resolver.address(*place)
+        return self.router.route(self.router.find_memory_path(node, address, read=read)).edges
+
+    def farthest(self) -> tuple[int, int, int]:
+        """The slice of the first cube whose data are longest on their way to the first PE."""
+        ways = {k: sum(edge.cycles for edge in self.memory(FIRST, (0, 0, k), True)) for k in range(self.config.slices)}
+        return 0, 0, min(k for k, cycles in ways.items() if cycles == max(ways.values()))
+
+    def of(self, pattern: str, size: int) -> tuple[int, int, int]:
+        """(setup, links, transfer): set-up of memory and endpoint, latencies of the edges, bytes over the narrowest."""
+        setup, rates = self.config.cube.hbm.t_setup_cycles, [self.slice_rate]
+        if pattern == "pe_to_pe":
+            setup, rates = 0, []
+            edges = self.router.route(self.router.find_path(FIRST, "sip0.cube0.pe1.pe_dma")).edges
+        elif pattern in ("host_to_device", "device_to_host"):
+            write, endpoint = pattern == "host_to_device", "sip0.io0.pcie_ep"
+            outside = self.router.route(("host", endpoint) if write else (endpoint, "host")).edges
+            edges = (*outside, *self.memory(endpoint, (0, 0, 0), not write))
+            setup += self.config.io.pcie.setup_cycles
+        else:
+            place = self.farthest() if pattern == "across_mesh" else LOADS[pattern]
+            edges = self.memory(FIRST, place, pattern != "own_hbm_store")
+        rates += [edge.bytes_per_cycle for edge in edges if edge.bytes_per_cycle is not None]
+        return setup, sum(edge.cycles for edge in edges), ceil(Fraction(size) / min(rates))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_pattern_alone_takes_setup_links_and_bytes_over_the_narrowest(name: str) -> None:
+    """To the cycle, every pattern of one transfer, 4 KiB to 1 MiB. Its flows are alike, so they end together."""
+    config, sizes = load_config(name), PROBE_SIZES if name != "pod_8sip" else (PROBE_SIZES[0], PROBE_SIZES[-1])
+    forms, alone = Forms(config), [one.name for one in patterns(config) if not one.name.startswith("all_")]
+    rows = list(probe(config, sizes, alone))
+    assert [(row.setup, row.links, row.transfer) for row in rows] == [forms.of(row.pattern, row.bytes) for row in rows]
+    assert all(row.cycles == row.setup + row.links + row.transfer and row.transfers == 1 for row in rows)
+    assert {row.pattern for row in rows} == set(alone) and {row.bytes for row in rows} == set(sizes)
+
+
+def test_the_patterns_are_those_that_users_ask_first() -> None:
+    """Host and own HBM both ways, a neighbour's, over mesh, UCIe and SIPs, all at once."""
+    assert [one.name for one in patterns(load_config("pod_8sip"))] == [
+        "host_to_device", "device_to_host", "own_hbm", "own_hbm_store", "neighbour_hbm", "across_mesh", "pe_to_pe",
+        "across_ucie", "across_sips", "all_own_hbm", "all_one_slice"]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["all_own_hbm", "all_one_slice"])
+@pytest.mark.parametrize("name", ["two_sips", "sip_4x4"])
+def test_with_all_pes_at_once_no_resource_passes_its_capacity(name: str, pattern: str) -> None:
+    """MODEL 3: a resource moves its capacity and what its members bring as carry, under a line each; and all of its capacity
+    in windows in which the same members share it throughout."""
     config = load_config(name)
-    router = PathRouter(build_topology(config))
-    hbm = config.cube.hbm
-    slice_rate = config.slice_channels * min(hbm.peak_bw_bytes_per_cycle, Fraction(hbm.bus_width_bytes, hbm.dram_burst_cycles))
-    found = {(row.pattern, row.bytes): row for row in rows_of(name, tuple(ALONE))}
-    for (pattern, size), row in found.items():
-        node, place = ALONE[pattern]
-        edges = router.route(router.find_memory_path(node, router.resolver.address(*place), read=True)).edges
-        rate = min([slice_rate, *(edge.bytes_per_cycle for edge in edges if edge.bytes_per_cycle is not None)])
-        # Each channel's flow has half of the bytes and half of the narrowest link: where that is a whole number of cycles
-        # for both, they end together; else the last to end decides.
-        assert row.setup == hbm.t_setup_cycles
-        assert row.links == sum(edge.cycles for edge in edges)
-        assert row.transfer == ceil(Fraction(size, rate))
-        assert row.cycles == row.setup + row.links + row.transfer
-    assert {pattern for pattern, _ in found} == {one.name for one in patterns(config)} & set(ALONE)
-
-
-def test_a_host_copy_alone_takes_the_way_over_pcie() -> None:
-    config = load_config("single_cube")
-    router = PathRouter(build_topology(config))
-    inside = router.route(router.find_memory_path("sip0.io0.pcie_ep", router.resolver.address(0, 0, 0))).cycles
-    outside = router.route(("host", "sip0.io0.pcie_ep")).cycles
-    for row in rows_of("single_cube", ("host_to_device",)):
-        assert row.setup == config.cube.hbm.t_setup_cycles + config.io.pcie.setup_cycles
-        assert row.links == inside + outside
-        assert row.transfer == ceil(Fraction(row.bytes, config.io.pcie.link.bytes_per_cycle))
-
-
-def test_a_send_alone_has_no_memory_on_its_way() -> None:
-    config = load_config("single_cube")
-    router = PathRouter(build_topology(config))
-    route = router.route(router.find_path("sip0.cube0.pe0.pe_dma", "sip0.cube0.pe1.pe_dma"))
-    narrowest = min(edge.bytes_per_cycle for edge in route.edges if edge.bytes_per_cycle is not None)
-    for row in rows_of("single_cube", ("pe_to_pe",)):
-        assert (row.setup, row.links, row.transfer) == (0, route.cycles, ceil(row.bytes / narrowest))
+    program = Program(pattern)
+    next(one for one in patterns(config) if one.name == pattern).moves(program, 65536)
+    machine, lines = Machine(config, program), Lines()
+    tracing = machine.trace(lines, TraceOptions("full", 16))
+    machine.run()
+    tracing.close()
+    events = parsed(lines.all())
+    capacity = {unit["unit"]: parse_rational(unit["capacity"]) for unit in events[0]["units"] if "capacity" in unit}
+    line = config.pe.spm.bank_width_bytes
+    starts = named(events, "DRAM_TX_START", "NOC_TX_START")
+    flows = Counter(event["unit"] for event in starts)
+    began = max(event["t_cycle"] for event in starts)
+    over = min(event["t_cycle"] for event in named(events, "DRAM_TX_END"))
+    bottleneck = max(flows, key=lambda unit: (flows[unit] / capacity[unit], unit.endswith("ch0")))
+    whole = 0
+    for sample in named(events, "BANDWIDTH_SAMPLE"):
+        unit, moved = sample["unit"], sample["read_bytes"] + sample["write_bytes"]
+        assert moved <= capacity[unit] * sample["busy_cycles"] + flows[unit] * line
+        if unit == bottleneck and began <= sample["t_cycle"] + 1 - sample["window_cycles"] and sample["t_cycle"] < over:
+            whole += 1
+            assert moved >= capacity[unit] * sample["window_cycles"] - flows[unit] * line
+    assert whole > 10
 
 
 def test_all_at_once_use_all_of_a_shared_bottleneck_and_no_more() -> None:

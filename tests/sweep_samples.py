@@ -13,7 +13,7 @@ from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import Executor, Outcome, run_missing
 from kernbench.sweep.shelf import keep_sweep
 from kernbench.sweep.store import Store
-from kernbench.sweep.table import csv_text, read_table
+from kernbench.sweep.table import csv_bytes, read_table
 from kernbench.sweep.work import Work
 from tests.cli.samples import write_samples
 
@@ -45,10 +45,10 @@ def run_spec(path: Path, store: Path, executor: Executor | None = None, **option
         return run_missing(points.points, opened, chosen, **options)  # type: ignore[arg-type]
 
 
-def table_of(store: Path, sweep: str | None = None) -> str:
+def table_of(store: Path, sweep: str | None = None) -> bytes:
     """The table as CSV."""
     with Store.read(store) as opened:
-        return csv_text(read_table(opened, sweep))
+        return csv_bytes(read_table(opened, sweep))
 
 
 def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:

@@ -53,7 +53,7 @@ def report(
     from kernbench.common.files import check_writable, write_whole
     from kernbench.sweep.page import page_bytes
     from kernbench.sweep.store import Store
-    from kernbench.sweep.table import csv_text, dicts, parquet_bytes, read_table
+    from kernbench.sweep.table import csv_bytes, dicts, parquet_bytes, read_table
 
     for place in (csv, parquet, html):
         if place is not None:
@@ -62,11 +62,11 @@ def report(
         table = read_table(opened, sweep)
     goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
     reasons = _reasons(store, table, goals[0], why)
-    forms = {csv: lambda: csv_text(table).encode(), parquet: lambda: parquet_bytes(table)}
-    forms[html] = lambda: page_bytes(table, goals, reasons)
-    for to, made in forms.items():
+    for to, made in ((csv, csv_bytes), (parquet, parquet_bytes)):
         if to is not None:
-            write_whole(to, made())
+            write_whole(to, made(table))
+    if html is not None:
+        write_whole(html, page_bytes(table, goals, reasons))
     if as_json:
         told = [{"goal": name, "way": way} for name, way in table.goals]
         output.show_json({"sweep": table.name, "goals": told, "points": dicts(table), "why": reasons})

@@ -83,6 +83,10 @@ class Axis:
     span: Span | None = None  #: instead of levels, where values are drawn
     path: PathLike = field(default=(), compare=False)  #: in the spec
 
+    def place(self, name: str) -> PathLike:
+        """Where one of its names stands in the spec."""
+        return (*self.path, name) if self.path[:1] == ("zip",) else self.path
+
     def at(self, part: Fraction) -> Level:
         """The level that a part, from 0 to below 1, stands for; each of a list has an equal share."""
         if self.span is not None:

@@ -113,7 +113,7 @@ def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ..
     """Refuse axes that nothing has: the first value of each must be one that machine or targets take."""
     for axis in axes:
         for name in axis.names:
-            path = axis.path if len(axis.names) == 1 else (*axis.path, name)
+            path = axis.place(name)
             if name == MACHINE:
                 read.refuse(path, "base machines are a list at the key machine")
             elif name.startswith(PARAM):

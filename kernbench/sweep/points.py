@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config import MachineConfig, SystemConfig
-from kernbench.config.document import path_text
 from kernbench.config.system_parts import BUILTIN
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.axes import Level, drawn, grid, sized
@@ -23,6 +22,7 @@ from kernbench.sweep.spec import MACHINE, PARAM, Spec
 from kernbench.sweep.targets import Target
 from kernbench.version import VERSION
 
+LEAVE_OUT = "exclude such points with where, or say invalid: skip"
 MOST_POINTS = 10_000_000  #: of one sweep
 
 
@@ -138,12 +138,12 @@ def _placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             if spec.document is None:
                 return Problem(_source(spec), problem.rule, f"axes.{name}", value, problem.remedy)
             i = next((i for i, level in enumerate(axis.levels) if level[k] == value), 0)
-            path = axis.path if len(axis.names) == 1 else (*axis.path, name)
-            where = spec.document.where(spec.document.find([(*path, i)])[(*path, i)])
-            field = problem.field or name
-            remedy = problem.remedy or "exclude such points with where, or say invalid: skip"
-            return Problem(where, problem.rule, path_text((field,)) if field != name else name, value, remedy)
-    return problem if problem.value is not ABSENT or problem.field else Problem(_source(spec), str(problem))
+            path = (*axis.place(name), i)
+            where = spec.document.where(spec.document.find([path])[path])
+            return Problem(where, problem.rule, problem.field or name, value, problem.remedy or LEAVE_OUT)
+    told = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
+    where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {told}"
+    return Problem(where, problem.rule, problem.field, problem.value, problem.remedy or LEAVE_OUT)
 
 
 class Keys:

@@ -29,7 +29,7 @@ def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
     for axis in found:
         for name in axis.names:
             if name in seen:
-                read.refuse(axis.path if len(axis.names) == 1 else (*axis.path, name), "two axes have this name")
+                read.refuse(axis.place(name), "two axes have this name")
             seen[name] = axis.path
     return tuple(found)
 

@@ -101,14 +101,14 @@ def plain_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def csv_text(table: SweepTable) -> str:
-    """The table in full as CSV (RFC 4180, but lines end in a line feed)."""
+def csv_bytes(table: SweepTable) -> bytes:
+    """The table in full as CSV, UTF-8 (RFC 4180, but lines end in a line feed)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
     for entry in table.entries:
         writer.writerow(["" if value is None else plain_text(value) for value in table.cells(entry)])
-    return out.getvalue()
+    return out.getvalue().encode("utf-8", "replace")
 
 
 def dicts(table: SweepTable) -> list[dict[str, Any]]:

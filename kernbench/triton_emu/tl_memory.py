@@ -127,7 +127,8 @@ class TlMemory:
     ) -> KernelTensor:
         """A tile of the scratchpad."""
         self._count += 1
-        tile = KernelTensor(self, name or f"t{self._count}", shape, dtype, nbytes, line)
+        # It is part of a TLContext.
+        tile = KernelTensor(self, name or f"t{self._count}", shape, dtype, nbytes, line)  # type: ignore[arg-type]
         size = nbytes if nbytes > travel else travel
         who = (tile.handle_id, dtype, shape, line)
         tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)

@@ -112,7 +112,10 @@ def test_conditions(text: str, holds: bool) -> None:
     assert Condition(text).holds(values) is holds
 
 
-@pytest.mark.parametrize("text", ["", "a(", "f(a) > 1", "a if b else c", "lambda: 1", "a ** 2 > 1", "[x for x in a]", "a[b] > 1", "a.b[1:2] > 0", "a := 1"])
+NONE = ["", "a(", "f(a) > 1", "a if b else c", "lambda: 1", "a ** 2 > 1", "[x for x in a]", "a[b] > 1", "a.b[1:2] > 0", "a := 1"]
+
+
+@pytest.mark.parametrize("text", NONE)
 def test_what_is_no_condition(text: str) -> None:
     with pytest.raises(ValueError, match=RULE.split(",")[0].replace("+", r"\+")):
         Condition(text)

@@ -18,7 +18,8 @@ ROOT_WRITES_ANYWHERE = pytest.mark.skipif(os.geteuid() == 0, reason="root may wr
 
 
 def done(key: str, cycles: int = 10, jobs_hash: str = "h") -> Row:
-    return Row(key=key, status="done", cycles=cycles, ns="10/3", jobs=2, jobs_hash=jobs_hash, metrics={"te_busy": 0.5}, seconds=0.1)
+    known = {"ns": "10/3", "jobs": 2, "metrics": {"te_busy": 0.5}, "seconds": 0.1}
+    return Row(key=key, status="done", cycles=cycles, jobs_hash=jobs_hash, **known)
 
 
 def refusal(path: Path) -> str:

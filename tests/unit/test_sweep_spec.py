@@ -1,0 +1,166 @@
+"""Specs: what they say, and every way in which one is refused before its first run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernbench import load_config
+from kernbench.common.errors import InputError
+from kernbench.sweep.load import load_spec
+from kernbench.sweep.points import Points, points_of
+from tests.sweep_samples import write_spec
+
+HEAD = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"
+
+
+def points(folder: Path, text: str) -> Points:
+    return points_of(load_spec(write_spec(folder, HEAD + text)))
+
+
+def refused(folder: Path, text: str, head: str = HEAD) -> list[str]:
+    """The lines of what is said, without the folder."""
+    path = write_spec(folder, head + text)
+    with pytest.raises(InputError) as error:
+        points_of(load_spec(path))
+    return str(error.value).replace(f"{folder}/", "").split("\n")
+
+
+def test_the_whole_grid_in_order(tmp_path: Path) -> None:
+    found = points(
+        tmp_path,
+        "axes:\n  dram.t_setup_cycles: [1, 2]\n  te.engines: [2, 4]\nzip:\n- {freq_ghz: [1, 1.5], max_cycles: [1000, 2000]}\n",
+    )
+    assert found.spec.names == ("dram.t_setup_cycles", "te.engines", "freq_ghz", "max_cycles")
+    assert [point.values for point in found.points][:3] == [(1, 2, 1, 1000), (1, 2, 1.5, 2000), (1, 4, 1, 1000)]
+    assert len(found) == 8 and len({point.task.key for point in found.points}) == 8
+
+
+def test_no_axes_are_one_point(tmp_path: Path) -> None:
+    assert [point.values for point in points(tmp_path, "").points] == [()]
+
+
+def test_conditions_leave_points_out(tmp_path: Path) -> None:
+    found = points(
+        tmp_path,
+        "axes: {ve.engines: [1, 2], te.engines: [2, 3, 4]}\nwhere: [te.engines <= 2 * ve.engines, spm.num_banks == 8]\n",
+    )
+    assert [point.values for point in found.points] == [(1, 2), (2, 2), (2, 3), (2, 4)]
+    assert found.excluded == 2
+
+
+def test_invalid_points_may_be_skipped(tmp_path: Path) -> None:
+    found = points(tmp_path, "axes: {te.engines: [-1, 2, 0, 4]}\ninvalid: skip\n")
+    assert found.invalid == len(refused(tmp_path, "axes: {te.engines: [-1, 2, 0, 4]}\n")) and found.invalid > 0
+    assert len(found) == 4 - found.invalid
+
+
+def test_the_key_is_of_content(tmp_path: Path) -> None:
+    """Neither names nor files are in it: a value that is set, varied or in the file is the same machine."""
+    varied = points(tmp_path, "axes: {dram.t_setup_cycles: [10, 20]}\n").points
+    by_set = points(tmp_path, "name: other\nset: {dram.t_setup_cycles: 20}\n").points
+    assert varied[1].task.key == by_set[0].task.key != varied[0].task.key
+    assert varied[0].task.key == points(tmp_path, "").points[0].task.key  # 10 is in the file
+    assert (
+        len({point.task.key for point in points(tmp_path, "axes: {dram.t_setup_cycles: [10], freq_ghz: [1.5, 3/2]}\n").points})
+        == 1
+    )
+    text = (tmp_path / "tiles.json").read_text(encoding="utf-8").replace('"name": "tiles"', '"name": "other"')
+    (tmp_path / "again.json").write_text(text, encoding="utf-8")
+    spec = (HEAD + "").replace("tiles.json", "again.json")
+    (tmp_path / "again.yaml").write_text(spec, encoding="utf-8")
+    assert points_of(load_spec(tmp_path / "again.yaml")).points[0].task.key != varied[0].task.key  # a program has a name
+
+
+def test_sections_seen_before_make_the_same_machine(tmp_path: Path) -> None:
+    found = points(tmp_path, "axes: {dram.t_setup_cycles: [1, 2], te.f_w.4: [1, 2], te.engines: [2, 3], freq_ghz: [1, 2]}\n")
+    machine = found.spec.machines[0]
+    for point in found.points:
+        config, digest = machine.at(point.task.settings)
+        direct = load_config(tmp_path / "small.yaml", dict(point.task.settings))
+        assert config == direct and digest == direct.digest()
+
+
+def test_samples(tmp_path: Path) -> None:
+    text = (
+        "axes: {te.macs_per_cycle: {from: 64, to: 1024, multiple_of: 64}, freq_ghz: {from: 1.0, to: 2.0}, te.engines: [2, 4]}\n"
+    )
+    found = points(tmp_path, text + "sample: {sobol: 16, seed: 5}\n")
+    macs, freq, engines = zip(*(point.values for point in found.points), strict=True)
+    assert len(found) == 16 and all(value % 64 == 0 for value in macs) and all(1 <= value <= 2 for value in freq)
+    assert sorted(int((value - 1) * 16) for value in freq) == list(range(16)) and engines.count(2) == engines.count(4) == 8
+    assert [p.values for p in points(tmp_path, text + "sample: {sobol: 16, seed: 5}\n").points] == [
+        p.values for p in found.points
+    ]
+    assert [p.values for p in points(tmp_path, text + "sample: {random: 16, seed: 5}\n").points] != [
+        p.values for p in found.points
+    ]
+
+
+def test_benches_and_llm_targets_have_parameters(tmp_path: Path) -> None:
+    head = "schema: kernbench/sweep/1\n"
+    text = "targets: [{bench: vector_add, params: {n: 1024}}]\naxes: {param.n: [512, 1024]}\n"
+    (tmp_path / "b.yaml").write_text(head + text.replace("vector_add", "gemm").replace("n: 1024", "m: 256"), encoding="utf-8")
+    found = points_of(load_spec(tmp_path / "b.yaml"))
+    assert [point.task.params for point in found.points] == [{"n": 512}, {"n": 1024}]
+    assert found.spec.machines[0].label == "single_cube" and not found.spec.targets[0].native
+
+
+def test_machines_as_a_list(tmp_path: Path) -> None:
+    path = write_spec(tmp_path, HEAD.replace("machine: small.yaml", "machine: [small.yaml, npu_server]"))
+    assert [machine.label for machine in load_spec(path).machines] == ["small.yaml", "npu_server"]
+
+
+REFUSED = [
+    ("axes: {dram.chanels: [1]}", ["s.yaml:4:23: dram.chanels = 1, but there is no such key; the keys here are [...]; did you mean channels?"]),
+    ("axes: {te.engines: [1, 0]}", ["s.yaml:4:24: te.engines = 0, but it must be at least 1; exclude such points with where, or say invalid: skip"]),
+    ("axes: {dram.channels: []}", ["s.yaml:4:23: axes.dram.channels: it must have at least one value"]),
+    ("axes: {dram.channels: 4}", ["s.yaml:4:23: axes.dram.channels = 4, but it must be a list of values, or a range {from: ..., to: ...}"]),
+    ("axes: {dram.channels: [1, 2, 1]}", ["s.yaml:4:30: axes.dram.channels[2] = 1, but the value stands twice in its list"]),
+    ("axes: {a: {from: 1.5, to: 2}}", ["s.yaml:4:8: axes.a: a range of other than integers must have a step or a count; or sample it"]),
+    ("axes: {a: {from: 3, to: 2}}", ["s.yaml:4:25: axes.a.to = 2, but it must be at least from = 3"]),
+    ("axes: {a: {from: 0, to: 2, scale: log, count: 2}}", ["s.yaml:4:18: axes.a.from = 0, but a log range must begin above 0"]),
+    ("axes: {a: {from: 1, to: 2, steps: 2}}", ["s.yaml:4:28: axes.a.steps: there is no such key; the keys here are from, to, step, count, scale, multiple_of; did you mean step?"]),
+    ("zip: [{a: [1, 2], b: [1]}]", ["s.yaml:4:7: zip[0]: all its lists must be as long: a has 2, b has 1"]),
+    ("axes: {a: [1]}\nzip: [{a: [1]}]", ["s.yaml:5:11: zip[0].a: two axes have this name"]),
+    ("where: [te.engines < ]", ['s.yaml:4:9: where[0] = "te.engines <", but it must be a comparison of axes, numbers and texts, with + - * / // %, and, or, not, in']),
+    ("where: [te.motors < 3]", ['s.yaml:4:9: where[0] = "te.motors < 3", but te.motors is neither an axis nor a value of the machine']),
+    ("where: [te.engines > 9]", ["s.yaml: it has no point: conditions exclude 1, and 0 are not valid"]),
+    ("where: [allocation < 9]", ["s.yaml:4:9: where[0] = \"allocation < 9\", but '<' not supported between instances of 'str' and 'Fraction', with allocation = shared_bw_v1"]),
+    ("sample: {sobol: 4, random: 4}", ["s.yaml:4:9: sample: it must say how many points: random: N, or sobol: N"]),
+    ("axes: {param.n: [1]}", ["s.yaml:4:17: axes.param.n: tiles has no such parameter; it has none"]),
+    ("axes: {machine: [a]}", ["s.yaml:4:17: axes.machine: base machines are a list at the key machine"]),
+    ("goals: {speed: max}", ["s.yaml:4:16: goals.speed: there is no such number; there are ns, cycles, bound, energy_pj, dram_bytes, dma_busy, te_busy, ve_busy, bank_denials"]),
+    ("limits: {memory: 1 KB}", ['s.yaml:4:18: limits.memory = "1 KB", but the unit KB is not one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB']),
+    ("limits: {seconds: 0}", ["s.yaml:4:19: limits.seconds = 0, but it must be a number of seconds above 0"]),
+    ("budget: {points: 0}", ["s.yaml:4:18: budget.points = 0, but it must be an integer of at least 1"]),
+    ("set: {dram.channels: 0}", ["s.yaml:4:22: set.dram.channels = 0, but it must be at least 1"]),
+    ("axis: {}", ["s.yaml:4:1: axis: there is no such key; the keys here are schema, name, targets, machine, set, axes, zip, where, sample, limits, budget, goals, invalid; did you mean axes?"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED, ids=[text.split("\n")[0] for text, _ in REFUSED])
+def test_refusals(tmp_path: Path, text: str, said: list[str]) -> None:
+    lines = refused(tmp_path, text + "\n")
+    assert len(lines) == len(said)
+    for line, pattern in zip(lines, said, strict=True):
+        before, dots, after = pattern.partition("[...]")
+        assert line == pattern if not dots else line.startswith(before) and line.endswith(after), line
+
+
+def test_refused_heads(tmp_path: Path) -> None:
+    assert refused(tmp_path, "", "schema: kernbench/npu/1\ntargets: [tiles.json]\n") == [
+        's.yaml:1:9: schema = "kernbench/npu/1", but it must be kernbench/sweep/1'
+    ]
+    assert refused(tmp_path, "", "schema: kernbench/sweep/1\n") == [
+        "s.yaml:1:1: targets: a sweep must have at least one target"
+    ]
+    head = "schema: kernbench/sweep/1\ntargets: [none.json, {bench: gemm, params: {k: x}}, {}]\nmachine: small.yaml\n"
+    assert refused(tmp_path, "", head) == [
+        "s.yaml:2:11: targets[0]: none.json: it cannot be read: No such file or directory",
+        's.yaml:2:22: targets[1]: bench gemm: k = "x", but it must be an integer',
+        "s.yaml:2:53: targets[2] = an empty mapping, but it must be a name or a file, or a mapping with one of program, workload, bench, llm",
+    ]
+    head = "schema: kernbench/sweep/1\ntargets: [tiles.json, tiles.json]\nmachine: no_such\n"
+    assert refused(tmp_path, "", head)[0].startswith('s.yaml:2:23: targets[1] = "tiles", but two targets have this label; give')

@@ -231,7 +231,7 @@ def test_a_job_without_operands_leaves_no_trace_in_the_scratchpad() -> None:
 
 
 def test_routes_of_any_length_are_found_while_transfers_run() -> None:
-    """Loads of 64 KiB from ever farther away, each asked for while those before it share their links, against all known at once."""
+    """Loads of 64 KiB from ever farther away, each asked for while those before it share links, against all known at once."""
     addresses = [0, 16 << 30, 3 * (16 << 30), 7 * (16 << 30), 4 * (16 << 30)]
 
     def one(address: int) -> Any:

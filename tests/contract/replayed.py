@@ -36,7 +36,7 @@ class Replays(Component):
 
     def __init__(self, jobs: int) -> None:
         super().__init__()
-        self.jobs = jobs + 1
+        self.jobs, self.flows = jobs + 1, 0
         self.given: list[Given] = []
         self.plan: Plan | None = None
         self.machine: Machine | None = None

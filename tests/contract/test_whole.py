@@ -231,21 +231,22 @@ def test_a_job_without_operands_leaves_no_trace_in_the_scratchpad() -> None:
 
 
 def test_routes_of_any_length_are_found_while_transfers_run() -> None:
-    """Loads from ever farther away, one every 5 cycles, against all of them known from the start."""
+    """Loads of 64 KiB from ever farther away, each asked for while those before it share links, against all known at once."""
     addresses = [0, 16 << 30, 3 * (16 << 30), 7 * (16 << 30), 4 * (16 << 30)]
 
     def one(address: int) -> Any:
-        return lambda part: load(part, 0, address)
+        return lambda part: load(part, 0, address, row_bytes=1 << 16, stride=1 << 16)
 
     def first(part: Part) -> None:
         for address in reversed(addresses):
             part.whole.plan.reach.route_to(0, address, False)
-        load(part, 0, addresses[0])
+        one(addresses[0])(part)
 
-    later = {5 * k: one(address) for k, address in enumerate(addresses)}
-    _, found = on_two_sips(later)
-    _, known = on_two_sips({**later, 0: first})
+    later = {150 * k: one(address) for k, address in enumerate(addresses)}
+    _, found = on_two_sips(later, flows=0)  # no room for paths of its own: the lists of members grow
+    _, known = on_two_sips({**later, 0: first}, flows=0)
     assert len(found.log) == len(addresses) and found.log == known.log
+    assert min(end for _, _, end in found.log) > 150 * len(addresses)  # all of them shared
 
 
 WRONG: dict[str, tuple[dict[str, int], str]] = {

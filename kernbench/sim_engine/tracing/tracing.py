@@ -192,7 +192,7 @@ class Tracing:
                 queued[place] -= 1
 
     def _not_yet(self, depths: list[Any], cycle: int) -> None:
-        """What components submitted at the end of a window for the next cycle, or in that in which the run fails, is not in it."""
+        """What components submitted at a window's end for the next cycle, or in that in which the run fails, is in none."""
         for _, op, engine, channel, issue, start in self.core.open_jobs():
             if issue < cycle and start < cycle:
                 continue

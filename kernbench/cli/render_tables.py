@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 MOST_ENGINES = 16  # of a kind; of more the busiest are shown
 FEW_ENGINES = 4  # of a kind; of so many the idle ones are shown too
-SHORT_NAME = 9  # characters of an engine's name beside which a bar has room, in 80 columns
+SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, in 80 columns
 
 
 def engine_table(engines: Sequence[EngineUse], width: int) -> Table:

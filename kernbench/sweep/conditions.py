@@ -47,8 +47,10 @@ class Condition:
         """Whether it is true of a point; ValueError where values do not fit together, KeyError for a name that has none."""
         try:
             return bool(_value(self._tree, values))
-        except (TypeError, ZeroDivisionError) as error:
-            raise ValueError(str(error)) from None
+        except TypeError:
+            raise ValueError("its values are not of one kind") from None
+        except ZeroDivisionError:
+            raise ValueError("it divides by zero") from None
 
 
 def _check(node: ast.expr, names: list[str]) -> None:

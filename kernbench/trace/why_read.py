@@ -15,6 +15,7 @@ from kernbench.trace.schema import LEVELS
 from kernbench.trace.why_history import Command, Flow, History, Hold, Job, Line, Out
 
 _FULL = LEVELS.index("full")
+PROCESSORS = ("M_CPU", "COMPONENT")  # what has no start event of its own: its jobs start with their commands
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id"),
@@ -39,7 +40,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 def read_history(trace: Trace) -> History:
     """The run of a trace; InputError where the trace does not hold all that is needed."""
     _check(trace)
-    reading = _Reading({str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") == "M_CPU"})
+    reading = _Reading({str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") in PROCESSORS})
     for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
         for record in records:
             handle = reading.handlers.get(record.event.name)

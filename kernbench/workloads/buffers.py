@@ -189,9 +189,12 @@ class LayerBuffers:
         if stage == DOWN and "ffn" not in resident:
             row = act(model.ffn)
             needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
-        if model.post_norms and stage in (OUT, DOWN):
+        if model.whole_rows and stage in (OUT, DOWN):
             row = act(model.hidden)
             needs.append(Need(f"post_{stage}", self._moved(m * row, row), stage, stage))
+            if model.shards > 1:
+                parts = (model.shards - 1) * chunk_bytes(m * row, model.shards, self.line)
+                needs.append(Need(f"parts_{stage}", parts, stage, stage))
             if "residual" not in resident:
                 needs.append(Need(f"added_{stage}", self._moved(m * row, row), stage, stage))
             return needs
@@ -231,6 +234,11 @@ class LayerBuffers:
             strip = self._lines(self.strip_bytes(level, ATTENTION, m))
             needs.append(Need(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
         return needs
+
+
+def chunk_bytes(nbytes: int, shards: int, line: int) -> int:
+    """Bytes of the part of some results that each of several shards adds up: whole lines."""
+    return ceil_div(ceil_div(nbytes, shards), line) * line
 
 
 def _even_split(width: int, most: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
-from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of
+from kernbench.cmdq.footprint import bytes_of, regions_of, service_cycles, transfer_of
 from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.dram_map import Span
@@ -22,13 +22,25 @@ from kernbench.workloads.scratchpad import bank_and_offset
 class Emitter:
     """A program in the making. `common`: fields of every entry. Each method returns the id of its entry.
 
-    `program`: append to this one; its earlier entries are waited for by a BARRIER, or by nothing.
+    `program`: append to this one; its earlier entries are waited for by a BARRIER, or by nothing. `node`: the PE of a
+    system that does it all, with its own memory from `dram_base` on.
 
     Jobs go to the engine of their kind with the least work so far, ties to the lowest id: DMA by bytes, TE and VE by
     service cycles.
     """
 
-    def __init__(self, name: str, config: NpuConfig, common: dict[str, Any], program: Program | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: NpuConfig,
+        common: dict[str, Any],
+        program: Program | None = None,
+        node: str | None = None,
+        dram_base: int = 0,
+    ) -> None:
+        self.node = node
+        self._dram_base = dram_base
+        self._where = {} if node is None else {"node": node}
         self.program = Program(name) if program is None else program
         self._config = config
         self._common = common
@@ -38,19 +50,33 @@ class Emitter:
 
     def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """DRAM to scratchpad."""
-        return self._move("DMA_LOAD_TILE", spm, tensor_role=role, qbits=qbits, **_shape(span), **meta)
+        return self._move("DMA_LOAD_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
 
     def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """Scratchpad to DRAM."""
-        return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **_shape(span), **meta)
+        return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
 
-    def kv_load(self, spm: int, **fields: Any) -> int:
+    def kv_load(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
         """KV cache to scratchpad; the other fields of KV_LOAD_TILE."""
-        return self._move("KV_LOAD_TILE", spm, **fields)
+        return self._move("KV_LOAD_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
 
-    def kv_store(self, spm: int, **fields: Any) -> int:
+    def kv_store(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
         """Scratchpad to KV cache; the other fields of KV_STORE_TILE."""
-        return self._move("KV_STORE_TILE", spm, **fields)
+        return self._move("KV_STORE_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
+
+    def send(self, peer: Emitter, spm: int, peer_spm: int, elements: int, qbits: int, **meta: Any) -> int:
+        """The own scratchpad to a peer's; both addresses are at lines."""
+        nbytes = bytes_of(elements, qbits)
+        waits = self._scratchpad.before_read(spm, spm + nbytes) | peer._scratchpad.before_write(peer_spm, peer_spm + nbytes)
+        engine = self._load["dma"].index(min(self._load["dma"]))
+        self._load["dma"][engine] += nbytes
+        places = {**self._at("spm", spm), **self._at("peer", peer_spm), "peer": peer.node, "dma_id": engine}
+        what = {"tensor_role": "activation", "qbits": qbits, "num_elements": elements}
+        fields = {**self._common, **self._where, **places, **what, **meta}
+        job = self.program.append("DMA_SEND_TILE", deps_before=sorted(waits), **fields)
+        self._scratchpad.read(spm, spm + nbytes, job)
+        peer._scratchpad.write(peer_spm, peer_spm + nbytes, job)
+        return job
 
     def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
         """A matrix product; m, n, k, qbits_weight, qbits_activation."""
@@ -86,6 +112,12 @@ class Emitter:
     def _move(self, opcode: str, spm: int, **fields: Any) -> int:
         return self._add(opcode, "dma", **self._at("spm", spm), **fields)
 
+    def _shape(self, span: Span) -> dict[str, int]:
+        at = self._dram_base + span.dram_addr
+        if span.rows == 1:
+            return {"dram_addr": at, "num_elements": span.row_elements}
+        return {"dram_addr": at, "rows": span.rows, "row_elements": span.row_elements, "stride_bytes": span.stride_bytes}
+
     def _at(self, prefix: str, addr: int) -> dict[str, int]:
         bank, offset = bank_and_offset(addr, self._config.spm)
         return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
@@ -94,7 +126,7 @@ class Emitter:
         load = self._load[kind]
         chosen = load.index(min(load))
         fields[f"{kind}_id"] = chosen
-        job = self.program.append(opcode, **{**self._common, **fields})
+        job = self.program.append(opcode, **{**self._common, **self._where, **fields})
         entry = self.program.entries[-1]
         waits = self._touch(entry, job)
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
@@ -130,14 +162,3 @@ class Emitter:
         regions = regions_of(entry, self._config)
         reads = [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if not r.write]
         return reads, [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if r.write]
-
-
-def _shape(span: Span) -> dict[str, int]:
-    if span.rows == 1:
-        return {"dram_addr": span.dram_addr, "num_elements": span.row_elements}
-    return {
-        "dram_addr": span.dram_addr,
-        "rows": span.rows,
-        "row_elements": span.row_elements,
-        "stride_bytes": span.stride_bytes,
-    }

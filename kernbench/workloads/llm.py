@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from kernbench.cmdq.program import Program
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.attention import attention
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import plan_layer
-from kernbench.workloads.projections import feed_forward, output_projection
+from kernbench.workloads.projections import PartialRows, feed_forward, output_projection
 
 Phase = Literal["decode", "prefill"]
 _DEFAULTS = {"decode": (1024, 1), "prefill": (0, 128)}  # context and new tokens
@@ -50,16 +51,17 @@ def decoder_layer(
     }
     name = f"{model.name} layer {layer_id}, {phase} of {tokens} token{'s' * (tokens > 1)} after {context}"
     layer = Layer(model, config, plan, Emitter(name, config, common))
-    emit_layer(layer)
+    for _ in emit_layer(layer):
+        raise InternalError(f"{model.name} is a shard, and there is no other")
     return layer.emit.end()
 
 
-def emit_layer(layer: Layer) -> None:
-    """All stages of a layer, from its input in DRAM to its output there."""
+def emit_layer(layer: Layer) -> Iterator[PartialRows]:
+    """All stages of a layer, from its input in DRAM to its output there; of a shard, stops where shards must meet."""
     _load_input(layer)
     attention(layer)
-    output_projection(layer)
-    feed_forward(layer)
+    yield from output_projection(layer)
+    yield from feed_forward(layer)
 
 
 def _load_input(layer: Layer) -> None:

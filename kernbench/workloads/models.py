@@ -68,6 +68,7 @@ class ModelShape:
     window: int = 0  #: [token] that a token attends to, itself included; 0: all
     experts: int = 0  #: of a mixture; 0: one feed-forward network and no router
     experts_per_token: int = 0
+    shards: int = 1  #: this is one of so many equal parts of a layer; what they project is added up
     matrix_bits: tuple[tuple[str, int], ...] = ()  #: bits of single matrices instead of weight_bits
     head_bits: tuple[HeadBits, ...] = ()
 
@@ -86,6 +87,11 @@ class ModelShape:
         if self.experts and not 1 <= self.experts_per_token <= self.experts:
             rule = f"it must be from 1 to experts = {self.experts}"
             raise InputError(Problem(f"model {self.name}", rule, "experts_per_token", self.experts_per_token))
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a projection's rows must be complete before they are added: for a norm, or to be added up."""
+        return self.post_norms or self.shards > 1
 
     @property
     def group(self) -> int:

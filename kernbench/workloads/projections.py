@@ -7,6 +7,7 @@ tokens is made for each of their experts: it stands for gathering them. A router
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kernbench.workloads.dram_map import WeightTile
@@ -15,18 +16,31 @@ from kernbench.workloads.planner import DOWN, GATE_UP, OUT
 from kernbench.workloads.routing import Part, parts
 
 
-def output_projection(layer: Layer) -> None:
-    """Emits attention times wo, added to the residual stream."""
-    _project_and_add(layer, OUT, "wo", "attention", "OUT_PROJ", Part(None, 0, 0, layer.plan.tokens))
+@dataclass(frozen=True, slots=True)
+class PartialRows:
+    """Results of a shard: they are complete when those of all shards are added up."""
+
+    place: int  #: scratchpad address of the results
+    room: int  #: of what comes from the other shards
+    elements: int
+    meta: dict[str, Any]
 
 
-def feed_forward(layer: Layer) -> None:
-    """Emits the feed-forward network, added to the residual stream; that is the layer's output `y`, stored to DRAM."""
+def output_projection(layer: Layer) -> Iterator[PartialRows]:
+    """Emits attention times wo, added to the residual stream; of a shard, yields what the shards must add up first."""
+    yield from _project_and_add(layer, OUT, "wo", "attention", "OUT_PROJ", Part(None, 0, 0, layer.plan.tokens))
+
+
+def feed_forward(layer: Layer) -> Iterator[PartialRows]:
+    """Emits the feed-forward network, added to the residual stream; that is the layer's output `y`, stored to DRAM.
+
+    Of a shard, yields what the shards must add up first.
+    """
     if layer.model.experts:
         _route(layer)
     for part in parts(layer.model, layer.plan.tokens):
         _gate_and_up(layer, part)
-        _project_and_add(layer, DOWN, "w_down", "ffn", "MLP_DOWN", part)
+        yield from _project_and_add(layer, DOWN, "w_down", "ffn", "MLP_DOWN", part)
 
 
 def _route(layer: Layer) -> None:
@@ -78,7 +92,9 @@ def _activate(layer: Layer, places: list[int], strip: Strip, part: Part, meta: d
         layer.store_strip("ffn", strip, out, **meta)
 
 
-def _project_and_add(layer: Layer, stage: int, matrix: str, source: str, phase: str, part: Part) -> None:
+def _project_and_add(
+    layer: Layer, stage: int, matrix: str, source: str, phase: str, part: Part
+) -> Iterator[PartialRows]:
     routed = part.expert is not None and stage == DOWN
     biased = layer.model.out_bias if stage == OUT else layer.model.mlp_bias
     for block_id, (t_start, t_len) in enumerate(layer.plan.blocks(stage, part.start, part.count)):
@@ -86,7 +102,7 @@ def _project_and_add(layer: Layer, stage: int, matrix: str, source: str, phase: 
         ifm = layer.tensor_block(source, t_start, t_len, phase, t_start - part.start, **meta)
         for col, tiles in _strips(layer, stage, layer.dram.weights[_matrix(matrix, part)].tiles()):
             strip = Strip(t_start, t_len, col, sum(tile.cols for tile in tiles))
-            whole = layer.model.post_norms
+            whole = layer.model.whole_rows
             out = layer.buffer(f"post_{stage}") + layer.act(t_len * col) if whole else layer.strip_slot(stage)
             offset = 0
             for tile in tiles:
@@ -98,8 +114,10 @@ def _project_and_add(layer: Layer, stage: int, matrix: str, source: str, phase: 
                 layer.vector("mul", strip.cols, t_len, out, out, out, phase=phase, **meta)
             if not whole:
                 _add_residual(layer, stage, out, strip, part.choice, meta)
-        if layer.model.post_norms:
-            _normalise_and_add(layer, stage, t_start, t_len, meta)
+        if layer.model.shards > 1:
+            yield PartialRows(layer.buffer(f"post_{stage}"), layer.buffer(f"parts_{stage}"), t_len * layer.model.hidden, meta)
+        if layer.model.whole_rows:
+            _add_rows(layer, stage, t_start, t_len, part.choice, meta)
 
 
 def _add_residual(layer: Layer, stage: int, product: int, strip: Strip, choice: int, meta: dict[str, Any]) -> None:
@@ -117,21 +135,23 @@ def _add_residual(layer: Layer, stage: int, product: int, strip: Strip, choice: 
         layer.store_strip("y" if down else "x1", strip, at, **meta)
 
 
-def _normalise_and_add(layer: Layer, stage: int, t_start: int, t_len: int, meta: dict[str, Any]) -> None:
-    """The norm behind a projection, whose rows are complete, and the residual stream added to it."""
+def _add_rows(layer: Layer, stage: int, t_start: int, t_len: int, choice: int, meta: dict[str, Any]) -> None:
+    """The norm behind a projection, if there is one, and the residual stream added to its rows, which are complete."""
     hidden, resident = layer.model.hidden, "residual" in layer.plan.resident
     product = layer.buffer(f"post_{stage}")
     layer.emit.join(product, layer.act(t_len * hidden), phase="NORM", **meta)
-    layer.normalise("gain_post_attention" if stage == OUT else "gain_post_mlp", t_len, product, product, **meta)
+    if layer.model.post_norms:
+        layer.normalise("gain_post_attention" if stage == OUT else "gain_post_mlp", t_len, product, product, **meta)
     meta = {**meta, "phase": "RESIDUAL"}
     rows, down = Strip(t_start, t_len, 0, hidden), stage == DOWN
     if resident:
         at = layer.buffer("residual") + layer.act(t_start * hidden)
     else:
         at = layer.buffer(f"added_{stage}")
-        layer.load_strip("x1" if down else "x", rows, at, **meta)
+        layer.load_strip(("y" if choice else "x1") if down else "x", rows, at, **meta)
     layer.vector("add", hidden, t_len, at, at, product, **meta)
-    if down or not resident:
+    last = choice == max(layer.model.experts_per_token, 1) - 1
+    if (down and last) or not resident:
         layer.store_strip("y" if down else "x1", rows, at, **meta)
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+import numpy as np
+
 from kernbench.cmdq import Program
+from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import regions_of, transfer_of
 from kernbench.config import NpuConfig, load_config
@@ -122,3 +125,25 @@ def moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> It
 def bytes_of_moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> int:
     """Bytes of those transfers."""
     return sum(nbytes for _, nbytes in moves(program, config, opcode, **fields))
+
+
+Accesses = list[tuple[int, int, int, bool]]  # job, start, end, written
+
+
+def unordered(program: Program, accesses: Accesses) -> list[tuple[int, int]]:
+    """Pairs of jobs that touch the same bytes, one of them writing, and may run at the same time."""
+    before = [0] * len(program)  # bit i: entry i is complete before this one is issued
+    for i, waits in enumerate(predecessors(program.entries)):
+        for other in waits:
+            before[i] |= before[other] | 1 << other
+    job, start, end, written = (np.array(column) for column in zip(*accesses, strict=True))
+    found = []
+    for a in range(len(accesses)):
+        clash = (start < end[a]) & (end > start[a]) & (written | written[a]) & (job < job[a])
+        found += [(int(job[b]), int(job[a])) for b in np.flatnonzero(clash) if not before[job[a]] >> int(job[b]) & 1]
+    return found
+
+
+def accesses_of(program: Program, config: NpuConfig, of: Any) -> Accesses:
+    """What `of` says of every entry."""
+    return [(entry.index, *access) for entry in program.entries for access in of(entry, config)]

@@ -48,12 +48,13 @@ def llm(
         typer.Option("--policy", metavar="FILE", help="Bits by role, layer and head, in YAML.", show_default=False),
     ] = None,
     page: Annotated[int, typer.Option("--page", metavar="N", help="Tokens of a page of the KV cache; 0: no pages.")] = 0,
+    tp: Annotated[int, typer.Option("--tp", metavar="N", help="PEs of a system that share the model.")] = 1,
     compare: Annotated[
         list[str] | None,
         typer.Option(
             "--compare",
             metavar="WHAT=V,V,...",
-            help="Run once for each value of w, a, kv, prompt, batch or page, and show them side by side. May be repeated.",
+            help="Run once for each value of w, a, kv, prompt, batch, page or tp, and show them side by side. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +84,7 @@ def llm(
     from kernbench.cli.llm_job import Asked, compare_runs, run_one, write_program, write_trace
 
     asked = Asked(model, config or DEFAULT_MACHINE, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
-    asked = asked.with_bits(w, a, kv, policy, page)
+    asked = asked.with_bits(w, a, kv, policy, page, tp)
     if compare:
         return compare_runs(asked, compare, plot, as_json=as_json, quiet=quiet)
     programs = asked.programs()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.llm_report import LlmReport
     from kernbench.workloads.llm_steps import LlmPrograms
 
-COMPARED = ("w", "a", "kv", "prompt", "batch", "page")
+COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp")
 MOST_RUNS = 64
 
 
@@ -35,14 +35,15 @@ class Asked:
     kv: int | None = None
     policy: Path | None = None
     page: int = 0
+    tp: int = 1
 
-    def with_bits(self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int) -> Asked:
+    def with_bits(self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int) -> Asked:
         """The same with these."""
-        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page)
+        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp)
 
     def programs(self) -> LlmPrograms:
         """Everything lowered to a plan. InputError where something does not fit."""
-        from kernbench.config import NpuConfig, load_config
+        from kernbench.config import load_config
         from kernbench.workloads.llm_steps import PHASES, Job, LlmPrograms
         from kernbench.workloads.model_files import load_model
         from kernbench.workloads.precision import load_precision, uniform_precision
@@ -57,8 +58,9 @@ class Asked:
             layers=self.layers,
             phases=phases,
             page_tokens=self.page,
+            shards=self.tp,
         )
-        machine = load_config(self.config, list(self.overrides), kind=NpuConfig)
+        machine = load_config(self.config, list(self.overrides))
         return LlmPrograms(load_model(self.model), precision, machine, job)
 
 
@@ -76,10 +78,12 @@ def write_program(programs: LlmPrograms, path: Path) -> int:
     """Writes all of it as one program."""
     from kernbench.cmdq import check_program
     from kernbench.common.files import check_writable
+    from kernbench.config import NpuConfig
 
     check_writable(path)
     program = programs.whole_program()
-    check_program(program, programs.machine)
+    if isinstance(programs.target, NpuConfig):
+        check_program(program, programs.target)
     program.save(path)
     output.note(f"{path}: {len(program):,} entries for {programs.machine.source}")
     if programs.added is not None:
@@ -94,7 +98,7 @@ def write_trace(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
     from kernbench.cli.tracing import trace_options, traced
     from kernbench.sim_engine.machine import Machine
 
-    machine = Machine(programs.machine, programs.whole_program())
+    machine = Machine(programs.target, programs.whole_program())
     with traced(machine, path, trace_options("summary", 1024, None, None)), progress_bar(not quiet) as progress:
         machine.run(progress=progress)
 

@@ -41,7 +41,10 @@ def state_hash(engine: GraphEngine) -> str:
 
 
 def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
-    """Write a checkpoint of a run of `what` (`params`, and the keys of `MISMATCH`). InputError where the place cannot be written."""
+    """Write a checkpoint of a run of `what`: its `params`, and the keys of `MISMATCH`.
+
+    InputError where the place cannot be written.
+    """
     machine = engine.machine
     body = {**what, "cycle": machine.cycle, "state": state_hash(engine)}
     header = {**machine._header(), "cycle": machine.cycle}

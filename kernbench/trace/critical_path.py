@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernbench.trace.why_history import CONTROL, Command, Job
+from kernbench.trace.why_history import CONTROL, KERNEL, Command, Job
 from kernbench.trace.why_parts import Span, whole
 from kernbench.trace.why_queue import last_state, queue_states
 from kernbench.trace.why_spans import Stories
@@ -67,7 +67,7 @@ class _Walk:
 
     def _last(self) -> Command | None:
         """The command that ends last; of a run that was cut off, the job that runs longest then."""
-        commands, cycles = self.history.commands, self.history.cycles
+        commands, cycles = [c for c in self.history.commands if c.opcode != KERNEL], self.history.cycles
         ended = max((c for c in commands if c.end is not None), key=lambda c: (c.end, c.place), default=None)
         if ended is not None and ended.end == cycles:
             return ended
@@ -110,7 +110,7 @@ class _Walk:
         ready = self.stories.ready(command)
         ready = job.issue if ready is None else ready
         if ready < job.issue:
-            spans.insert(0, whole(ready, job.issue, "issue", "control"))
+            spans.insert(0, whole(ready, job.issue, "issue", self.history.issuer(command)))
         before, after = self._before(command)
         self._add(command, after, ready, spans)
         return before, False

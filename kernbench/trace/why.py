@@ -142,7 +142,7 @@ _GROUP_OF = {
     "period": "engine periods",
     "idle": "no command on its way",
 }
-_OWN_NAME = ("whole lines", "bank conflicts", "issue width", "no command on its way")
+_OWN_NAME = ("whole lines", "bank conflicts", "issue width", "no command on its way", "launching and issuing by kernels")
 
 
 def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Group]:
@@ -150,6 +150,8 @@ def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Gr
     for cost in costs:
         kind = history.component.get(cost.resource, "")
         name = _GROUP_OF.get(cost.cause, "queues")
+        if cost.cause == "issue" and cost.resource != "control":
+            name = "launching and issuing by kernels"
         if cost.cause in ("transfer", "share"):
             name = {"DRAM": "DRAM bandwidth", "NOC": "link bandwidth"}.get(kind, "bandwidth")
         elif cost.cause == "work":

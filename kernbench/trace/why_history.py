@@ -11,6 +11,7 @@ from itertools import accumulate, chain
 from kernbench.config.schema import Dma
 
 CONTROL = ("NOP", "BARRIER", "END")
+KERNEL = "KERNEL"  #: what a PE does of a launch: its time is that of the commands inside, which come from components
 
 
 @dataclass(slots=True)
@@ -129,10 +130,15 @@ class History:
     capacity: dict[str, Fraction]  #: [B/cycle] of channels and links
     component: dict[str, str]  #: of every unit
     scratchpad: dict[str, str]  #: of every engine that has one
+    processor: dict[str, str]  #: of every engine whose commands come from a kernel
     commands: list[Command]  #: in the order of the queue
     by_id: dict[int, Command]
     jobs: dict[int, Job]
     on: dict[str, Line]  #: jobs of an engine
+
+    def issuer(self, command: Command) -> str:
+        """Who issues a command: the queue's executor, or a PE's processor."""
+        return self.processor.get(command.unit, "control")
 
     def command_of(self, job: int | None) -> tuple[int, ...]:
         """The id of a job's command."""

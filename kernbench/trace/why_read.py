@@ -12,7 +12,7 @@ from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS
-from kernbench.trace.why_history import Command, Flow, History, Hold, Job, Line, Out
+from kernbench.trace.why_history import KERNEL, Command, Flow, History, Hold, Job, Line, Out
 
 _FULL = LEVELS.index("full")
 PROCESSORS = ("M_CPU", "COMPONENT")  # what has no start event of its own: its jobs start with their commands
@@ -65,6 +65,7 @@ def read_history(trace: Trace) -> History:
         capacity=_capacities(trace),
         component={str(unit.get("unit")): str(unit.get("component")) for unit in trace.meta.units},
         scratchpad=_scratchpads(trace),
+        processor=_processors(trace, commands),
         commands=commands,
         by_id={command.id: command for command in commands},
         jobs=reading.jobs,
@@ -98,6 +99,13 @@ def _scratchpads(trace: Trace) -> dict[str, str]:
     place = {str(u.get("parent")): str(u.get("unit")) for u in trace.meta.units if u.get("component") == "SRAM"}
     units = {str(u.get("unit")): str(u.get("parent")) for u in trace.meta.units}
     return {unit: place[parent] for unit, parent in units.items() if parent in place}
+
+
+def _processors(trace: Trace, commands: list[Command]) -> dict[str, str]:
+    """Kernels issue the commands of their PE, and of no other."""
+    parent = {str(unit.get("unit")): str(unit.get("parent")) for unit in trace.meta.units}
+    running = {parent[one.unit]: one.unit for one in commands if one.opcode == KERNEL and one.unit in parent}
+    return {unit: running[place] for unit, place in parent.items() if place in running}
 
 
 def _capacities(trace: Trace) -> dict[str, Fraction]:

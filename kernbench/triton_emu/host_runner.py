@@ -63,7 +63,8 @@ class HostRunner:
         for (m_cpu, cycles), share in by_cube.items():
             number = host.submit(CPU, m_cpu, params=(cycles, 0, 0, 0))
             self._jobs[number] = made, share
-            self._tell(number, "LAUNCH", name)
+            told = self._tell(number, "LAUNCH", name)
+            made.after.update(dict.fromkeys((one.pe for one in share), told))
         return made
 
     def copy(self, endpoint: str, pieces: Sequence[tuple[int, int]], *, write: bool) -> HostCopy:
@@ -142,12 +143,13 @@ class HostRunner:
         position = host.position[self._processors[work.pe]]
         number = host.submit(COMPONENT, position, params=(launch.number,))
         self._jobs[number] = launch, ()
-        self._tell(number, "KERNEL", launch.name, self._processors[work.pe])
+        self._tell(number, "KERNEL", launch.name, self._processors[work.pe], launch.after.get(work.pe, ()))
 
-    def _tell(self, number: int, opcode: str, marker: str, unit: str = "") -> None:
-        """Tell the trace what a job is."""
-        if self.machine is not None and self.machine.commands is not None:
-            self.machine.commands.add(number, opcode, unit=unit, marker=marker)
+    def _tell(self, number: int, opcode: str, marker: str, unit: str = "", after: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Tell the trace what a job is; its id there, where there is a trace."""
+        if self.machine is None or self.machine.commands is None:
+            return ()
+        return (self.machine.commands.add(number, opcode, unit=unit, deps=after, marker=marker),)
 
     def _run(self) -> None:
         try:

@@ -75,6 +75,7 @@ class KernelRunner:
         self._work = next(work for work in self._launch.work if work.pe == self.pe.name)
         self._next_program = 0
         self._begun = False
+        self.scheduler.after = self._launch.after.get(self.pe.name, ())
         self.memory.begin()
 
     def resume(self, now: int) -> bool:
@@ -139,8 +140,11 @@ class KernelRunner:
             msg.out.flight = None
         if self._any or flight is self._wanted:
             self._wanted, self._any = None, False
-            return True
-        return self._greenlet is None and not self.scheduler.open
+        elif self._greenlet is not None or self.scheduler.open:
+            return False
+        if flight.command >= 0:
+            self.scheduler.after = (flight.command,)
+        return True
 
     # The side of the kernel.
 

@@ -37,6 +37,7 @@ class Launch:
     number: int = 0
     start: int | None = None
     end: int | None = None
+    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: of a traced run, by PE: the command that launches there
     per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
 
     def began(self, pe: str, cycle: int) -> None:

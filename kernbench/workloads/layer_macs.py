@@ -11,8 +11,11 @@ from kernbench.workloads.layer_bytes import first_cached
 QUERY_TOKENS = 128  # queries that go through attention together: as many as a tensor engine's rows, or a few times more
 
 
-def stage_macs(buffers: LayerBuffers, stage: int, size: int) -> Counter[int]:
-    """[MAC] by bits of the second operand; `size`: [token] of the stage's blocks."""
+def stage_macs(buffers: LayerBuffers, stage: int, size: int, *, masked: bool = True) -> Counter[int]:
+    """[MAC] by bits of the second operand; `size`: [token] of the stage's blocks.
+
+    `masked`: with the scores of later tokens, or of earlier ones outside the window, that are computed and thrown away.
+    """
     model, found = buffers.model, Counter[int]()
     networks = model.experts_per_token if model.experts else 1
     shapes = {matrix.name: matrix for matrix in model.matrices}
@@ -24,7 +27,8 @@ def stage_macs(buffers: LayerBuffers, stage: int, size: int) -> Counter[int]:
         found[shapes["router"].bits] += buffers.tokens * model.hidden * model.experts
     if stage == ATTENTION:
         for head in range(model.kv_heads):
-            found[model.kv_bits_of(head)] += 2 * model.group * model.head_dim * _scores(buffers, size)
+            scores = _scores(buffers, size) if masked else _scores_in_use(buffers)
+            found[model.kv_bits_of(head)] += 2 * model.group * model.head_dim * scores
     return found
 
 
@@ -39,6 +43,13 @@ def _scores(buffers: LayerBuffers, size: int) -> int:
     return total * buffers.batch
 
 
+def _scores_in_use(buffers: LayerBuffers) -> int:
+    """The same without masked ones: token `t` attends to `t + 1` positions, or to its window."""
+    new = range(buffers.context, buffers.context + buffers.seq_tokens)
+    window = buffers.model.window
+    return buffers.batch * sum(min(t + 1, window) if window else t + 1 for t in new)
+
+
 def stage_cycles(buffers: LayerBuffers, stage: int, size: int) -> int:
     """Cycles of these MACs with all engines at full rate."""
     te = buffers.config.te
@@ -47,8 +58,3 @@ def stage_cycles(buffers: LayerBuffers, stage: int, size: int) -> int:
         rate = te.rate(bits, buffers.model.activation_bits) * te.engines
         total += ceil_div(macs * rate.denominator, rate.numerator)
     return total
-
-
-def layer_macs(buffers: LayerBuffers, blocks: tuple[int, ...]) -> int:
-    """[MAC] of all stages."""
-    return sum(sum(stage_macs(buffers, stage, blocks[stage]).values()) for stage in STAGES)

@@ -69,13 +69,12 @@ def machine_with_layout(config: NpuConfig, model: Model, positions: int, page_to
 
 
 def place_model(
-    model: Model, precision: Precision, config: NpuConfig, plans: Plans, rows: int, room: Room, layers: int
+    model: Model, precision: Precision, config: NpuConfig, plans: Plans, rows: int, room: Room, shapes: list[ModelShape]
 ) -> LlmDram:
-    """Places `layers` layers. `plans`: every plan that a layer runs with; `rows`: [token] of the largest step.
+    """Places layers of these shapes. `plans`: every plan that a layer runs with; `rows`: [token] of the largest step.
 
     Of `room` the size of caches counts. InputError where the DRAM is too small.
     """
-    shapes = [model.layer(i, precision) for i in range(layers)]
     wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _UNLIMITED})})
     step = lcm(config.dma.alignment_bytes, config.dram.channels * config.dram.interleave_bytes)
     sizes, shared = {}, 0
@@ -94,7 +93,7 @@ def place_model(
     logits = at.take(bytes_of(room.batch * vocab, shapes[-1].activation_bits))
     shared_base = at.take(shared)
     if at.end > config.dram.capacity_bytes:
-        needs = f"{model.name} with {layers} layers, {room.batch} x {room.positions} tokens of KV cache and all else"
+        needs = f"{model.name} with {len(shapes)} layers, {room.batch} x {room.positions} tokens of KV cache and all else"
         rule = f"{needs} needs {at.end} bytes"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
         raise InputError(Problem(config.source, rule, "dram.capacity_bytes", config.dram.capacity_bytes, remedy))

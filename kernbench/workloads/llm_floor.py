@@ -1,12 +1,12 @@
 """What a step must move and multiply at least, from the model's shape and the machine's rates alone.
 
 Weights once a step (of a mixture those of the experts in use), K and V as often as one block of tokens needs them, the
-input of the first layer and the output of each; nothing is spilled. No plan takes part in it.
+input and output of each layer; nothing is spilled, and no score that is masked is computed. No plan takes part in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -49,7 +49,9 @@ def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     total = found[0]
     for part in found[1:]:
         total += part
-    return total
+    parts = programs.job.shards  # they take the same time, and all together so much
+    more = {name: getattr(total, name) * parts for name in ("weights", "kv", "activations", "macs")}
+    return replace(total, **more)
 
 
 def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
@@ -59,7 +61,7 @@ def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
     moved = layer_bytes(buffers, frozenset(TENSORS), blocks)
     macs, cycles = 0, 0
     for stage in STAGES:
-        for bits, count in sorted(stage_macs(buffers, stage, blocks[stage]).items()):
+        for bits, count in sorted(stage_macs(buffers, stage, blocks[stage], masked=False).items()):
             macs += count
             cycles += _mac_cycles(machine, count, bits, shape.activation_bits)
     return _floor(machine, moved, macs, cycles)
@@ -68,14 +70,15 @@ def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
 def _ends(programs: LlmPrograms, step: Step) -> Floor:
     """Embedding and LM head."""
     machine, batch, model = programs.machine, programs.job.batch, programs.model
+    vocab = ceil_div(model.vocab, programs.job.shards)
     shape, hidden = programs.shapes[-1], model.shape.hidden
     act = shape.activation_bits
     rows = step.tokens * batch
     head_bits = programs.precision.role("embedding" if model.tied else "lm_head")
-    weights = bytes_of(hidden * model.vocab, head_bits) + shape.gain_bytes
+    weights = bytes_of(hidden * vocab, head_bits) + shape.gain_bytes
     row = bytes_of(hidden, programs.precision.role("embedding"))
-    activations = rows * row + bytes_of((rows + batch) * hidden + batch * model.vocab, act)
-    macs = batch * hidden * model.vocab
+    activations = rows * row + bytes_of((rows + batch) * hidden + batch * vocab, act)
+    macs = batch * hidden * vocab
     return _floor(machine, LayerBytes(weights, 0, activations), macs, _mac_cycles(machine, macs, head_bits, act))
 
 

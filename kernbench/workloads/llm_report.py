@@ -13,6 +13,28 @@ from kernbench.workloads.llm_steps import PHASES
 
 NEAR_DRAM, NEAR_MACS = 0.90, 0.85  #: a phase that comes so near to one of these bounds is bound by it
 NEAR = 0.90  #: the same of any single resource or engine
+WORTH = 0.10  #: a kind of segment with such a share of a phase is named
+_WORDS = {
+    "dram": "DRAM bandwidth",
+    "ch": "DRAM bandwidth",
+    "te": "tensor engines",
+    "pe_gemm": "tensor engines",
+    "ve": "vector engines",
+    "pe_math": "vector engines",
+    "dma": "DMA engines",
+    "pe_dma": "DMA engines",
+    "critical path": "jobs that wait for each other",
+}
+_KINDS = {"embedding": "embedding", "layer": "layers", "head": "LM head"}
+
+
+def words(limit: str) -> str:
+    """A resource or engine as people call it; a link by its name."""
+    for part in (limit.split(".")[-1], limit.split(".")[0]):
+        found = _WORDS.get(part.rstrip("0123456789"))
+        if found is not None:
+            return found
+    return f"the link {limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +56,17 @@ class PhaseReport:
     @property
     def reason(self) -> str:
         """What binds it, in words."""
-        cycles, (name, bound) = max(self.total.cycles, 1), self.limit
+        cycles, (name, bound) = self.total.cycles, self.limit
         if self.floor.dram_cycles / cycles >= NEAR_DRAM:
             return "DRAM bandwidth"
         if self.floor.mac_cycles / cycles >= NEAR_MACS:
             return "tensor engines"
         if bound / cycles >= NEAR:
-            kind = name.split(".")[0]
-            words = {"dram": "DRAM bandwidth, spent on more than once", "noc": f"the mesh, {name}"}
-            return words.get(kind, "jobs that wait for each other" if name == "critical path" else f"{name}")
-        return f"nothing alone; most is asked of {name}"
+            return words(name)
+        large = {kind: tally for kind, (_, tally) in self.kinds.items() if tally.cycles / cycles >= WORTH}
+        if large and all(tally.limit[1] / tally.cycles >= NEAR for tally in large.values()):
+            return "; ".join(f"{_KINDS[kind]}: {words(tally.limit[0])}" for kind, tally in large.items())
+        return f"nothing alone; most is asked of {words(name)}"
 
     @property
     def te_use(self) -> float:

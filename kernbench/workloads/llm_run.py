@@ -81,13 +81,13 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
     for step, keys in work:
         whole, kinds = Tally(), dict[str, Tally]()
         if not reuse:
-            whole = run_program(programs.step_program(step), programs.machine)
+            whole = run_program(programs.step_program(step), programs)
             done += 1
         first: dict[Any, Segment] = {}
         for segment in programs.segments(step) if reuse else ():
             first.setdefault(segment.key, segment)
         for key, segment in first.items():
-            tally = run_program(programs.segment_program(segment), programs.machine)
+            tally = run_program(programs.segment_program(segment), programs)
             whole.add(tally, keys[key])
             kinds.setdefault(segment.kind, Tally()).add(tally, keys[key])
             done += 1
@@ -102,21 +102,22 @@ def _periods_are_one(config: NpuConfig) -> bool:
     return config.dma.period == config.te.period == config.ve.period == 1
 
 
-def run_program(program: Program, config: NpuConfig) -> Tally:
+def run_program(program: Program, programs: LlmPrograms) -> Tally:
     """One program from cycle 0 to its end."""
-    machine = Machine(config, program)
+    config = programs.machine
+    machine = Machine(programs.target, program)
     machine.run()
     result = machine.result()
     if result.status != "done":
         raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
     bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit", "critical_path")}
-    engines = [result.counters[f"te{i}"] for i in range(config.te.engines)]
+    engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]
     return Tally(
         cycles=result.cycles,
         bytes=role_bytes(program.entries, config),
         macs=sum(engine["macs"] for engine in engines),
         te_busy=sum(engine["busy"] for engine in engines),
-        te_cycles=result.cycles * config.te.engines,
+        te_cycles=result.cycles * config.te.engines * len(programs.places),
         bounds=Counter({**bounds, "critical path": result.metrics["bounds"]["critical_path"]}),
         energy_pj=Counter({name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total"}),
         entries=len(program.entries),

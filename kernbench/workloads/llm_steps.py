@@ -13,7 +13,9 @@ from typing import Literal
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
 from kernbench.config.schema import KvLayout, NpuConfig
+from kernbench.config.system import SystemConfig
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.layer_dram import LayerDram, Room
@@ -21,6 +23,7 @@ from kernbench.workloads.llm import emit_layer
 from kernbench.workloads.llm_dram import LlmDram, machine_with_layout, place_model
 from kernbench.workloads.llm_ends import Ends, emit_embedding, emit_head
 from kernbench.workloads.llm_model import Model
+from kernbench.workloads.llm_shards import Place, all_reduce, npu_view, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import LayerPlan, plan_layer
 from kernbench.workloads.precision import Precision
@@ -59,7 +62,8 @@ class Segment:
 class Job:
     """What is asked: a prompt of `prompt` tokens, then `tokens` decoded ones, of `batch` sequences.
 
-    `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none.
+    `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
+    PEs of a system that share the model.
     """
 
     prompt: int
@@ -68,6 +72,7 @@ class Job:
     layers: int | None = None
     phases: tuple[Phase, ...] = PHASES
     page_tokens: int = 0
+    shards: int = 1
 
     def steps(self) -> list[Step]:
         """The passes through the model in their order."""
@@ -78,22 +83,32 @@ class Job:
 
 
 class LlmPrograms:
-    """The programs of a job on one NPU. `added`: the KV layout that the machine lacked; `machine` has it.
+    """The programs of a job on an NPU, or on PEs of a system.
 
-    Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
+    lacked; both have it. Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
 
-    def __init__(self, model: Model, precision: Precision, config: NpuConfig, job: Job) -> None:
+    def __init__(self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> None:
         _check(model, job)
+        if isinstance(config, SystemConfig):
+            self.places, view = pe_places(config, job.shards), npu_view(config)
+        elif job.shards == 1:
+            self.places, view = [Place(None, 0)], config
+        else:
+            rule, remedy = f"{config.source} is one NPU", "take a machine of kernbench/system/1, as single_cube"
+            raise InputError(Problem("kbsim llm", rule, "tp", job.shards, remedy))
         self.model, self.precision, self.job = model, precision, job
         self.layers = job.layers or model.layers
         self.steps = job.steps()
         self.positions = max(step.context + step.tokens for step in self.steps)
-        machine, self.added = machine_with_layout(config, model, self.positions, job.page_tokens)
-        self.machine: NpuConfig = machine.model_copy(update={"max_cycles": _LONGEST})
+        machine, self.added = machine_with_layout(view, model, self.positions, job.page_tokens)
+        endless = {"max_cycles": _LONGEST, "kv_layouts": machine.kv_layouts}
+        self.machine: NpuConfig = machine.model_copy(update=endless)
+        self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
         self.added: KvLayout | None
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
-        self.shapes = [model.layer(i, precision) for i in range(self.layers)]
+        self.shapes = [shard_of(model.layer(i, precision), job.shards) for i in range(self.layers)]
 
     def plan(self, shape: ModelShape, step: Step) -> LayerPlan:
         """How a layer of this shape runs in a step."""
@@ -108,7 +123,7 @@ class LlmPrograms:
         """Where everything is."""
         room = Room(0, 0, 0, 0, self.positions, self.job.batch, False, self.job.page_tokens)
         rows = max(step.tokens for step in self.steps) * self.job.batch
-        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.layers)
+        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes)
 
     def _plans_of(self, shape: ModelShape) -> list[LayerPlan]:
         return [self.plan(shape, step) for step in self.steps]
@@ -153,19 +168,22 @@ class LlmPrograms:
         return program
 
     def _emit(self, segment: Segment, program: Program) -> None:
-        step, job = segment.step, self.job
-        emit = Emitter("", self.machine, self._common(segment), program)
+        step, job, common = segment.step, self.job, self._common(segment)
+        emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
             dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
-            emit_layer(Layer(segment.shape, self.machine, plan, emit, dram))
+            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits])
             return
-        cap = self.model.final_softcap
-        ends = Ends(segment.shape, self.model.vocab, cap, self.machine, self.dram, step.tokens, step.context, job.batch)
-        if segment.kind == "embedding":
-            emit_embedding(ends, emit)
-        else:
-            emit_head(ends, emit, self.layers)
+        cap, words = self.model.final_softcap, self.model.vocab
+        shared = ceil_div(words, job.shards)
+        for number, emit in enumerate(emits):
+            vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
+            ends = Ends(segment.shape, vocab, cap, self.machine, self.dram, step.tokens, step.context, job.batch)
+            if segment.kind == "embedding":
+                emit_embedding(ends, emit)
+            else:
+                emit_head(ends, emit, self.layers)
 
     def _common(self, segment: Segment) -> dict[str, object]:
         return {
@@ -178,6 +196,17 @@ class LlmPrograms:
     def _name(self, segment: Segment) -> str:
         what = f"layer {segment.layer}" if segment.kind == "layer" else segment.kind
         return f"{self.model.name} {what}, {_step_name(segment.step)} on {self.machine.source}"
+
+
+def _emit_together(layers: list[Layer]) -> None:
+    """The same layer on each shard; where their parts must be added up, all of them are."""
+    running = [emit_layer(layer) for layer in layers]
+    while True:
+        parts = [next(one, None) for one in running]
+        complete = [part for part in parts if part is not None]
+        if not complete:
+            return
+        all_reduce(layers, complete)
 
 
 def _step_name(step: Step) -> str:
@@ -194,7 +223,7 @@ def _last_ones(program: Program, first: int) -> list[int]:
 def _check(model: Model, job: Job) -> None:
     """InputError where a number is out of range."""
     most = {"layers": model.layers}
-    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0}
+    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
     for name, least in low.items():
         value = getattr(job, name)
         if value is None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernbench.config import SystemConfig, load_config
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace.reader import open_trace
+from kernbench.trace.why import explain
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, at
 
@@ -80,3 +84,29 @@ def test_launches_and_copies_of_a_system_are_commands() -> None:
         ("LAUNCH", "sip0.cube0.m_cpu"),
         ("KERNEL", "sip0.cube0.pe1.pe_cpu"),
     ]
+
+
+def test_why_goes_back_through_the_commands_of_the_kernel(tmp_path: Path) -> None:
+    """A load, a product that waits for it, a store that waits for that: one path, with the launch before it."""
+
+    def kernel(tl: Any) -> None:
+        a = tl.load(0, (64, 64), "f16")
+        b = tl.dot(a, a)
+        tl.wait(b)
+        tl.store(1 << 20, b)
+
+    run = Run(kernel, memory={0: np.ones((64, 64), np.float16)}, config=load_config("single_cube", kind=SystemConfig))
+    path = tmp_path / "run.jsonl"
+    with path.open("wb") as sink:
+        tracing = run.machine.trace(sink, TraceOptions("full"))
+        run.run()
+        tracing.close()
+    why = explain(open_trace(path))
+    stretches = [(one.command.opcode if one.command else None, one.after) for one in why.path]
+    assert stretches == [
+        ("LAUNCH", "start"), ("DMA_LOAD_TILE", "dependency"), ("TE_GEMM_TILE", "dependency"), ("DMA_STORE_TILE", "dependency"),
+        (None, "idle"),
+    ]  # fmt: skip
+    assert sum(one.end - one.start for one in why.path) == run.machine.cycle
+    issues = {cost.resource for cost in why.costs if cost.cause == "issue"}
+    assert issues == {"sip0.cube0.pe0.pe_cpu"}

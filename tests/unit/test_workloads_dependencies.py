@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,39 +10,26 @@ import pytest
 
 from kernbench import simulate
 from kernbench.cmdq import Program, check_program, load_program, summarise
-from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import transfer_of
-from kernbench.config import NpuConfig
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.kv import kv_tiles
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.planner import plan_layer
 from tests.oracles import reference
-from tests.workload_programs import TINY_CASES, Case, dram_accesses, llama, machine, scratchpad_accesses, tiny_machine
+from tests.workload_programs import (
+    TINY_CASES,
+    Case,
+    accesses_of,
+    dram_accesses,
+    llama,
+    machine,
+    scratchpad_accesses,
+    tiny_machine,
+    unordered,
+)
 
 each = pytest.mark.parametrize("name", TINY_CASES)
-Accesses = list[tuple[int, int, int, bool]]  # job, start, end, written
-
-
-def unordered(program: Program, accesses: Accesses) -> list[tuple[int, int]]:
-    """Pairs of jobs that touch the same bytes, one of them writing, and may run at the same time."""
-    before = [0] * len(program)  # bit i: entry i is complete before this one is issued
-    for i, waits in enumerate(predecessors(program.entries)):
-        for other in waits:
-            before[i] |= before[other] | 1 << other
-    job, start, end, written = (np.array(column) for column in zip(*accesses, strict=True))
-    found = []
-    for a in range(len(accesses)):
-        clash = (start < end[a]) & (end > start[a]) & (written | written[a]) & (job < job[a])
-        found += [(int(job[b]), int(job[a])) for b in np.flatnonzero(clash) if not before[job[a]] >> int(job[b]) & 1]
-    return found
-
-
-def accesses_of(program: Program, config: NpuConfig, of: Any) -> Accesses:
-    return [(entry.index, *access) for entry in program.entries for access in of(entry, config)]
-
-
 @each
 def test_whatever_touches_the_same_bytes_is_ordered(name: str) -> None:
     case = TINY_CASES[name]

@@ -21,7 +21,7 @@ class Order(NamedTuple):
 class Flight:
     """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
 
-    __slots__ = ("end", "engine", "first_job", "issued", "jobs_left", "line", "msg", "parent", "part", "start")
+    __slots__ = ("after", "command", "end", "engine", "issued", "jobs_left", "line", "msg", "parent", "part", "start")
 
     def __init__(self, msg: Any, part: PePart, issued: int, line: str) -> None:
         self.msg = msg
@@ -32,5 +32,6 @@ class Flight:
         self.end = -1
         self.engine = 0  #: which of the part's engines
         self.jobs_left = 0
-        self.first_job = -1
+        self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for
+        self.command = -1  #: its own id there; of several jobs that of the last
         self.parent: Flight | None = None  #: of a tile: the composite op

@@ -35,6 +35,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self.places = queue_depth + 16  #: jobs in the core at a time
         self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
+        self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
         self.machine: HasCommands | None = None  #: whose trace is told what jobs are
         self.give: Submit | None = None  #: of the component in the core that stands for the PE
@@ -53,6 +54,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         """A command of the kernel. Raises what its part says of a command that cannot be."""
         part = self._serving.get(type(msg)) or self.part_for(msg)
         flight = Flight(msg, part, now, line)
+        flight.after = self.after
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
@@ -126,4 +128,4 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         number = submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)
         self._jobs[number] = flight
         if self.machine is not None and self.machine.commands is not None:
-            self.machine.commands.add(number, part.opcode(flight.msg), marker=flight.line)
+            flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)

@@ -41,14 +41,15 @@ class TileServer(PePart):
         part = self._parts[plan.part]
         walk = self._walks[flight] = Composite(flight.msg, plan, len(part.engines))
         flight.start = now
-        self._serve(scheduler, flight, walk.go_on(), now)
+        self._serve(scheduler, flight, walk.go_on(), now, flight.after)
 
     def tile_ended(self, scheduler: PeScheduler, tile: Flight, end: int) -> Flight | None:
         """A tile's stage was served up to cycle `end`: the op, where it is over."""
         flight = tile.parent
         assert flight is not None
         walk = self._walks[flight]
-        self._serve(scheduler, flight, walk.ended(tile.msg), end)
+        flight.command = tile.command
+        self._serve(scheduler, flight, walk.ended(tile.msg), end, (tile.command,) if tile.command >= 0 else ())
         if not walk.over:
             return None
         del self._walks[flight]
@@ -61,14 +62,16 @@ class TileServer(PePart):
             _, _, tile = heapq.heappop(self._timed)
             flight = tile.parent
             assert flight is not None
-            self._serve(scheduler, flight, self._walks[flight].ended(tile.msg), now)
+            self._serve(scheduler, flight, self._walks[flight].ended(tile.msg), now, tile.after)
 
     @property
     def next_due(self) -> int:
         """The cycle of the next of those."""
         return self._timed[0][0] if self._timed else NEVER
 
-    def _serve(self, scheduler: PeScheduler, flight: Flight, serves: Iterable[Serve], now: int) -> None:
+    def _serve(
+        self, scheduler: PeScheduler, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
+    ) -> None:
         """Begin stages; one of the fetch and store part that takes no time is over at once, and brings more."""
         waiting = list(serves)
         while waiting:
@@ -76,14 +79,14 @@ class TileServer(PePart):
             part = self._parts.get(stage.component)
             if part is not None:
                 tile = Flight(token, part, now, flight.line)
-                tile.parent = flight
+                tile.parent, tile.after = flight, after
                 computes = stage.stage_type is flight.msg.plan.computes
                 scheduler.put(tile, engine if computes else part.choose(), part.tile_orders(stage, flight.line))
                 continue
             if stage.component != self._fetch_store.kind:
                 raise InternalError(f"{self.node_id}: no part of the PE is a {stage.component}")
             tile = Flight(token, self, now, flight.line)
-            tile.parent, tile.start, tile.end = flight, now, now + self._fetch_store.cycles
+            tile.parent, tile.after, tile.start, tile.end = flight, after, now, now + self._fetch_store.cycles
             self._fetch_store.passed(token, tile.start, tile.end)
             if tile.end == now:
                 waiting += self._walks[flight].ended(token)

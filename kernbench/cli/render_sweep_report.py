@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.table import Entry, SweepTable
 
 MOST_AXES = {True: 8, False: 4}  #: columns of a table, by whether it is wide
-HEAD = 14  # characters of a line of a header
+HEAD = 11  # characters of a line of a header
 ROOMY = 60  # characters of a text
 
 

@@ -160,15 +160,16 @@ function barTexts(span) {
   return [opcode + " " + id, opcode.replace(/^(DMA|TE|VE)_/, "") + " " + id, id];
 }
 
-/** As much of a text as fits, at least three characters of it. */
+/** As much of a text as fits, at least three characters of it: its beginning, or of the name of a node its end, where it differs. */
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
+  const node = /^sip\d+\./.test(text), cut = (n) => node ? "\u2026" + text.slice(text.length - n) : text.slice(0, n) + "\u2026";
   let low = 0, high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(text.slice(0, middle) + "\u2026").width <= width) low = middle; else high = middle - 1;
+    if (context.measureText(cut(middle)).width <= width) low = middle; else high = middle - 1;
   }
-  return low >= 3 ? text.slice(0, low) + "\u2026" : "";
+  return low >= 3 ? cut(low) : "";
 }
 
 function gutter(context, width, height) {

@@ -40,7 +40,7 @@ function phaseRow(sum, made, heads, all) {
 function drawRun() {
   const { run } = app.head, lists = [];
   const about = [["program", run.program], ["status", run.status ?? "the file breaks off"], ["cycles", grouped(app.last - app.first) + ` (${duration(app.last - app.first)})`], ["clock", run.freq_ghz + " GHz"],
-    ["level of the trace", run.level], ["commands", grouped(run.commands)], ["spans", grouped(app.count)], ["window of samples", grouped(run.window) + " cycles"],
+    ["level of the trace", run.level], ["commands", grouped(app.commands.count)], ["spans", grouped(app.count)], ["window of samples", grouped(run.window) + " cycles"],
     ["run", run.sim_id], ["kernbench", run.sim_version], ["timing model", run.model_version], ["trace schema", run.version], ["program SHA-256", run.program_hash], ["machine SHA-256", run.config_hash]];
   if (run.filter) about.push(["left out when written", JSON.stringify(run.filter)]);
   if (run.broken) about.push(["the file breaks off", run.broken]);

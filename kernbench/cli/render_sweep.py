@@ -52,6 +52,12 @@ def left_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
 
 
+def left_out(excluded: int, invalid: int) -> str:
+    """How many combinations are no points, and why."""
+    counts = {"by conditions": excluded, "as invalid": invalid}
+    return f"left out: {', '.join(f'{count:,} {why}' for why, count in counts.items() if count)}"
+
+
 def outcome_dict(points: Points, store: Store, outcome: Outcome) -> dict[str, Any]:
     """The outcome as JSON."""
     return {
@@ -75,6 +81,8 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
     if outcome.failed:
         text.append(", ").append(f"{outcome.failed:,} failed", "bold red")
     yield text
+    if points.excluded or points.invalid:
+        yield Text(left_out(points.excluded, points.invalid), "dim")
     if outcome.stopped:
         yield Text(f"stopped by {outcome.stopped}", "bold yellow")
     names = named(points)
@@ -132,9 +140,8 @@ def estimate_text(points: Points, found: Estimate, width: int) -> Iterator[Rende
     if found.seconds is not None and found.to_run:
         text.append(f", about {left_text(found.seconds)}", "bold")
     yield text
-    left_out = {"by conditions": points.excluded, "as invalid": points.invalid}
-    if any(left_out.values()):
-        yield Text(f"left out: {', '.join(f'{count:,} {why}' for why, count in left_out.items() if count)}")
+    if points.excluded or points.invalid:
+        yield Text(left_out(points.excluded, points.invalid))
     made = table("Axes", [("axis", "left"), ("values", "right"), ("", "left")])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     for fact, labels in (("target", spec.targets), ("machine", spec.machines)):

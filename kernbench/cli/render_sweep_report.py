@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.render_sweep import number_text
+from kernbench.cli.render_sweep import left_out, number_text
 from kernbench.cli.render_trace_parts import safe
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, counted, percent, short, table
 from kernbench.sweep.analysis import influences, pareto, ranked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.spec import Goal
     from kernbench.sweep.table import Entry, SweepTable
 
-MOST_AXES = {True: 8, False: 4}  #: columns of a table, by whether it is wide
+LIMIT, NUMBER, VALUE = 13, 8, 24  # characters of columns
 HEAD = 11  # characters of a line of a header
 ROOMY = 60  # characters of a text
 
@@ -31,45 +32,65 @@ def report_text(
     found: SweepTable, goals: Sequence[Goal], reasons: dict[str, str], top: int, width: int
 ) -> Iterator[RenderableType]:
     """All of it."""
-    wide = width >= WIDE
     statuses = Counter(entry.status for entry in found.entries)
     text = Text.assemble((safe(found.name, ROOMY), "bold"), f"  {counted(len(found.entries), 'point')}: ")
     yield text.append(", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items())))
-    order = ranked(found, goals[0])
-    if order:
-        yield ""
-        yield _table(found, f"Best by {goals[0][0]}", order[:top], goals, wide, f"{min(top, len(order))} of {len(order):,}")
-    if len(goals) > 1 and order:
-        front = pareto(found, goals)
-        yield ""
-        names = " and ".join(name for name, _ in goals)
-        yield _table(found, "Pareto front", front[:top], goals, wide, f"{names}: {min(top, len(front))} of {len(front):,}")
-    for goal in goals[:1]:
-        yield from _influences(found, goal, wide)
-    yield from _reasons(found, order, reasons)
+    if found.about.excluded or found.about.invalid:
+        yield Text(left_out(found.about.excluded, found.about.invalid), "dim")
+    for part in by_target(found):
+        yield from _best(part, goals, top, width)
+    yield from _influences(found, goals[0], width >= WIDE)
+    yield from _reasons(found, reasons, goals[0])
     yield from _failures(found, top)
 
 
+def by_target(found: SweepTable) -> Iterator[SweepTable]:
+    """The points of each target by themselves: their numbers are not to be compared."""
+    for target in dict.fromkeys(entry.target for entry in found.entries):
+        yield replace(found, entries=[entry for entry in found.entries if entry.target == target])
+
+
+def _best(found: SweepTable, goals: Sequence[Goal], top: int, width: int) -> Iterator[RenderableType]:
+    """The best points of one target, and its front."""
+    order = ranked(found, goals[0])
+    if not order:
+        return
+    of = f"{safe(found.entries[0].target, 40)}: "
+    yield ""
+    yield _table(found, f"Best by {goals[0][0]}", order[:top], goals, width, f"{of}{min(top, len(order))} of {len(order):,}")
+    if len(goals) > 1:
+        front = pareto(found, goals)
+        names = " and ".join(name for name, _ in goals)
+        yield ""
+        yield _table(found, "Pareto front", front[:top], goals, width, f"{names}: {min(top, len(front))} of {len(front):,}")
+
+
 def _table(
-    found: SweepTable, title: str, entries: Sequence[Entry], goals: Sequence[Goal], wide: bool, note: str
+    found: SweepTable, title: str, entries: Sequence[Entry], goals: Sequence[Goal], width: int, note: str
 ) -> Table:
-    """Points with what they are, their goals, and what limits them."""
-    names = found.names[: MOST_AXES[wide]]
+    """Points with what they are, their goals, and what limits them; axes that do not fit are left out."""
     numbers = list(dict.fromkeys(name for name, _ in goals))
-    heads = short_names(found.names)
-    columns: list[tuple[str, Justify]] = [("point", "right"), *((broken(heads[name]), "right") for name in names)]
+    room = width - LIMIT - len("point  ") - sum(max(len(name), NUMBER) + 2 for name in numbers)
+    heads = {name: broken(head) for name, head in short_names(found.names).items()}
+    names: list[str] = []
+    for name in found.names:
+        texts = [*heads[name].split("\n"), *(safe(plain_text(found.place(entry)[name]), VALUE) for entry in entries)]
+        room -= max(map(len, texts)) + 2
+        if room < 0:
+            break
+        names.append(name)
+    columns: list[tuple[str, Justify]] = [("point", "right"), *((heads[name], "right") for name in names)]
     columns += [(name, "right") for name in numbers]
-    left = len(found.names) - len(names)
-    note += f"; not shown: {', '.join(found.names[len(names) :])}" if left else ""
+    left = found.names[len(names) :]
+    if left:
+        note += f"; not shown: {left[0]}{' ...' if left[1:] else ''}"
     made = table(title, [*columns, ("limit", "left")], note)
-    for i in range(1, len(names) + 1):
-        made.columns[i].no_wrap, made.columns[i].overflow = False, "fold"
     for entry in entries:
         assert entry.row is not None
         place = found.place(entry)
-        cells = [str(entry.number), *(safe(plain_text(place[name]), 24) for name in names)]
+        cells = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names)]
         cells += [number_text(entry.row, name) for name in numbers]
-        made.add_row(*cells, str(entry.row.metrics.get("bound_by", "")))
+        made.add_row(*cells, safe(str(entry.row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
     return made
 
 
@@ -95,7 +116,7 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
     if not known:
         return
     columns: list[tuple[str, Justify]] = [("axis", "left"), ("", "left"), ("explains", "right"), ("best", "right")]
-    note = "share of the variance that is between an axis's values"
+    note = "share of the variance between its values"
     made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
     for one in known:
         bar = Bar([(one.share, BUSY, "green")], 30 if wide else 16)
@@ -104,12 +125,12 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
     yield made
 
 
-def _reasons(found: SweepTable, order: Sequence[Entry], reasons: dict[str, str]) -> Iterator[RenderableType]:
-    worst = [entry for entry in reversed(order) if entry.task.key in reasons]
+def _reasons(found: SweepTable, reasons: dict[str, str], goal: Goal) -> Iterator[RenderableType]:
+    worst = [entry for entry in reversed(ranked(found, goal)) if entry.task.key in reasons]
     if worst:
         yield ""
         yield Text("Why the worst are as they are", "bold")
-    for entry in worst[: len(reasons)]:
+    for entry in worst:
         yield Text.assemble((f"{entry.number}  {safe(found.label(entry), 200)}: ", "dim"), safe(reasons[entry.task.key], 1000))
 
 

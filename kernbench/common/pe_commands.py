@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.handles import TensorHandle
+from kernbench.common.lanes import Lanes
 
 Scalar: TypeAlias = bool | int | float
 Operand: TypeAlias = TensorHandle | Scalar
@@ -43,6 +44,7 @@ class DmaReadCmd(DataMsg):
     src_space: str = "hbm"
     src_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
     channel: str = "act_weight"  #: of the DMA engine
+    lanes: Lanes | None = None  #: where each element lies, where strides do not say it
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,6 +64,8 @@ class DmaWriteCmd(DataMsg):
     nbytes: int
     dst_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
     channel: str = "act_weight"  #: of the DMA engine
+    lanes: Lanes | None = None  #: where each element goes, where strides do not say it
+    rmw: str = ""  #: a math op on what is there and on each element, in the place of writing it; with `lanes`
 
     @property
     def data(self) -> Array:

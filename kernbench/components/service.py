@@ -8,7 +8,12 @@ from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import Te, Ve
 
-REDUCTIONS = frozenset({"sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all"})
+# fmt: off
+REDUCTIONS = frozenset({
+    "sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all",
+    "max_num", "min_num", "argmax_num", "argmin_num", "xor_sum",
+})
+# fmt: on
 _PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops that an `sfu` entry does not slow down
 
 
@@ -69,4 +74,7 @@ def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
         return reduce + elementwise + ve.sfu.get("rsqrt", 0)
     if op in REDUCTIONS:
         return elementwise + reduce
+    if op == "sort":  # a bitonic network: k (k + 1) / 2 passes over rows of 2 ** k elements
+        stages = (length - 1).bit_length()
+        return elementwise * max(1, stages * (stages + 1) // 2)
     return elementwise + (0 if op in _PLAIN else ve.sfu.get(op, 0))

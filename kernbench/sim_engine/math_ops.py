@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernbench.common.dtypes import Array, widen
+from kernbench.sim_engine.math_ops_moves import MOVES
+from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS
 
 Value: TypeAlias = Any  #: an array of f32, i64 or bool, or a number
 _ERF = np.frompyfunc(math.erf, 1, 1)
@@ -61,6 +63,7 @@ FLOAT: dict[str, Callable[[Value], Value]] = {
     "cos": np.cos,
     "silu": lambda x: x * _sigmoid(x),
     "gelu": lambda x: x * 0.5 * (1 + _erf(x * np.float32(math.sqrt(0.5)))),
+    **SPECIAL,
 }
 #: of any operands
 ARITHMETIC: dict[str, Callable[..., Value]] = {
@@ -91,6 +94,7 @@ ARITHMETIC: dict[str, Callable[..., Value]] = {
     "fma": lambda x, y, z: x * y + z,
     "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "full": lambda x: x,
+    **SPECIAL_PAIRS,
 }
 #: of truth values or integers
 LOGIC: dict[str, Callable[..., Value]] = {
@@ -101,9 +105,17 @@ LOGIC: dict[str, Callable[..., Value]] = {
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),
 }
-REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all")
-SCANS = ("cumsum", "softmax", "layernorm", "rmsnorm")
-NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS)
+#: `max_num` and its like leave out what is no number, where there is one.
+_NUMBERS: dict[str, Callable[..., Value]] = {
+    "max_num": np.fmax.reduce,
+    "min_num": np.fmin.reduce,
+    "argmax_num": lambda x, axis, keepdims: np.argmax(np.where(np.isnan(x), -np.inf, x), axis, keepdims=keepdims),
+    "argmin_num": lambda x, axis, keepdims: np.argmin(np.where(np.isnan(x), np.inf, x), axis, keepdims=keepdims),
+    "xor_sum": lambda x, axis, keepdims: np.bitwise_xor.reduce(x, axis=axis, keepdims=keepdims),
+}
+REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all", *_NUMBERS)
+SCANS = ("cumsum", "cumprod", "softmax", "layernorm", "rmsnorm")
+NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS, *MOVES)
 _ONE = (*FLOAT, "copy", "cast", "transpose", "neg", "abs", "relu", "floor", "ceil", "full", "not")
 #: How many operands an elementwise op takes.
 ARITY = {
@@ -164,6 +176,8 @@ def reduce(
         return np.asarray(total / counts, np.float32)
     if op == "sum":
         return _sum(x, axis, keep_dims, round_sum)
+    if op in _NUMBERS:
+        return np.asarray(_NUMBERS[op](x, axis=axis, keepdims=keep_dims))
     return np.asarray(getattr(np, op)(x, axis, keepdims=keep_dims))
 
 
@@ -193,9 +207,9 @@ def scan(op: str, x: Array, axis: int | None, eps: float = 0.0) -> Array:
     """An op on whole rows along an axis (None: the last) that keeps the shape. `eps` is added to the variance, or the mean of
     squares, of a norm."""
     along = -1 if axis is None else axis
-    if op == "cumsum":
+    if op in ("cumsum", "cumprod"):
         x = x.astype(np.int64) if x.dtype == np.bool_ else x
-        return np.asarray(np.cumsum(x, along, dtype=x.dtype))
+        return np.asarray(getattr(np, op)(x, along, dtype=x.dtype))
     x = x.astype(np.float32, copy=False)
     if op == "softmax":
         raised = np.exp(x - np.max(x, along, keepdims=True))

@@ -28,6 +28,12 @@ _DMA_WRITE = Form(
     ("src_space", "shape", "dtype", "dst_space", "nbytes", "dst_strides", "line"),
     {"src_addr": 0, "dst_addr": 1, "handle_id": 2, "snapshot": 3},
 )
+_LANES_READ = Form(
+    ("nbytes", "src_space", "dst_space", "shape", "dtype", "lanes", "line"), {"src_addr": 0, "dst_addr": 1, "handle_id": 2}
+)
+_LANES_WRITE = Form(
+    ("src_space", "shape", "dtype", "dst_space", "nbytes", "lanes", "rmw", "line"), {"src_addr": 0, "dst_addr": 1, "handle_id": 2}
+)
 # fmt: off
 _GEMM_KEYS = (
     "shape_a", "shape_b", "shape_out", "dtype_in", "dtype_b", "dtype_out", "m", "k", "n",
@@ -87,12 +93,18 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
 
 def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Info:
     to = msg.handle
+    if msg.lanes is not None:
+        lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
+        return "memory", "dma_read", _LANES_READ.params(lanes, (msg.src_addr, to.addr, to.handle_id))
     constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
     return "memory", "dma_read", _DMA_READ.params(constants, (msg.src_addr, to.addr, to.handle_id))
 
 
 def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Info:
     source = msg.handle
+    if msg.lanes is not None:
+        lanes = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.lanes, msg.rmw, msg.line)
+        return "memory", "dma_write", _LANES_WRITE.params(lanes, (source.addr, msg.dst_addr, source.handle_id))
     constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
     values = (source.addr, msg.dst_addr, source.handle_id, snapshots[0] if snapshots else None)
     return "memory", "dma_write", _DMA_WRITE.params(constants, values)

@@ -7,7 +7,7 @@ comes through `record_copy`, what the host writes while kernels run through `rec
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -72,6 +72,7 @@ class OpLogger:
         self._memory_store = memory_store
         self._initial: MemoryStore | None = None
         self._ids = count()
+        self.new_id: Callable[[], int] = self._ids.__next__  #: an op id for a command that others depend on before it is logged
         self._process = _PROCESS[0]
         self.outputs: list[Output] = []  #: what the run is about: filled by whoever knows, verified by name
         self._limit = limit_bytes
@@ -93,9 +94,6 @@ class OpLogger:
             self._initial = self._memory_store.snapshot()
         return self._initial
 
-    def new_id(self) -> int:
-        """An op id for a command that others will depend on before it is logged."""
-        return next(self._ids)
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""

@@ -112,8 +112,17 @@ def _copy_reaches(params: Params) -> Iterator[Reach]:
         steps = params.get(strides)
         return (0, nbytes_of(shape, dtype)) if steps is None else span_of(shape, steps, dtype)
 
-    yield from _reach(params, "src_addr", params.get("src_space", "hbm"), span("src_strides"))
     space = params.get("dst_space", "tcm")
+    lanes = params.get("lanes")
+    if lanes is not None:
+        whole = (0, nbytes_of(shape, dtype))
+        loads = space != "hbm"
+        yield from _reach(params, "src_addr", params["src_space"], lanes.span if loads else whole)
+        yield from _reach(params, "dst_addr", space, whole if loads else lanes.span, writes=True)
+        if params.get("rmw"):
+            yield from _reach(params, "dst_addr", space, lanes.span)
+        return
+    yield from _reach(params, "src_addr", params.get("src_space", "hbm"), span("src_strides"))
     yield from _reach(params, "dst_addr", space, span("dst_strides"), writes=True)
     yield from _reach(params, "virtual_addr", space, span("dst_strides"), writes=True)
 

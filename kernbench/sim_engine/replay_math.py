@@ -10,6 +10,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.sim_engine.math_ops import REDUCTIONS, SCANS, evaluate, reduce, scan
+from kernbench.sim_engine.math_ops_moves import MOVES
 
 
 def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> Array:
@@ -18,6 +19,9 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
     Raises ValueError where the result does not have that shape.
     """
     op = params.get("math_op") or params.get("op") or name
+    if op in MOVES:
+        moved = MOVES[op](inputs, list((params.get("scalars") or {}).values()), tuple(params["shape_out"]), params["dtype"])
+        return np.ascontiguousarray(moved).reshape(moved.shape)
     wide = [widen(one) for one in inputs]
     mask = wide.pop() != 0 if params.get("masked") else None
     with np.errstate(all="ignore"):

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from kernbench.common.dtypes import Array, dtype_of, widen
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.lanes import Lanes
+from kernbench.sim_engine.memory_lanes import read_lanes, write_lanes
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.memory_strides import read_strided, write_strided
 from kernbench.sim_engine.op_params import Params
@@ -65,6 +67,10 @@ class Move:
         self._space: str = params.get("dst_space", "tcm")
         self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
         self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
+        lanes: Lanes | None = params.get("lanes")
+        self._read_lanes = None if self._space == "hbm" else lanes
+        self._write_lanes = lanes if self._space == "hbm" else None
+        self._rmw: str = params.get("rmw", "")
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[list[Array], Array | None]:
         """Move an op's bytes; returns what it read and what it wrote (None: it has no destination)."""
@@ -76,7 +82,9 @@ class Move:
         if data is None:
             data = self._from_memory(store, op)
         for addr in targets:
-            if self._write_strides is None:
+            if self._write_lanes is not None:
+                write_lanes(store, self._space, addr, data, self._write_lanes, self._rmw)
+            elif self._write_strides is None:
                 store.write(self._space, addr, data)
             else:
                 write_strided(store, self._space, addr, data, self._write_strides, self._dtype)
@@ -86,10 +94,12 @@ class Move:
         source = self._source
         if source is None:
             raise InputError(Problem(str(op), "its elements are not in the log: it was made without a memory store"))
-        if self._read_strides is None:
+        if self._read_strides is None and self._read_lanes is None:
             return source.read(store, op)
         addr = op.params.values_of_op[source.where]
         try:
+            if self._read_lanes is not None:
+                return read_lanes(store, source.space, addr, self._read_lanes, source.dtype)
             return read_strided(store, source.space, addr, source.shape, self._read_strides, source.dtype)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None

@@ -51,20 +51,34 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
     """Of each axis the share of variance between its levels (the first-order index of a full grid), the largest first.
 
     Drawn axes are cut into eighths of their points by rank. Axes with one level say nothing and are left out.
+    Where there are several targets, a point counts by its part of the mean of its target's points.
     """
     known = [(entry, float(found)) for entry in table.entries if (found := _score(entry, goal)) is not None]
+    several = len({entry.target for entry, _ in known}) > 1
+    if several:
+        known = _relative(known)
     if len(known) < 2:
         return []
     total = _variance([value for _, value in known])
     out = []
-    for name in table.names:
+    for name in (name for name in table.names if name != "target"):
         groups: dict[str, tuple[Any, list[float]]] = {}
         cut = _cut([table.place(entry)[name] for entry, _ in known])
         for (_, value), level in zip(known, cut, strict=True):
             groups.setdefault(json.dumps(level), (level, []))[1].append(value)
         if len(groups) > 1:
-            out.append(_influence(name, goal, list(groups.values()), total))
+            sign = -1 if goal[1] == "max" else 1
+            out.append(_influence(name, sign, list(groups.values()), total))
     return sorted(out, key=lambda one: -one.share)
+
+
+def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
+    """Each value over the mean of its target's, with its sign."""
+    sums: dict[str, list[float]] = {}
+    for entry, value in known:
+        sums.setdefault(entry.target, []).append(value)
+    means = {target: math.fsum(values) / len(values) for target, values in sums.items()}
+    return [(entry, value / abs(means[entry.target])) for entry, value in known if means[entry.target]]
 
 
 MOST_GROUPS = 12  #: levels of an axis that are taken as they are
@@ -81,12 +95,11 @@ def _cut(values: list[Any]) -> list[Any]:
     return [f"{group[value][0]:g} to {group[value][-1]:g}" for value in values]
 
 
-def _influence(name: str, goal: Goal, groups: list[tuple[Any, list[float]]], total: float) -> Influence:
+def _influence(name: str, sign: int, groups: list[tuple[Any, list[float]]], total: float) -> Influence:
     count = sum(len(values) for _, values in groups)
     means = [math.fsum(values) / len(values) for _, values in groups]
     middle = math.fsum(mean * len(values) for mean, (_, values) in zip(means, groups, strict=True)) / count
     between = math.fsum(len(values) * (mean - middle) ** 2 for mean, (_, values) in zip(means, groups, strict=True)) / count
-    sign = -1 if goal[1] == "max" else 1
     best = min(range(len(groups)), key=lambda i: means[i])
     ends = sorted((abs(min(means)), abs(max(means))))
     levels = tuple((level, len(values), sign * mean) for (level, values), mean in zip(groups, means, strict=True))

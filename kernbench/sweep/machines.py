@@ -42,15 +42,24 @@ class Machines:
         with self._lock:
             return self._at(settings)
 
+    def again(self, settings: Sequence[Setting]) -> MachineConfig:
+        """A machine that `at` has made before, here or elsewhere: the rules between its sections hold, and are not asked."""
+        with self._lock:
+            touched = _touched(settings)
+            known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
+            if not touched.keys() <= self._fields.keys() or None in known.values():
+                return self._at(settings)[0]
+            values = {self._fields[name]: found[0] for name, found in known.items() if found is not None}
+            config = self._kind.model_construct(**values)
+            config._source = self.label
+            return config
+
     def _at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
-        touched: dict[str, str] = {}
-        for path, value in settings:
-            top = path.partition(".")[0].partition("[")[0]
-            touched[top] = f"{touched.get(top, '')}{path}={json.dumps(value)};"
+        touched = _touched(settings)
         if not touched.keys() <= self._fields.keys() or "schema" in touched:
             return self._checked(settings)
         known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
-        changed = [setting for setting in settings if known[setting[0].partition(".")[0].partition("[")[0]] is None]
+        changed = [setting for setting in settings if known[_top(setting[0])] is None]
         data = apply_overrides(self.base, parse_overrides(dict(changed)), self._default_at) if changed else self.base
         given = {name: data.get(name) if found is None else found[0] for name, found in known.items()}
         try:
@@ -103,3 +112,17 @@ class Machines:
             else:
                 raise KeyError(path)
         return found
+
+
+def _top(path: str) -> str:
+    """The section that a path begins with."""
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _touched(settings: Sequence[Setting]) -> dict[str, str]:
+    """The sections that settings change, each with what is set in it, in order, as text."""
+    touched: dict[str, str] = {}
+    for path, value in settings:
+        top = _top(path)
+        touched[top] = f"{touched.get(top, '')}{path}={json.dumps(value)};"
+    return touched

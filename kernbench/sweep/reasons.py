@@ -26,7 +26,7 @@ def reasons_of(table: SweepTable, entries: Sequence[Entry]) -> dict[str, str]:
 def _reason(work: Work, entry: Entry) -> str:
     """The sentence; where there is none, why not."""
     try:
-        config, _ = work.machines[entry.task.machine].at(entry.task.settings)
+        config = work.machines[entry.task.machine].again(entry.task.settings)
         machine = work.targets[entry.task.target].machine(config, entry.task.params)
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run.jsonl"

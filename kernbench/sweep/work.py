@@ -55,7 +55,7 @@ class Work:
         """The row of a task. Whatever goes wrong inside is its row's error; only an interrupt comes through."""
         begin = time.perf_counter()
         try:
-            config, _ = self.machines[task.machine].at(task.settings)
+            config = self.machines[task.machine].again(task.settings)
             fields = self.targets[task.target].simulate(config, task.params)
         except InputError as error:
             return failed_row(task.key, "refused", str(error), time.perf_counter() - begin)

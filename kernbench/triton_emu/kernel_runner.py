@@ -12,12 +12,11 @@ from typing import Any, NoReturn
 
 from greenlet import greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError
-from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
 from kernbench.triton_emu.memory_tensor import MemoryTensor
@@ -119,9 +118,11 @@ class KernelRunner:
     def ended(self, flight: Flight) -> bool:
         msg = flight.msg
         flight.msg = None  # handles and messages refer to each other until here
-        if isinstance(msg, DmaReadCmd):
-            tile = msg.handle
-            assert isinstance(tile, KernelTensor)
+        kind = type(msg)
+        if kind is GemmCmd:
+            msg.out.flight = None
+        elif kind is DmaReadCmd or isinstance(msg, DmaReadCmd):
+            tile: Any = msg.handle  # a KernelTensor
             tile.flight = None
             try:
                 tile.value = self.memory.load_ended(msg)

@@ -47,6 +47,7 @@ class MemoryOrder:
 
     def __init__(self) -> None:
         self._loads = Ranges()
+        self._fresh: dict[int, tuple[int, int, Any]] = {}  # loads since the last store, by op id: nobody has asked for them yet
         self._stores = Ranges()
         self._reads = Ranges()  # of composite ops: they see memory as it is when they are issued
 
@@ -54,12 +55,16 @@ class MemoryOrder:
         if self._stores.items:
             for store in self._stores.over(start, end):
                 depend(msg, store.op_id)
-        self._loads.add(start, end, msg)
+        self._fresh[msg.op_id] = (start, end, msg)
 
     def load_ended(self, msg: Any, start: int) -> None:
-        self._loads.remove(start, msg)
+        if self._fresh.pop(msg.op_id, None) is None:
+            self._loads.remove(start, msg)
 
     def store_issued(self, msg: Any, start: int, end: int) -> None:
+        for found in self._fresh.values():
+            self._loads.add(*found)
+        self._fresh.clear()
         for load in self._loads.over(start, end):
             depend(load, msg.op_id)
         for store in self._stores.over(start, end):

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
+from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.sim_engine.memory_lanes import mark_lanes, read_lanes, write_lanes
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.memory_strides import mark_strided, read_strided, span_of, write_strided
 from kernbench.sim_engine.op_log import OpLogger
@@ -45,7 +47,10 @@ class MemorySide:
 
     def load_issued(self, msg: DmaReadCmd) -> None:
         start = msg.src_addr
-        if msg.src_strides is None:
+        if msg.lanes is not None:
+            low, high = msg.lanes.span
+            self._order.load_issued(msg, start + low, start + high)
+        elif msg.src_strides is None:
             self._order.load_issued(msg, start, start + msg.nbytes)
         else:
             self._order.load_issued(msg, *_span(start, msg.handle, msg.src_strides))
@@ -55,11 +60,15 @@ class MemorySide:
         tile = msg.handle
         start = msg.src_addr
         end = start + msg.nbytes
-        if msg.src_strides is not None:
+        if msg.lanes is not None:
+            start, end = start + msg.lanes.span[0], start + msg.lanes.span[1]
+        elif msg.src_strides is not None:
             start, end = _span(start, tile, msg.src_strides)
         self._order.load_ended(msg, start)
         try:
-            if msg.src_strides is None:
+            if msg.lanes is not None:
+                value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
+            elif msg.src_strides is None:
                 value = self.store.read(msg.src_space, msg.src_addr, tile.shape, tile.dtype)
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
@@ -72,6 +81,9 @@ class MemorySide:
     def store_issued(self, msg: DmaWriteCmd) -> None:
         """A store is visible from now on."""
         tile, strides = msg.handle, msg.dst_strides
+        if msg.lanes is not None:
+            self._lanes_issued(msg, msg.lanes)
+            return
         start, end = _span(msg.dst_addr, tile, strides)
         self._order.store_issued(msg, start, end)
         value = tile.value
@@ -86,7 +98,20 @@ class MemorySide:
         else:
             write_strided(self.store, "hbm", msg.dst_addr, value, strides, tile.dtype)
 
+    def _lanes_issued(self, msg: DmaWriteCmd, lanes: Lanes) -> None:
+        """A scatter. What is read, changed and written at once is pending."""
+        addr, value = msg.dst_addr, msg.handle.value
+        self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])
+        if value is None or msg.rmw:
+            assert msg.op_id is not None
+            mark_lanes(self.store, "hbm", addr, lanes, msg.op_id)
+        else:
+            write_lanes(self.store, "hbm", addr, value, lanes)
+
     def store_ended(self, msg: DmaWriteCmd) -> None:
+        if msg.lanes is not None:
+            self._order.store_ended(msg, msg.dst_addr + msg.lanes.span[0])
+            return
         self._order.store_ended(msg, _span(msg.dst_addr, msg.handle, msg.dst_strides)[0])
 
     def composite_issued(self, msg: CompositeCmd) -> None:

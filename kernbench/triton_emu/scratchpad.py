@@ -64,6 +64,10 @@ class Scratchpad:
         """These bytes are free again."""
         del self.tiles[addr]
         starts, sizes = self._starts, self._sizes
+        if starts and addr + nbytes == starts[0]:  # before the first hole, as most tiles are
+            starts[0] = addr
+            sizes[0] += nbytes
+            return
         i = bisect_left(starts, addr)
         if i and starts[i - 1] + sizes[i - 1] == addr:  # it adjoins the hole before it
             sizes[i - 1] += nbytes

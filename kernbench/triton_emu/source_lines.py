@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from types import CodeType, FrameType
 
-_LINES: dict[tuple[CodeType, int], str] = {}
+_LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it is held, so that is no other's
 _OWN = os.path.dirname(os.path.abspath(__file__))
 
 
 def line_of(frame: FrameType) -> str:
     """The line that a frame stands at. A frame stands at the same line whenever it is at the same instruction."""
-    key = (frame.f_code, frame.f_lasti)
-    text = _LINES.get(key)
-    if text is None:
-        text = _LINES[key] = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-    return text
+    code = frame.f_code
+    key = (id(code), frame.f_lasti)
+    found = _LINES.get(key)
+    if found is None:
+        found = _LINES[key] = (f"{os.path.basename(code.co_filename)}:{frame.f_lineno}", code)
+    return found[0]
 
 
 def kernel_line(frame: FrameType | None) -> str:

@@ -167,6 +167,9 @@ class LayerBuffers:
             needs.append(Need("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
         if model.experts:
             needs.append(Need("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
+            router = next(matrix for matrix in model.matrices if matrix.name == "router")
+            tiles = ceil_div(router.cols, cols["router"])
+            needs.append(Need("router", router.nbytes + tiles * self._align, GATE_UP, GATE_UP))
         if "residual" in resident:
             needs.append(Need("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
         if "attention" in resident:

@@ -46,7 +46,7 @@ class DramMap:
         self._next = region.end
         capacity = self._config.dram.capacity_bytes
         if self._next > capacity:
-            rule = f"the model needs {self._next} bytes up to {name}"
+            rule = f"the layer needs {self._next} bytes up to {name}"
             remedy = "give the DRAM more capacity"
             raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
         self.regions.append(region)

@@ -66,16 +66,29 @@ class Layer:
         self, tile: WeightTile, matrix: str, m: int, ifm: int, ofm: int, routed: bool = False, **meta: Any
     ) -> None:
         """Loads a weight tile and multiplies `m` rows at `ifm` by it. `routed`: it is known only after the router has run."""
-        layout = self.dram.weights[matrix]
         slot = self.rings["weights"].take(tile.moved_bytes)
-        bits = tile.bits
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
-        load = self.emit.load("weight", bits, span, slot, tile_id=tile.index, **meta)
+        load = self.emit.load("weight", tile.bits, span, slot, tile_id=tile.index, **meta)
         if routed:
             self.emit.after(load, self.buffer("routes"), self.act(self.plan.tokens * self.model.experts))
-        sizes = {"m": m, "n": tile.cols, "k": layout.matrix.rows}
-        formats = {"qbits_weight": bits, "qbits_activation": self.act_bits}
-        self.emit.te("gemm", ifm, slot, ofm, **sizes, **formats, tile_id=tile.index, **meta)
+        self.multiply(tile, matrix, m, ifm, slot, ofm, **meta)
+
+    def keep(self, matrix: str, tiles: list[WeightTile]) -> list[int]:
+        """Loads all tiles of a matrix into the buffer of its name; where each is."""
+        at, places = self.buffer(matrix), []
+        for tile in tiles:
+            places.append(at)
+            span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
+            token = self.token(0)
+            self.emit.load("weight", tile.bits, span, at, tile_id=tile.index, phase="MLP_ROUTER", token_idx=token)
+            at += tile.moved_bytes
+        return places
+
+    def multiply(self, tile: WeightTile, matrix: str, m: int, ifm: int, weights: int, ofm: int, **meta: Any) -> None:
+        """Multiplies `m` rows at `ifm` by a tile at `weights`."""
+        sizes = {"m": m, "n": tile.cols, "k": self.dram.weights[matrix].matrix.rows}
+        formats = {"qbits_weight": tile.bits, "qbits_activation": self.act_bits}
+        self.emit.te("gemm", ifm, weights, ofm, **sizes, **formats, tile_id=tile.index, **meta)
 
     def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
         """A vector operation on `batch` rows of `length` activations."""
@@ -102,7 +115,7 @@ class Layer:
         """Loads the gains of a norm, or the biases."""
         nbytes = self.model.bias_bytes if name == "biases" else self.model.gain_bytes
         span = Span(self.dram.gains[name], 1, nbytes * 8 // self.model.gain_bits, nbytes)
-        self.emit.load("weight", self.model.gain_bits, span, self.buffer(name), phase="NORM")
+        self.emit.load("weight", self.model.gain_bits, span, self.buffer(name), phase="NORM", token_idx=self.token(0))
 
     def norm(self, stage: int, gain: str, t_start: int, t_len: int, **meta: Any) -> int:
         """The norm of a block of the residual stream; where it is."""

@@ -50,7 +50,7 @@ def stage_weights(buffers: LayerBuffers, stage: int, size: int) -> int:
             elements = model.hidden * model.head_dim
             sizes[name] = sum(bytes_of(elements, model.slice_bits(name, head)) for head in heads)
     total = sum(sizes[name] for name in buffers.stage_matrices(stage)) * _times(buffers, stage, size)
-    return total + (sizes["router"] * ceil_div(buffers.tokens, size) if model.experts and stage == GATE_UP else 0)
+    return total + (sizes["router"] if model.experts and stage == GATE_UP else 0)
 
 
 def _times(buffers: LayerBuffers, stage: int, size: int) -> int:

@@ -8,6 +8,7 @@ The logits are stored; which word is taken is not simulated.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 from typing import Any
 
@@ -140,21 +141,19 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
     wanted = 2 * config.dma.engines + config.te.engines
     column = shape.hidden * ends.dram.head.bits
     unit = alignment * 8 // gcd(column, alignment * 8)  # columns that begin at a line
-    for kib in _TILE_KIB:
+    fixed = [
+        Need("gain", shape.gain_bytes + alignment, 0, 0),
+        Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
+    ]
+    for kib, (in_ring, strips, strip_bytes) in product(_TILE_KIB, ((wanted, 2 * config.te.engines, _STRIP_BYTES), (2, 2, 1))):
         cols = (kib << 13) // column // unit * unit
         if not cols:
             continue
-        tiles = max(1, ceil_div(_STRIP_BYTES, ends.act(ends.batch * cols)))
+        tiles = max(1, ceil_div(strip_bytes, ends.act(ends.batch * cols)))
         tile = ceil_div(bytes_of(cols * shape.hidden, ends.dram.head.bits), alignment) * alignment
         strip = ends.act(ends.batch * cols * tiles) + 2 * alignment
-        rings = ends.rings(
-            [
-                Need("weights", wanted * (tile + config.spm.bank_width_bytes), 0, 0),
-                Need("gain", shape.gain_bytes + alignment, 0, 0),
-                Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
-                Need("logits", 2 * config.te.engines * strip, 0, 0),
-            ]
-        )
+        weights = Need("weights", in_ring * (tile + config.spm.bank_width_bytes), 0, 0)
+        rings = ends.rings([weights, *fixed, Need("logits", strips * strip, 0, 0)])
         if rings is not None:
             return cols, tiles, rings
     raise ends.refusal("LM head")

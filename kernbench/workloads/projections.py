@@ -46,12 +46,14 @@ def feed_forward(layer: Layer) -> Iterator[PartialRows]:
 def _route(layer: Layer) -> None:
     """The router: from its softmax on it is known which experts a token goes to."""
     experts = layer.model.experts
+    tiles = layer.dram.weights["router"].tiles()
+    slots = layer.keep("router", tiles)
     for block_id, (t_start, t_len) in enumerate(layer.plan.blocks(GATE_UP)):
         meta = {"block_id": block_id, "token_idx": layer.token(t_start)}
         normed = layer.norm(GATE_UP, "gain_mlp", t_start, t_len, **meta)
         place = at = layer.buffer("routes") + layer.act(t_start * experts)
-        for tile in layer.dram.weights["router"].tiles():
-            layer.project(tile, "router", t_len, normed, at, phase="MLP_ROUTER", **meta)
+        for tile, slot in zip(tiles, slots, strict=True):
+            layer.multiply(tile, "router", t_len, normed, slot, at, phase="MLP_ROUTER", **meta)
             at += layer.act(t_len * tile.cols)
         layer.vector("softmax", experts, t_len, place, place, phase="MLP_ROUTER", **meta)
 

@@ -40,7 +40,13 @@ def run(ctx):
     if ctx.params["how"] == "eat":
         bytearray(4 << 30)
 '''
-BAD = "schema: kernbench/sweep/1\ntargets: [bad.py]\naxes: {param.how: [well, raise, sleep, die, eat]}\nlimits: {seconds: 2, memory: 1 GiB}\n"
+BAD = """\
+schema: kernbench/sweep/1
+targets: [bad.py]
+axes: {param.how: [well, raise, sleep, die, eat]}
+limits: {seconds: 2, memory: 1 GiB}
+"""
+TILES = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"
 
 
 def by_pool(path: Path, jobs: int = 1) -> Pool:
@@ -59,7 +65,7 @@ def test_pool_and_threads_give_the_same_table(tmp_path: Path) -> None:
 
 def test_the_hash_is_of_every_job(tmp_path: Path) -> None:
     """Two machines on which the program takes as long, but not every job: the rows tell them apart."""
-    text = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\naxes: {ve.init_cycles: [8, 9], energy.static_mw: [1, 2]}\n"
+    text = TILES + "axes: {ve.init_cycles: [8, 9], energy.static_mw: [1, 2]}\n"
     run_spec(write_spec(tmp_path, text), tmp_path / "s.sqlite")
     hashes = [line.split(b",")[9] for line in table_of(tmp_path / "s.sqlite").splitlines()[1:]]
     assert hashes[0] == hashes[1] != hashes[2] == hashes[3]  # energy moves no job
@@ -67,7 +73,9 @@ def test_the_hash_is_of_every_job(tmp_path: Path) -> None:
 
 def test_the_same_point_is_not_run_twice_across_sweeps(tmp_path: Path) -> None:
     one = write_spec(tmp_path)
-    other = write_spec(tmp_path, one.read_text(encoding="utf-8").replace("[10, 50]", "[50, 90]") + "name: other\n", "o.yaml")
+    other = write_spec(
+        tmp_path, one.read_text(encoding="utf-8").replace("[10, 50]", "[50, 90]") + "name: other\n", "o.yaml"
+    )
     assert run_spec(one, tmp_path / "s.sqlite").ran == 6
     outcome = run_spec(other, tmp_path / "s.sqlite")
     assert (outcome.ran, outcome.known) == (3, 3)
@@ -118,7 +126,9 @@ def test_runs_that_go_wrong_are_recorded_and_stop_nothing(tmp_path: Path) -> Non
 def test_failed_points_are_run_again_when_asked(tmp_path: Path) -> None:
     """A bench that was changed is another point: what failed is only run again as it is."""
     (tmp_path / "bad.py").write_text(BENCHES, encoding="utf-8")
-    text = BAD.replace("[well, raise, sleep, die, eat]", "[well, raise]").replace("limits: {seconds: 2, memory: 1 GiB}\n", "")
+    text = BAD.replace("[well, raise, sleep, die, eat]", "[well, raise]").replace(
+        "limits: {seconds: 2, memory: 1 GiB}\n", ""
+    )
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
     spec = load_spec(tmp_path / "s.yaml")
     work = Work(spec.targets, spec.machines)
@@ -136,7 +146,7 @@ def test_failed_points_are_run_again_when_asked(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
-    text = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\naxes: {dram.t_setup_cycles: {from: 1, to: 60}}\n"
+    text = TILES + "axes: {dram.t_setup_cycles: {from: 1, to: 60}}\n"
     path = write_spec(tmp_path, text)
     run_spec(path, tmp_path / "calm.sqlite")
     spec = load_spec(path)
@@ -179,7 +189,11 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
             {"scheduler": "tcp://a:1"},
             '--scheduler = "tcp://a:1", but it is the address of a Dask cluster; say --executor dask',
         ),
-        (plain, {"threads": 2, "jobs": 2}, "--threads: they are those of one process here: leave out --jobs and --executor"),
+        (
+            plain,
+            {"threads": 2, "jobs": 2},
+            "--threads: they are those of one process here: leave out --jobs and --executor",
+        ),
         (
             benches,
             {"threads": 2},
@@ -194,7 +208,7 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
 
 def test_another_version_is_refused() -> None:
     context = Context([], [], version="0.0.0")
-    with pytest.raises(InputError, match="and the sweep is of 0.0.0; install the same version everywhere"):
+    with pytest.raises(InputError, match=r"and the sweep is of 0\.0\.0; install the same version everywhere"):
         Work.of(context)
 
 
@@ -203,13 +217,13 @@ def test_another_version_is_refused() -> None:
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 def test_a_cluster_of_two_with_one_killed(tmp_path: Path) -> None:
-    """Two worker processes on loopback, one killed while they work: the same table as by threads, and as by four shards merged."""
+    """Two processes on loopback, one killed while they work: the table is that of threads, and of four shards merged."""
     from distributed import Client, LocalCluster
 
     from kernbench.sweep.executors.on_dask import OnDask
     from kernbench.sweep.merge import merge_into
 
-    text = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\naxes: {dram.t_setup_cycles: {from: 1, to: 160}}\n"
+    text = TILES + "axes: {dram.t_setup_cycles: {from: 1, to: 160}}\n"
     path = write_spec(tmp_path, text)
     run_spec(path, tmp_path / "calm.sqlite")
     spec = load_spec(path)

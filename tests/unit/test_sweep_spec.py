@@ -80,6 +80,8 @@ def test_sections_seen_before_make_the_same_machine(tmp_path: Path) -> None:
         config, digest = machine.at(point.task.settings)
         direct = load_config(tmp_path / "small.yaml", dict(point.task.settings))
         assert config == direct and digest == direct.digest()
+        again = machine.again(point.task.settings)
+        assert again == direct and again.digest() == digest and again.te.rate(4, 8) == direct.te.rate(4, 8)
 
 
 def test_samples(tmp_path: Path) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernbench.components.builtin.part import PePart
 
 Region = tuple[int, int, int]  #: flat scratchpad address, bytes, whether it is written
-
-
-class Order(NamedTuple):
-    """A job for an engine of the core, as `Component.submit` takes it."""
-
-    params: Sequence[int]
-    regions: Sequence[Region]
+Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the core: parameters, regions (`Component.submit`)
 
 
 class Flight:

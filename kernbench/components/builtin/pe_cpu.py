@@ -57,8 +57,10 @@ class PeCpu(ComponentBase, kind=PE_CPU):
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
-        if scheduler.next_due <= now:
+        due = scheduler.next_due
+        if due <= now:
             scheduler.deliver(now)
+            due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
             self._begin_at = NEVER
@@ -66,7 +68,11 @@ class PeCpu(ComponentBase, kind=PE_CPU):
                 assert self._launch is not None
                 self.complete(self._launch)
                 self._launch, self._free_at = None, now + 1
-        return min(self._begin_at, scheduler.next_due, source.next_due)
+            due = scheduler.next_due
+        if self._begin_at < due:
+            due = self._begin_at
+        later = source.next_due
+        return later if later < due else due
 
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""

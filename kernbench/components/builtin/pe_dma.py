@@ -55,12 +55,23 @@ class PeDma(PePart, kind=PE_DMA):
             write, addr, strides = 1, msg.dst_addr, msg.dst_strides
         channel = _NUMBER[msg.channel]
         place = tile.addr - self.base
+        if msg.lanes is not None:
+            writes = (0, 1) if getattr(msg, "rmw", "") else (write,)
+            return [order for way in writes for order in self._lane_orders(channel, way, place, addr, msg)]
         if strides is None:
             return self._straight(channel, write, place, addr, msg.nbytes) or self._orders(
                 channel, write, place, Rows(addr, msg.nbytes, 0, 1), msg.line
             )
         orders: list[Order] = []
         for offset, row_bytes, stride, count in rows_of(tile.shape, strides, tile.dtype):
+            orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
+            place += row_bytes * count
+        return orders
+
+    def _lane_orders(self, channel: int, write: int, place: int, addr: int, msg: Any) -> list[Order]:
+        """A gather or scatter, in order of address; so its elements lie in the scratchpad."""
+        orders: list[Order] = []
+        for offset, row_bytes, stride, count in msg.lanes.rows:
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
             place += row_bytes * count
         return orders
@@ -75,10 +86,12 @@ class PeDma(PePart, kind=PE_DMA):
         """Bytes in one piece, as most transfers are; None where they are not in one memory, or not in the scratchpad."""
         start, end, way = self.ways.last[write]
         align = self._align
-        travel = -(-(first + nbytes) // align) * align - first // align * align
+        travel = nbytes
+        if first % align or nbytes % align:
+            travel = -(-(first + nbytes) // align) * align - first // align * align
         if not start <= first <= end - nbytes or place + travel > self._room:
             return None
-        return (Order((channel, write, first, nbytes, 0, 1, *way), ((place, travel, 1 - write),)),)
+        return (((channel, write, first, nbytes, 0, 1, *way), ((place, travel, 1 - write),)),)
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """Rows of tiles."""
@@ -106,6 +119,6 @@ class PeDma(PePart, kind=PE_DMA):
                     f"{self._align}, and the scratchpad has {self._room}; "
                     "move fewer rows at a time, or rows that lie side by side"
                 )
-            orders.append(Order((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
+            orders.append(((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
             place += row_bytes * count
         return orders

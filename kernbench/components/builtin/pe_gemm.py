@@ -35,7 +35,7 @@ class PeGemm(PePart, kind=PE_GEMM):
             params = self._times[key] = self._params(msg)
         base = self.base
         regions = ((a.addr - base, a.nbytes, 0), (b.addr - base, b.nbytes, 0), (out.addr - base, out.nbytes, 1))
-        return (Order(params, regions),)
+        return ((params, regions),)
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """One step of a sum: the sum itself stays in the engine until the last step writes it."""
@@ -46,7 +46,7 @@ class PeGemm(PePart, kind=PE_GEMM):
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"]]
         if work["out"] is not None:
             regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
-        return (Order((time.init, time.body, time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
+        return (((time.init, time.body, time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
 
     def opcode(self, msg: Any) -> str:
         return "TE_GEMM_TILE"

@@ -15,7 +15,7 @@ from kernbench.components.builtin.part import PePart
 from kernbench.components.service import REDUCTIONS, ve_service
 from kernbench.config.schema import Ve
 
-ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum"})  # of the same shape, though they look at whole rows
+ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})  # of the same shape, though they look at whole rows
 MOST_INPUTS = 3  # regions of a job that are read
 
 
@@ -39,7 +39,7 @@ class PeMath(PePart, kind=PE_MATH):
             params = self._times[key] = self._params(msg.op, first, out, msg.axis)
         regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MOST_INPUTS]]
         regions.append((out.addr - self.base, out.nbytes, 1))
-        return (Order(params, regions),)
+        return ((params, regions),)
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """An op on a tile of rows."""
@@ -50,7 +50,7 @@ class PeMath(PePart, kind=PE_MATH):
         time = ve_service(self._ve, op, length, rows, bits)
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MOST_INPUTS]]
         regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
-        return (Order((time.init, time.body, time.finalize, length * rows, length, rows, bits), regions),)
+        return (((time.init, time.body, time.finalize, length * rows, length, rows, bits), regions),)
 
     def opcode(self, msg: Any) -> str:
         op = msg.stages[msg.stage_idx].params["op"] if isinstance(msg, TileToken) else msg.op

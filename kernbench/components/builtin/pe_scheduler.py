@@ -74,7 +74,8 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             self._hand_over(flight, orders, now)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
-        self._look_ahead()
+        next_due = self._tiles.next_due
+        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
 
     def _look_ahead(self) -> None:
         self.next_due = min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
@@ -104,20 +105,20 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         return flight
 
     def _hand_over(self, flight: Flight, orders: Sequence[Order], now: int) -> None:
-        if flight.part is self._tiles:
+        part = flight.part
+        if part is self._tiles:
             self._tiles.begin(self, flight, now)
             self._look_ahead()
         else:
-            self.put(flight, flight.part.choose(), orders)
+            self.put(flight, 0 if len(part.engines) == 1 else part.choose(), orders)
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
         """Jobs of a command or tile for one of its part's engines."""
         flight.engine = engine
         flight.jobs_left = len(orders)
         flight.part.load[engine] += 1
-        jobs = self._jobs
         for order in orders:
-            if len(jobs) >= self.places:
+            if len(self._jobs) >= self.places:
                 self._backlog.append((flight, order))
             else:
                 self._submit(flight, order)
@@ -125,7 +126,8 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def _submit(self, flight: Flight, order: Order) -> None:
         part, submit = flight.part, self.give
         assert submit is not None
-        number = submit(part.engine_type, part.engines[flight.engine], order.params, order.regions)
+        params, regions = order
+        number = submit(part.engine_type, part.engines[flight.engine], params, regions)
         self._jobs[number] = flight
         if self.machine is not None and self.machine.commands is not None:
             flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)

@@ -30,6 +30,7 @@ class TileServer(PePart):
         self._walks: dict[Flight, Composite] = {}
         self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store part: when they are done, order, tile
         self._count = 0
+        self.next_due = NEVER  #: the cycle of the next of those that are timed
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """None of its own: its tiles have jobs."""
@@ -63,11 +64,7 @@ class TileServer(PePart):
             flight = tile.parent
             assert flight is not None
             self._serve(scheduler, flight, self._walks[flight].ended(tile.msg), now, tile.after)
-
-    @property
-    def next_due(self) -> int:
-        """The cycle of the next of those."""
-        return self._timed[0][0] if self._timed else NEVER
+        self.next_due = self._timed[0][0] if self._timed else NEVER
 
     def _serve(
         self, scheduler: PeScheduler, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
@@ -93,3 +90,4 @@ class TileServer(PePart):
             else:
                 self._count += 1
                 heapq.heappush(self._timed, (tile.end, self._count, tile))
+                self.next_due = self._timed[0][0]

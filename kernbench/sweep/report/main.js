@@ -44,6 +44,10 @@ function start() {
   option(element("columns"), axes, app.columns);
   element("goal").addEventListener("change", (event) => { app.goal = [event.target.value, wayOf(event.target.value)]; app.sort = null; draw(); });
   for (const name of ["x", "y", "rows", "columns"]) element(name).addEventListener("change", (event) => { app[name] = event.target.value; draw(); });
+  const targets = [...new Set(data.target)];
+  element("targets").hidden = targets.length < 2;
+  option(element("target"), targets, app.target);
+  element("target").addEventListener("change", (event) => { app.target = event.target.value; app.brushes.clear(); scales.clear(); draw(); });
   element("clear").addEventListener("click", () => { app.brushes.clear(); draw(); });
   element("theme").addEventListener("click", () => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches, now = document.documentElement.dataset.theme;

@@ -8,7 +8,7 @@ function columnsNow() {
 }
 
 function sorted(found) {
-  if (!app.sort) return [...found.order, ...data.number.map((_, i) => i).filter((i) => found.rank[i] === null)];
+  if (!app.sort) return [...found.order, ...data.number.map((_, i) => i).filter((i) => found.rank[i] === null && data.target[i] === app.target)];
   const [name, down] = app.sort, values = new Map(columnsNow()).get(name), sign = down ? -1 : 1;
   const key = (value) => (value === null || value === undefined ? [2, 0] : isNumber(value) ? [0, value] : [1, String(value)]);
   return data.number.map((_, i) => i).sort((i, k) => {

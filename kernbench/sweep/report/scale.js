@@ -6,7 +6,7 @@ const paint = {};
 
 /** From a column's values to 0..1: numbers by size, by logarithm where they span much, texts by order. */
 function scaleOf(name) {
-  if (!scales.has(name)) scales.set(name, makeScale(column(name)));
+  if (!scales.has(name)) scales.set(name, makeScale(column(name).filter((_, i) => data.target[i] === app.target)));
   return scales.get(name);
 }
 

@@ -7,7 +7,7 @@ const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "m
 function front(x, y) {
   const [a, b] = [column(x), column(y)], [p, q] = [wayOf(x) === "max" ? -1 : 1, wayOf(y) === "max" ? -1 : 1], found = [];
   const known = [];
-  for (let i = 0; i < count; i++) if (isNumber(a[i]) && isNumber(b[i])) known.push(i);
+  for (let i = 0; i < count; i++) if (isNumber(a[i]) && isNumber(b[i]) && data.target[i] === app.target) known.push(i);
   known.sort((i, k) => p * (a[i] - a[k]) || q * (b[i] - b[k]) || i - k);
   let best = Infinity, last = -1;
   for (const i of known) {
@@ -75,7 +75,7 @@ function listenScatter() {
     const box = canvas.getBoundingClientRect(), at = placed(box.width, box.height);
     let best = -1, near = 14;
     for (let i = 0; i < count; i++) {
-      const point = at(i), away = point ? Math.hypot(point[0] - event.clientX + box.left, point[1] - event.clientY + box.top) : Infinity;
+      const point = data.target[i] === app.target ? at(i) : null, away = point ? Math.hypot(point[0] - event.clientX + box.left, point[1] - event.clientY + box.top) : Infinity;
       if (away < near) { near = away; best = i; }
     }
     tip(event, best < 0 ? "" : story(best));

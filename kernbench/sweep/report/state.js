@@ -2,7 +2,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.number.length;
-const app = { freq: 1, goal: data.goals[0] || null, brushes: new Map(), here: -1, sort: null, x: null, y: null, rows: null, columns: null };
+const app = { freq: 1, goal: data.goals[0] || null, brushes: new Map(), here: -1, target: data.target[0], sort: null, x: null, y: null, rows: null, columns: null };
 const element = (id) => document.getElementById(id);
 
 /** A column by its name: an axis's values or a result's numbers. */
@@ -18,8 +18,9 @@ function told(name, value) {
   return unit && unit !== "cycles" ? short(value) + " " + unit : Math.abs(value) < 1 && value !== 0 ? value.toPrecision(3) : short(value);
 }
 
-/** Whether a point is within all that was chosen along axes. */
+/** Whether a point is of the target that is shown, and within all that was chosen along axes. */
 function chosen(i) {
+  if (data.target[i] !== app.target) return false;
   for (const [name, [low, high]] of app.brushes) {
     const part = scaleOf(name).part(column(name)[i]);
     if (part === null || part < low || part > high) return false;
@@ -30,7 +31,7 @@ function chosen(i) {
 /** How good a point is by the goal, 0 the best to 1 the worst by rank; null where it has no number. */
 function ranks() {
   const [name, way] = app.goal, values = column(name), known = [];
-  for (let i = 0; i < count; i++) if (isNumber(values[i])) known.push(i);
+  for (let i = 0; i < count; i++) if (isNumber(values[i]) && data.target[i] === app.target) known.push(i);
   known.sort((a, b) => (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
   const rank = new Array(count).fill(null);
   known.forEach((i, place) => { rank[i] = known.length > 1 ? place / (known.length - 1) : 0; });

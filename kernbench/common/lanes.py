@@ -1,0 +1,80 @@
+"""Tensors whose elements lie anywhere in memory: a gather or scatter, with lanes that are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.common.dtypes import Array, dtype_of
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Where the elements of a tensor lie, from some address on. Bytes stand for arrays, so that it can be a key."""
+
+    shape: tuple[int, ...]
+    itemsize: int  #: [B] of an element
+    offsets: bytes  #: int64 [B], of each lane that moves, in the order of the elements
+    mask: bytes = b""  #: bool of each lane; empty: all move
+    fill: float | int = 0  #: what a load puts into the others
+
+    @cached_property
+    def at(self) -> NDArray[np.int64]:
+        """[B] of each lane that moves."""
+        return np.frombuffer(self.offsets, np.int64)
+
+    @cached_property
+    def active(self) -> NDArray[np.bool_] | None:
+        """Which lanes move; None: all."""
+        return np.frombuffer(self.mask, np.bool_) if self.mask else None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
+        return (int(self.at.min()), int(self.at.max()) + self.itemsize) if self.offsets else (0, 0)
+
+    @property
+    def rows(self) -> tuple[tuple[int, int, int, int], ...]:
+        """The transfers: (offset, bytes of a row, stride, rows). Lanes go in order of address, each byte once."""
+        return _rows(self.offsets, self.itemsize)
+
+    def spread(self, values: Array, dtype: str) -> Array:
+        """The tensor of elements that came, with `fill` in the lanes that did not move."""
+        if self.active is None:
+            return values.reshape(self.shape)
+        whole = np.full(self.active.shape, self.fill, dtype_of(dtype).numpy)
+        whole[self.active] = values
+        return whole.reshape(self.shape)
+
+    def picked(self, values: Array) -> Array:
+        """The elements that move, of the whole tensor."""
+        flat = values.reshape(-1)
+        return flat if self.active is None else flat[self.active]
+
+
+@cache
+def _rows(offsets: bytes, itemsize: int) -> tuple[tuple[int, int, int, int], ...]:
+    found: list[tuple[int, int, int, int]] = []
+    for first, length in runs(np.frombuffer(offsets, np.int64), itemsize):
+        if found:
+            at, size, stride, count = found[-1]
+            step = first - at - stride * (count - 1)
+            if size == length and (count == 1 or step == stride):
+                found[-1] = at, size, step, count + 1
+                continue
+        found.append((first, length, 0, 1))
+    return tuple(found)
+
+
+def runs(at: NDArray[np.int64], itemsize: int) -> list[tuple[int, int]]:
+    """The stretches of bytes (offset, bytes) that elements at these offsets cover, in order, each byte once."""
+    if not at.size:
+        return []
+    places = np.unique(at)
+    breaks = np.flatnonzero(np.diff(places) > itemsize) + 1
+    firsts = places[np.concatenate(([0], breaks))]
+    lasts = places[np.concatenate((breaks - 1, [places.size - 1]))]
+    return [(int(first), int(last - first) + itemsize) for first, last in zip(firsts, lasts, strict=True)]

@@ -1,0 +1,288 @@
+"""Elementwise ops: operators, casts, selection and functions, with Triton's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import dtype_of, narrow
+from kernbench.triton import dtypes
+from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int1, int32, int64, refuse, wanted
+from kernbench.triton.program import current
+from kernbench.triton.promote import common, with_number
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
+
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^"}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python or numpy number, and no tensor."""
+    return isinstance(value, bool | int | float | np.generic)
+
+
+def spread(*tensors: tensor) -> tuple[int, ...]:
+    """The shape that tensors have together; TritonError where they do not fit."""
+    try:
+        return tuple(int(one) for one in np.broadcast_shapes(*[one.shape for one in tensors]))
+    except ValueError:
+        shapes = " and ".join(str(list(one.shape)) for one in tensors)
+        refuse(f"shapes {shapes} do not go together: axes must be equal or 1; add axes by x[:, None], or tl.reshape")
+
+
+def math(op: str, operands: list[tensor], kind: dtype, into: dtype | None = None) -> tensor:
+    """An elementwise op whose operands are taken as `kind`, and whose result is `into`."""
+    own = current()
+    shape = spread(*operands)
+    given = [_as_operand(one, kind) for one in operands]
+    if shape and all(isinstance(one, bool | int | float) for one in given):  # all have one element, and axes
+        given[0] = own.compute("full", [given[0]], shape, kind)
+    into = into or kind
+    return tensor(own.compute(op, given, shape, into), into)
+
+
+def _as_operand(value: tensor, kind: dtype) -> Any:
+    """What a command gets: a tile of that type, or a number where the value is one that is known."""
+    if value.numel == 1:
+        found = value.known
+        if found is not None:
+            rounded = found if value.dtype == kind else narrow(_widened(found), kind.own)
+            one = rounded.reshape(-1)[0]
+            return float(one) if kind.is_floating() else bool(one) if kind.is_bool() else int(one)
+    if value.dtype.is_floating() and kind.is_floating() and dtype_of(kind.own).bits > dtype_of(value.dtype.own).bits:
+        return value.handle  # the engine widens floats by itself
+    return cast(value, kind).handle
+
+
+def _widened(values: Any) -> Any:
+    from kernbench.common.dtypes import widen
+
+    return widen(np.asarray(values))
+
+
+def cast(
+    input: Any, dtype: Any, fp_downcast_rounding: str | None = None, bitcast: bool = False, _semantic: Any = None
+) -> tensor:
+    """`input` as elements of another type; with `bitcast`, its bits as such elements."""
+    value, kind = as_tensor(input), wanted(dtype)
+    if fp_downcast_rounding not in (None, "rtne"):
+        refuse(f'fp_downcast_rounding="{fp_downcast_rounding}": floats are rounded to nearest, ties to even ("rtne") alone')
+    if isinstance(kind, dtypes.pointer_type) and isinstance(value.dtype, dtypes.pointer_type):
+        return tensor(value.handle, kind, value.base)
+    if value.dtype == kind:
+        return value
+    if value.base is not None:
+        if kind == int64:
+            return tensor(value.handle, int64)
+        refuse(f"a pointer as {kind}: addresses are tl.int64")
+    if bitcast:
+        if kind.primitive_bitwidth != value.dtype.primitive_bitwidth:
+            refuse(f"the bits of {value.dtype} as {kind}: both must have as many bits")
+        return tensor(current().compute("bitcast", [value.handle], value.shape, kind), kind)
+    return tensor(current().compute("cast", [value.handle], value.shape, kind), kind)
+
+
+def binary(op: str, x: Any, y: Any) -> tensor:
+    """An operator on tensors, pointers and numbers."""
+    a, b = as_tensor(x), as_tensor(y)
+    if a.base is not None or b.base is not None:
+        return FUNCTIONS["pointer_math"](op, a, b)  # type: ignore[no-any-return]
+    divides = op in ("truediv", "floordiv", "mod")
+    if is_number(x) and not is_number(y):
+        kind = with_number(b.dtype, x, divides)
+    elif is_number(y) and not is_number(x):
+        kind = with_number(a.dtype, y, divides)
+    else:
+        kind = common(a.dtype, b.dtype, divides)
+    if op in _COMPARE:
+        return math(op, [a, b], kind, int1)
+    if op == "truediv":
+        return math("div", [a, b], kind if kind.is_floating() else float32)
+    if op in ("floordiv", "and", "or", "xor", "shl", "shr") and kind.is_floating():
+        remedy = "use tl.floor(x / y)" if op == "floordiv" else "cast to an integer with .to"
+        refuse(f"{_SYMBOLS.get(op, op)} of {a.dtype} and {b.dtype}: it takes integers; {remedy}")
+    if op in ("shl", "shr") and kind.is_bool():
+        kind = int32
+    if kind.is_bool() and op in ("add", "sub", "mul", "floordiv", "mod"):
+        kind = int32
+    if op in ("floordiv", "mod"):
+        return _divided(op, a, b, kind)
+    return math(op, [a, b], kind)
+
+
+def _divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
+    divisor = b.known
+    if kind.is_int() and divisor is not None and not np.all(divisor):
+        refuse("a division of integers by 0; in Triton its result is not defined")
+    return math("div" if op == "floordiv" else "mod", [a, b], kind)
+
+
+def unary(op: str, x: Any) -> tensor:
+    """`-x` and `~x`."""
+    value = as_tensor(x)
+    if value.base is not None:
+        refuse("an operator on a pointer; only + and - of integers are")
+    if op == "invert":
+        if value.dtype.is_floating():
+            refuse(f"~ of {value.dtype}: it takes integers and truth values")
+        return math("not", [value], value.dtype)
+    return math("neg", [value], int32 if value.dtype.is_bool() else value.dtype)
+
+
+def function(op: str, x: Any, name: str = "") -> tensor:
+    """A function of floats, of one operand. Under `portable` of f32 alone, as in Triton."""
+    value = as_tensor(x)
+    if not value.dtype.is_floating():
+        refuse(f"tl.{name or op} of {value.dtype}: it takes floats; cast with .to(tl.float32)")
+    if current().options.portable and value.dtype != float32:
+        refuse(f"tl.{name or op} of {value.dtype}: Triton takes f32 alone; cast with .to(tl.float32)")
+    return math(op, [value], value.dtype)
+
+
+def test(op: str, x: Any) -> tensor:
+    """`isnan` and its like: truth values of floats."""
+    value = as_tensor(x)
+    return math(op, [value], value.dtype if value.dtype.is_floating() else float32, int1)
+
+
+def pair(op: str, x: Any, y: Any, names: str = "") -> tensor:
+    """A function of two operands of any type."""
+    a, b = as_tensor(x), as_tensor(y)
+    if is_number(x) != is_number(y):
+        kind = with_number(b.dtype, x) if is_number(x) else with_number(a.dtype, y)
+    else:
+        kind = common(a.dtype, b.dtype)
+    return math(op, [a, b], kind)
+
+
+def _extreme(name: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
+    a, b = (_promoted(as_tensor(one)) for one in (x, y))
+    kind = pair_type(x, y, a, b)
+    propagates = str(propagate_nan).upper().endswith("ALL")
+    return math(f"{name}imum" if propagates else f"f{name}", [a, b], kind)
+
+
+def pair_type(x: Any, y: Any, a: tensor, b: tensor) -> dtype:
+    """The type in which two operands meet."""
+    if is_number(x) and not is_number(y):
+        return with_number(b.dtype, x)
+    if is_number(y) and not is_number(x):
+        return with_number(a.dtype, y)
+    return common(a.dtype, b.dtype)
+
+
+def _promoted(value: tensor) -> tensor:
+    return cast(value, float32) if value.dtype == bfloat16 else value
+
+
+def maximum(x: Any, y: Any, propagate_nan: Any = "NONE") -> tensor:
+    """The larger of two; of a number and a NaN the number, unless `propagate_nan` is ALL."""
+    return _extreme("max", x, y, propagate_nan)
+
+
+def minimum(x: Any, y: Any, propagate_nan: Any = "NONE") -> tensor:
+    """The smaller of two; NaN as in `maximum`."""
+    return _extreme("min", x, y, propagate_nan)
+
+
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = "NONE") -> tensor:
+    """`x`, but at least `min` and at most `max`."""
+    return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
+
+
+def where(condition: Any, x: Any, y: Any) -> tensor:
+    """`x` where the condition is true, else `y`; both are evaluated."""
+    chosen, a, b = cast(condition, int1), as_tensor(x), as_tensor(y)
+    if a.base is not None or b.base is not None:
+        return FUNCTIONS["pointer_where"](chosen, a, b)  # type: ignore[no-any-return]
+    kind = pair_type(x, y, a, b)
+    own, shape = current(), spread(chosen, a, b)
+    picks: Any = chosen.handle
+    if chosen.numel == 1 and chosen.known is not None:
+        picked = a if bool(chosen) else b
+        return FUNCTIONS["broadcast_to"](cast(picked, kind), shape)  # type: ignore[no-any-return]
+    return tensor(own.compute("where", [picks, _as_operand(a, kind), _as_operand(b, kind)], shape, kind), kind)
+
+
+def fma(x: Any, y: Any, z: Any) -> tensor:
+    """`x * y + z`."""
+    a, b, c = as_tensor(x), as_tensor(y), as_tensor(z)
+    return math("fma", [a, b, c], common(common(a.dtype, b.dtype), c.dtype))
+
+
+def full(shape: Any, value: Any, dtype: Any) -> tensor:
+    """A tensor of one value."""
+    kind, size = wanted(dtype), shape_of(shape)
+    one = as_tensor(value)
+    if one.numel == 1 and one.known is not None:
+        number = _as_operand(one, kind)
+        return tensor(current().compute("full", [number], size, kind), kind) if size else number_tensor(number, kind)
+    return FUNCTIONS["broadcast_to"](cast(one, kind), size)  # type: ignore[no-any-return]
+
+
+def zeros(shape: Any, dtype: Any) -> tensor:
+    """A tensor of zeros."""
+    return full(shape, 0, dtype)
+
+
+def zeros_like(input: tensor) -> tensor:
+    """Zeros of the shape and type of another tensor."""
+    return full(input.shape, 0, input.dtype)
+
+
+def full_like(input: tensor, value: Any) -> tensor:
+    """One value in the shape and type of another tensor."""
+    return full(input.shape, value, input.dtype)
+
+
+def shape_of(*shape: Any) -> tuple[int, ...]:
+    """A shape as integers; `f(a, b)` and `f((a, b))` are one. TritonError for axes that are not positive integers."""
+    parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    found = tuple(int(one) for one in parts)
+    if any(one < 1 for one in found):
+        refuse(f"a shape of {list(found)}: its axes must be 1 or more")
+    if current().options.portable and any(one & (one - 1) for one in found):
+        refuse(f"a shape of {list(found)}: in Triton axes are powers of two; pad it and use a mask")
+    return found
+
+
+def cdiv(x: Any, div: Any) -> Any:
+    """`x / div`, rounded up."""
+    return (x + div - 1) // div
+
+
+def abs_(x: Any) -> tensor:
+    """Without sign."""
+    value = as_tensor(x)
+    return math("abs", [value], value.dtype)
+
+
+def umulhi(x: Any, y: Any) -> tensor:
+    """The upper half of the bits of a product of unsigned integers, which must be known."""
+    a, b = cast(x, dtypes.uint32), cast(y, dtypes.uint32)
+    found = [one.elements("an operand of umulhi").astype(np.uint64) for one in (a, b)]
+    from kernbench.triton.tensor import known_tensor
+
+    return known_tensor((found[0] * found[1]) >> np.uint64(32), dtypes.uint32)
+
+
+def logical(op: str, x: Any, y: Any) -> tensor:
+    """`logical_and`, `logical_or`."""
+    return math(op, [cast(x, int1), cast(y, int1)], int1)
+
+
+HALVES = (float16, bfloat16)
+FUNCTIONS.update(
+    binary=binary,
+    unary=unary,
+    cast=cast,
+    cdiv=cdiv,
+    abs=abs_,
+    logical_and=lambda x, y: logical("and", x, y),
+    logical_or=lambda x, y: logical("or", x, y),
+    **{
+        name: (lambda x, _op=name: function(_op, x))
+        for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "erf", "floor", "ceil")
+    },
+)

@@ -1,0 +1,180 @@
+"""Pointers: arithmetic on them, and how a tile of them becomes transfers (docs/reference/triton.md, Timing)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, nbytes_of
+from kernbench.common.lanes import Lanes
+from kernbench.common.pointers import DevicePointer
+from kernbench.triton.dtypes import dtype, int1, int64, pointer_type, refuse
+from kernbench.triton.elementwise import cast
+from kernbench.triton.program import Access, current
+from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
+
+
+class Way(NamedTuple):
+    """How a tile lies in memory: from `base` on, contiguous (None), by strides [B], or lane by lane."""
+
+    base: int
+    lanes: Lanes | tuple[int, ...] | None
+    active: int  #: lanes that move
+
+
+def pointer_math(op: str, a: tensor, b: tensor) -> tensor:
+    """`+` and `-` of pointers and integers, the difference of two pointers, and comparisons."""
+    if a.base is not None and b.base is not None:
+        return _of_two(op, a, b)
+    moved, steps = (a, b) if a.base is not None else (b, a)
+    if op not in ("add", "sub") or (op == "sub" and moved is b):
+        refuse(f"{op} of a pointer and {steps.dtype}; integers are added to pointers, or taken from them")
+    if steps.dtype.is_floating():
+        refuse(f"{steps.dtype} is added to a pointer; offsets are integers: cast with .to(tl.int32)")
+    kind = moved.dtype
+    assert isinstance(kind, pointer_type)
+    offsets = steps.elements("the offset of a pointer").astype(np.int64) * kind.element_ty.itemsize
+    start = moved.elements("a pointer")
+    try:
+        found = start + offsets if op == "add" else start - offsets
+    except ValueError:
+        refuse(f"pointers of shape {list(moved.shape)} and offsets of shape {list(steps.shape)} do not go together")
+    return tensor(current().known(np.asarray(found, np.int64), kind), kind, moved.base)
+
+
+def _of_two(op: str, a: tensor, b: tensor) -> tensor:
+    kind = a.dtype
+    assert isinstance(kind, pointer_type)
+    first, second = a.elements("a pointer"), b.elements("a pointer")
+    if op == "sub":
+        return known_tensor((first - second) // kind.element_ty.itemsize, int64)
+    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+    if op not in compare:
+        refuse(f"{op} of two pointers; they are subtracted and compared")
+    return known_tensor(np.asarray(compare[op](first, second)), int1)
+
+
+def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
+    """Pointers chosen by a known condition."""
+    if a.base is None or b.base is None or a.base.name != b.base.name:
+        refuse("tl.where of pointers into two tensors, or of a pointer and a number; choose between offsets")
+    chosen = np.where(condition.elements("the condition of tl.where of pointers"), a.elements("a pointer"), b.elements("a pointer"))
+    return tensor(current().known(np.asarray(chosen, np.int64), a.dtype), a.dtype, a.base)
+
+
+def to_pointer(value: tensor, kind: pointer_type) -> tensor:
+    """An address that was loaded as a pointer into the tensor that it lies in."""
+    address = int(value)
+    for one in current().options.windows:
+        if one <= address < one + nbytes_of(one.tensor_shape, one.dtype):
+            return tensor(current().known(np.asarray(address, np.int64), kind), kind, one)
+    refuse(f"{address:#x} is in no tensor of this launch; pass triton.pointers([...]) to load addresses from")
+
+
+def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
+    """Pointers, what they point to, and their addresses."""
+    if not isinstance(pointers, tensor) or pointers.base is None:
+        given = pointers.dtype if isinstance(pointers, tensor) else type(pointers).__name__
+        refuse(f"{what} takes pointers, and this is {given}; add offsets to an argument that is a tensor")
+    return pointers, pointers.element_ty, pointers.elements("a pointer")
+
+
+def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
+    """A mask in the shape of the pointers; None where all lanes move."""
+    if mask is None:
+        return None
+    if isinstance(mask, bool | np.bool_ | int):
+        found = np.asarray(bool(mask))
+    else:
+        found = cast(mask, int1).elements(f"the mask of {what}")
+    try:
+        spread = np.broadcast_to(found, shape)
+    except ValueError:
+        refuse(f"{what}: a mask of shape {list(found.shape)} does not go with pointers of shape {list(shape)}")
+    return None if bool(spread.all()) else np.ascontiguousarray(spread)
+
+
+def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | int) -> Way:
+    """How a tile of addresses travels."""
+    flat = addresses.reshape(-1)
+    moved = flat if mask is None else flat[mask.reshape(-1)]
+    if not moved.size:
+        return Way(0, None, 0)
+    if mask is None:
+        steps = _strides(addresses)
+        if steps is not None and _in_order(addresses.shape, steps, itemsize):
+            straight = _contiguous(addresses.shape, steps, itemsize)
+            return Way(int(flat[0]), None if straight else steps, flat.size)
+    base = int(moved.min())
+    active = b"" if mask is None else mask.tobytes()
+    return Way(base, Lanes(addresses.shape, itemsize, (moved - base).tobytes(), active, fill), moved.size)
+
+
+def _strides(addresses: Array) -> tuple[int, ...] | None:
+    """[B] of each axis, where addresses advance evenly along each; None where they do not."""
+    first = addresses[(0,) * addresses.ndim]
+    steps = []
+    expected = np.asarray(first)
+    for axis, size in enumerate(addresses.shape):
+        index = tuple(min(1, size - 1) if i == axis else 0 for i in range(addresses.ndim))
+        step = int(addresses[index] - first)
+        steps.append(step)
+        along = np.arange(size, dtype=np.int64).reshape([-1 if i == axis else 1 for i in range(addresses.ndim)])
+        expected = expected + along * step
+    return tuple(steps) if np.array_equal(addresses, np.broadcast_to(expected, addresses.shape)) else None
+
+
+def _in_order(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> bool:
+    """Whether later axes lie inside earlier ones, and no element twice."""
+    reach = itemsize
+    for size, step in zip(reversed(shape), reversed(steps), strict=True):
+        if size > 1:
+            if step < reach:
+                return False
+            reach = step * (size - 1) + reach
+    return True
+
+
+def _contiguous(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> bool:
+    run = itemsize
+    for size, step in zip(reversed(shape), reversed(steps), strict=True):
+        if size > 1 and step != run:
+            return False
+        run *= size
+    return True
+
+
+def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
+    """TritonError where a lane that moves is outside of its tensor."""
+    low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
+    outside = (addresses < low) | (addresses + itemsize > high)
+    if mask is not None:
+        outside = outside & mask
+    if not outside.any():
+        return
+    flat = int(np.argmax(outside))
+    lane = ", ".join(str(int(one)) for one in np.unravel_index(flat, outside.shape))
+    element = (int(addresses.reshape(-1)[flat]) - low) // itemsize
+    count = (high - low) // itemsize
+    refuse(
+        f"{what}: lane [{lane}] of {list(addresses.shape)} points to element {element} of {base.name}, which has {count}; "
+        f"{int(np.count_nonzero(outside))} lanes are outside. Check the mask and the strides"
+    )
+
+
+def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int) -> None:
+    """What the launch keeps of an access."""
+    own = current()
+    options = own.options
+    if kind != "load":
+        options.written.add(base.name)
+    if options.races:
+        from kernbench.triton.program import kernel_line
+
+        moved = addresses.reshape(-1) if mask is None else addresses.reshape(-1)[mask.reshape(-1)]
+        line = kernel_line()
+        options.accesses.append(Access(own.number, own.pe, line, kind, base.name, np.unique(moved), itemsize, own.cycle))
+
+
+FUNCTIONS.update(pointer_math=pointer_math, pointer_where=pointer_where)

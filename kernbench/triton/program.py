@@ -1,0 +1,231 @@
+"""The program that runs: what functions of the language, which have no `tl`, give their commands to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import prod
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.common.lanes import Lanes
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
+from kernbench.components.builtin.transfers import footprint, rows_of
+from kernbench.sim_engine.memory_lanes import read_lanes
+from kernbench.sim_engine.replay_math import run_math
+from kernbench.triton.dtypes import TritonError, dtype
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.tl_context import TLContext
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_IS_OWN: dict[CodeType, bool] = {}
+
+
+@dataclass
+class Access:
+    """Bytes that a program read or wrote (`check` of a run)."""
+
+    program: int
+    pe: str
+    line: str
+    kind: str  #: load, store or atomic
+    name: str  #: of the tensor
+    addresses: Array  #: of each element
+    itemsize: int
+    cycle: int
+
+
+@dataclass
+class Options:
+    """What all programs of a launch share."""
+
+    portable: bool = False  #: enforce Triton's own rules
+    races: bool = False  #: keep what each program touches
+    accesses: list[Access] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
+    printed: list[str] = field(default_factory=list)
+    asserts: bool = True
+
+
+class Program(TLContext):
+    """`tl` of one program of a Triton kernel: commands by type, at the line of the kernel."""
+
+    options: Options
+    kernel: str
+
+    @classmethod
+    def of(cls, tl: TLContext, options: Options, kernel: str) -> Program:
+        """The same program as that of `tl`."""
+        made = cls(tl._runner, tl._program, tl._grid)
+        made.options, made.kernel = options, kernel
+        return made
+
+    @property
+    def pe(self) -> str:
+        return self._runner.pe.name
+
+    @property
+    def number(self) -> int:
+        """Of the program in the grid, axis 0 fastest."""
+        return self._program
+
+    @property
+    def cycle(self) -> int:
+        return self._runner.now
+
+    def program_id(self, axis: int = 0) -> int:
+        """As Triton deals them: axis 0 runs fastest."""
+        left = self._program
+        for size in self._grid[:axis]:
+            left //= size
+        return left % self._grid[axis] if axis < len(self._grid) else 0
+
+    def num_programs(self, axis: int = 0) -> int:
+        return self._grid[axis] if axis < len(self._grid) else 1
+
+    # Tensors.
+
+    def known(self, values: Array, kind: dtype) -> KernelTensor:
+        """A tensor of known elements that is nowhere yet."""
+        return self._known(values, kind.own, kernel_line())
+
+    def compute(self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, **how: Any) -> KernelTensor:
+        """A math op on tensors and numbers. At once where all is known and the result is no float, or one number."""
+        line = kernel_line()
+        tensors = [one for one in operands if isinstance(one, KernelTensor)]
+        if shape == () and all(one.value is not None for one in tensors):
+            self._runner.scalar_work()
+            return self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
+        return self._compute(op, operands, shape, kind.own, line, None, how, False)
+
+    def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
+        """The same bytes under another shape, in no time."""
+        self._count += 1
+        made = KernelTensor(self, f"t{self._count}", shape, tile.dtype, tile.nbytes, tile.line)
+        made.block, made.addr, made.flight, made.op, made.op_id = tile.block, tile.addr, tile.flight, tile.op, tile.op_id
+        made.value = None if tile.value is None else tile.value.reshape(shape)
+        return made
+
+    def multiply(self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype) -> KernelTensor:
+        """A product of the tensor engine."""
+        return self.product(a, b, _kernel_frame(), acc, kind.own)
+
+    # Memory.
+
+    def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
+        """A tile from memory: contiguous, by strides [B], or lane by lane. The kernel goes on at once, unless it is one element."""
+        line, runner = kernel_line(), self._runner
+        nbytes = travel = self._size(shape, kind.own, line)
+        if isinstance(lanes, Lanes):
+            addr, moved = self._first(base, lanes, line), lanes.at.size * kind.itemsize
+            rows = lanes.rows
+        else:
+            addr, moved = self._in_memory(base, shape, lanes, kind.own, nbytes, line), nbytes
+            rows = () if lanes is None else tuple(rows_of(shape, lanes, kind.own))
+        if rows:
+            travel = sum(footprint(addr + at, size, step, count, runner.pe.align) for at, size, step, count in rows)
+        tile = self._new(shape, kind.own, nbytes, line, travel)
+        tile.op = "dma_read"
+        msg = DmaReadCmd(tile, addr, moved, "hbm", op_id=runner.memory.new_id(), line=line)
+        msg.lanes, msg.src_strides = (lanes, None) if isinstance(lanes, Lanes) else (None, lanes)
+        tile.op_id = msg.op_id
+        tile.flight = flight = runner.issue(msg, line)
+        runner.memory.load_issued(msg)
+        if prod(shape) == 1:
+            runner.wait_for(flight, "the load of " + tile.handle_id)
+        return tile
+
+    def scatter(self, base: int, tile: KernelTensor, lanes: Lanes | tuple[int, ...] | None, rmw: str = "") -> None:
+        """A tile to memory, as `gather` brings one."""
+        line, runner = kernel_line(), self._runner
+        tile = self.operand(tile, line)
+        if isinstance(lanes, Lanes):
+            addr, moved = self._first(base, lanes, line), lanes.at.size * lanes.itemsize
+        else:
+            addr, moved = self._in_memory(base, tile.shape, lanes, tile.dtype, tile.nbytes, line), tile.nbytes
+        msg = DmaWriteCmd(tile, addr, moved, rmw=rmw, op_id=runner.memory.new_id(), line=line)
+        msg.lanes, msg.dst_strides = (lanes, None) if isinstance(lanes, Lanes) else (None, lanes)
+        runner.issue(msg, line)
+        runner.memory.store_issued(msg)
+
+    def exchange(self, base: int, lanes: Lanes, kind: dtype, change: Callable[[Array], Array]) -> Array:
+        """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them.
+
+        It takes the time of the load; the store is issued then. TritonError where what is there is not known.
+        """
+        line, runner = kernel_line(), self._runner
+        brought = self.gather(base, lanes.shape, kind, lanes)
+        room = self._new(lanes.shape, kind.own, brought.nbytes, line)
+        if brought.flight is not None:
+            runner.wait_for(brought.flight, "the load of an atomic op")
+        while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
+            runner.pause("the command queue is full", any_end=True)
+        # From here on no other program runs until the new elements are in memory.
+        addr, memory = self._first(base, lanes, line), runner.memory
+        try:
+            old = read_lanes(memory.store, "hbm", addr, lanes, kind.own)
+        except ValueError as error:
+            raise TritonError(f"{line}: an atomic op whose old value is used, on what is computed after its timing: {error}") from None
+        room.value = np.ascontiguousarray(change(old))
+        placed = MemoryWriteMsg(room.space, room.addr, room.value, op_id=memory.new_id(), line=line)
+        runner.on_placed(placed, runner.now)
+        msg = DmaWriteCmd(room, addr, lanes.at.size * lanes.itemsize, lanes=lanes, op_id=memory.new_id(), line=line)
+        runner.issue(msg, line)
+        memory.store_issued(msg)
+        return old
+
+    def _first(self, base: int, lanes: Lanes, line: str) -> int:
+        low, high = lanes.span
+        return self._physical(base + low, high - low, line) - low
+
+
+def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, how: dict[str, Any]) -> Array:
+    """A math op on known operands: the arithmetic of Phase 2."""
+    inputs = [one.value for one in operands if isinstance(one, KernelTensor)]
+    scalars = {i: one for i, one in enumerate(operands) if not isinstance(one, KernelTensor)}
+    return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": kind.own}, op, inputs)
+
+
+_RUNNING: ContextVar[Program | None] = ContextVar("kernbench_triton_program", default=None)
+
+
+def enter(program: Program) -> None:
+    """The greenlet that calls runs this program from now on."""
+    _RUNNING.set(program)
+
+
+def running() -> Program | None:
+    """The program of this greenlet; None outside kernels."""
+    return _RUNNING.get()
+
+
+def current() -> Program:
+    """The program of this greenlet; TritonError outside kernels."""
+    found = _RUNNING.get()
+    if found is None:
+        raise TritonError("functions of triton.language work inside kernels; launch one by kernel[grid](...)")
+    return found
+
+
+def kernel_line() -> str:
+    """`kernel.py:12`, where the kernel stands; empty outside kernels."""
+    return line_of(_kernel_frame()) if _RUNNING.get() is not None else ""
+
+
+def _kernel_frame() -> FrameType:
+    """The innermost frame that is not of this package."""
+    frame = sys._getframe(1)
+    while True:
+        own = _IS_OWN.get(frame.f_code)
+        if own is None:
+            own = _IS_OWN[frame.f_code] = os.path.abspath(frame.f_code.co_filename).startswith(_OWN)
+        if not own or frame.f_back is None:
+            return frame
+        frame = frame.f_back

@@ -1,0 +1,207 @@
+"""`tensor`: what a kernel computes with. Known integers are at hand; floats are computed after the timing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.common.pointers import DevicePointer
+from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refuse
+from kernbench.triton.program import current
+from kernbench.triton_emu.handle import KernelTensor
+
+
+class tensor:
+    """Elements of a type in a shape; with a `base`, pointers into that tensor of memory."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, handle: KernelTensor, kind: dtype, base: DevicePointer | None = None) -> None:
+        self.handle = handle
+        self.dtype = kind
+        self.base = base  #: of pointers: which tensor they point into
+
+    @property
+    def type(self) -> dtype:
+        """The type of an element."""
+        return self.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.handle.shape
+
+    @property
+    def numel(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def element_ty(self) -> dtype:
+        """What pointers point to."""
+        if not isinstance(self.dtype, pointer_type):
+            refuse(f"a tensor of {self.dtype} does not point to elements; element_ty is of pointers")
+        return self.dtype.element_ty
+
+    @property
+    def known(self) -> Array | None:
+        """The elements, where they are at hand: a load of integers or of one element is waited for."""
+        tile = self.handle
+        if tile.value is None and tile.flight is not None and tile.op == "dma_read":
+            current().wait(tile)
+        return tile.value
+
+    def elements(self, what: str) -> Array:
+        """The elements; TritonError where they are computed after the timing."""
+        found = self.known
+        if found is None:
+            refuse(
+                f"{what} is needed, but it is computed by {self.handle.op or 'a kernel'} ({self.handle.line}) after the timing; "
+                "use tl.where, or what is known: arguments, integers, and what loads bring"
+            )
+        return found
+
+    # One element.
+
+    def _one(self, what: str) -> Any:
+        if self.numel != 1:
+            refuse(f"{what} of a tensor of shape {list(self.shape)} is not one value; use tl.where, or reduce it first")
+        return self.elements(what).reshape(-1)[0].item()
+
+    def __bool__(self) -> bool:
+        return bool(self._one("the truth value"))
+
+    def __int__(self) -> int:
+        return int(self._one("the value"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating() or self.base is not None:
+            refuse(f"an integer is needed here, and this is {self.dtype}")
+        return int(self._one("the value"))
+
+    def __float__(self) -> float:
+        return float(self._one("the value"))
+
+    def __iter__(self) -> Any:
+        refuse("a tensor is not iterated over; use tl.static_range and tl.load")
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def __repr__(self) -> str:
+        value = self.handle.value
+        shown = "..." if value is None or value.size > 8 else str(value.tolist())
+        return f"{self.dtype}{list(self.shape)}({shown})"
+
+    # Shapes.
+
+    def __getitem__(self, index: Any) -> tensor:
+        """`x[:, None]`: new axes."""
+        parts = index if isinstance(index, tuple) else (index,)
+        shape, left = [], list(self.shape)
+        for one in parts:
+            if one is None:
+                shape.append(1)
+            elif isinstance(one, slice) and one == slice(None) and left:
+                shape.append(left.pop(0))
+            else:
+                refuse(f"an index of a tensor is : or None, and not {one!r}; use tl.gather or tl.load")
+        if left:
+            refuse(f"{len(parts)} indices are given for the {len(self.shape)} axes of {list(self.shape)}")
+        return self.reshaped(tuple(shape))
+
+    def reshaped(self, shape: tuple[int, ...]) -> tensor:
+        """The same elements in another shape, in no time."""
+        return tensor(current().alias(self.handle, shape), self.dtype, self.base)
+
+    @property
+    def T(self) -> tensor:
+        return _function("trans")(self)  # type: ignore[no-any-return]
+
+    def to(self, dtype: dtype, fp_downcast_rounding: str | None = None, bitcast: bool = False) -> tensor:
+        """The elements as another type."""
+        return _function("cast")(self, dtype, fp_downcast_rounding, bitcast)  # type: ignore[no-any-return]
+
+    __hash__ = object.__hash__
+
+    # What is given by name: tl.sum(x) is x.sum() too.
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            function = _function(name)
+            return lambda *args, **kwargs: function(self, *args, **kwargs)
+        raise AttributeError(f"a tensor of triton.language has no {name}")
+
+
+FUNCTIONS: dict[str, Any] = {}  #: functions of the language that methods and operators call, by name
+# fmt: off
+METHODS = frozenset({
+    "abs", "advance", "argmax", "argmin", "associative_scan", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum",
+    "erf", "exp", "exp2", "expand_dims", "flip", "floor", "gather", "histogram", "log", "log2", "logical_and", "logical_or", "max",
+    "min", "permute", "ravel", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn",
+    "sum", "trans", "view", "xor_sum",
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "store",
+})
+# fmt: on
+
+
+def _function(name: str) -> Any:
+    return FUNCTIONS[name]
+
+
+def _operator(name: str, swapped: bool = False) -> Any:
+    def method(self: tensor, other: Any) -> tensor:
+        first, second = (other, self) if swapped else (self, other)
+        return FUNCTIONS["binary"](name, first, second)  # type: ignore[no-any-return]
+
+    return method
+
+
+# fmt: off
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod", "and": "and", "or": "or",
+    "xor": "xor", "lshift": "shl", "rshift": "shr",
+}
+# fmt: on
+for _name, _op in _OPERATORS.items():
+    setattr(tensor, f"__{_name}__", _operator(_op))
+    setattr(tensor, f"__r{_name}__", _operator(_op, swapped=True))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(tensor, f"__{_name}__", _operator(_name))
+for _name in ("neg", "invert"):
+    setattr(tensor, f"__{_name}__", lambda self, _op=_name: FUNCTIONS["unary"](_op, self))
+
+
+def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
+    """A number as a tensor of no axes."""
+    found = of_number(value) if kind is None else kind
+    own: Any = np.asarray(value).astype(_numpy(found))
+    return tensor(current().known(own, found), found)
+
+
+def as_tensor(value: Any) -> tensor:
+    """A tensor, or a number as one."""
+    if isinstance(value, tensor):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float):
+        return number_tensor(value)
+    refuse(f"a tensor or a number is needed, and this is a {type(value).__name__}")
+
+
+def known_tensor(values: Array, kind: dtype = int32) -> tensor:
+    """A tensor of known elements."""
+    return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind))).reshape(values.shape), kind), kind)
+
+
+def pointer(address: DevicePointer) -> tensor:
+    """A tensor argument of a kernel: a pointer to its first element."""
+    kind = pointer_type(of_own(address.dtype))
+    return tensor(current().known(np.asarray(int(address), np.int64), kind), kind, address)
+
+
+def _numpy(kind: dtype) -> Any:
+    from kernbench.common.dtypes import dtype_of
+
+    return dtype_of(kind.own).numpy

@@ -1,0 +1,95 @@
+"""The page of a sweep in a browser: its front and its grid are ours, choosing works, names do no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernbench.sweep.analysis import grid_of, pareto
+from kernbench.sweep.page import page_bytes
+from kernbench.sweep.store import Store
+from kernbench.sweep.table import SweepTable, read_table
+from tests.browser.chromium import Page, browser, missing, prefer
+from tests.sweep_samples import run_spec, write_spec
+
+SPEC = """\
+schema: kernbench/sweep/1
+name: "<b onclick='alert(1)'>@DATA@</script>"
+targets: [tiles.json, {program: clash.json, label: "<img src=x onerror=alert(1)>"}]
+machine: small.yaml
+axes:
+  dram.t_setup_cycles: [10, 50, 100]
+  te.macs_per_cycle: {from: 64, to: 1024, count: 3, scale: log}
+  te.engines: [1, 2]
+goals: {ns: min, te_busy: max}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepTable, Path]:
+    folder = tmp_path_factory.mktemp("sweep")
+    run_spec(write_spec(folder, SPEC), folder / "s.sqlite")
+    with Store.read(folder / "s.sqlite") as store:
+        table = read_table(store)
+    page = folder / "s.html"
+    page.write_bytes(page_bytes(table, table.goals, {table.entries[1].task.key: "because <i>of</i> it"}))
+    return table, page
+
+
+def test_the_page_needs_nothing_and_is_the_same_bytes(made: tuple[SweepTable, Path]) -> None:
+    table, page = made
+    reasons = {table.entries[1].task.key: "because <i>of</i> it"}
+    data = page.read_bytes()
+    assert data == page_bytes(table, table.goals, reasons)
+    text = data.decode()
+    assert "http://" not in text and "https://" not in text
+    assert "<img src" not in text and "<b onclick" not in text
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if missing():
+        pytest.skip(missing())
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def test_front_and_grid_are_ours(made: tuple[SweepTable, Path], page: Page) -> None:
+    table, path = made
+    page.open(path)
+    goal = table.goals[0]
+    assert sorted(page.ask("front")) == sorted(entry.number for entry in pareto(table, table.goals))
+    names = page.run("return ['rows', 'columns'].map((id) => document.getElementById(id).value)")
+    ours = grid_of(table, names[0], names[1], goal)
+    theirs = page.ask("grid")
+    assert [[None if cell is None else round(cell, 6) for cell in line] for line in theirs] == [
+        [None if cell is None else round(cell, 6) for cell in line] for line in ours.cells
+    ]
+    assert page.errors() == []
+
+
+def test_choosing_along_an_axis(made: tuple[SweepTable, Path], page: Page) -> None:
+    table, path = made
+    page.open(path)
+    few = page.ask("brush", "dram.t_setup_cycles", -0.01, 0.01)
+    there = sum(entry.values[0] == 10 for entry in table.entries)
+    assert few.startswith(f"{there} of {len(table.entries)}")
+    assert page.run("return document.querySelectorAll('#table tr').length") == there + 1
+    page.run("document.getElementById('clear').click()")
+    page.ask("drawNow")
+    assert page.run("return document.querySelectorAll('#table tr').length") == len(table.entries) + 1
+    assert page.errors() == []
+
+
+def test_names_do_no_harm(made: tuple[SweepTable, Path], page: Page) -> None:
+    table, path = made
+    page.open(path)
+    assert page.run("return document.getElementById('name').textContent") == table.name
+    assert page.run("return document.images.length") == 0
+    assert "because <i>of</i> it" in page.run("return document.getElementById('why').textContent")
+    for scheme in ("dark", "light"):
+        prefer(page, scheme)
+        page.ask("drawNow")
+    assert page.errors() == []

@@ -1,0 +1,98 @@
+"""The workflow of docs/ci: its steps are run as GitHub would, with what is of GitHub alone stood in for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.samples import write_samples
+from tests.meta.source import ROOT
+from tests.sweep_samples import SPEC
+
+WORKFLOW = ROOT / "docs" / "ci" / "sweep.yml"
+pytestmark = pytest.mark.skipif(not WORKFLOW.exists(), reason="the documentation is not in this source tree")
+#: Actions that the test does itself: the checkout, Python, and files that pass from job to job.
+ACTIONS = {
+    "actions/checkout@v4", "actions/setup-python@v5", "actions/upload-artifact@v4", "actions/download-artifact@v4",
+    "actions/cache/restore@v4", "actions/cache/save@v4",
+}  # fmt: skip
+
+
+def jobs() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    return found
+
+
+def steps(job: str, values: dict[str, str], event: str) -> list[tuple[str, str]]:
+    """(name, command) of the steps that an event runs, expressions filled in."""
+    found = []
+    for step in jobs()[job]["steps"]:
+        if "uses" in step:
+            assert step["uses"] in ACTIONS
+            continue
+        condition = str(step.get("if", ""))
+        if "github.event_name ==" in condition and f"'{event}'" not in condition:
+            continue
+        command = re.sub(r"\$\{\{ *([\w.]+) *\}\}", lambda match: values[match[1]], step["run"])
+        found.append((step["name"], command))
+    return found
+
+
+def do(command: str, folder: Path) -> int:
+    """Run a step's command by bash, as GitHub does; `gh` and `pip` do nothing."""
+    bin_ = folder / "bin"
+    bin_.mkdir(exist_ok=True)
+    kbsim = f'exec {sys.executable} -c "from kernbench.cli.main import main; main()" "$@"'
+    for name, text in (("pip", "exit 0"), ("gh", 'cat "${@: -1}" > posted.md'), ("kbsim", kbsim)):
+        (bin_ / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        (bin_ / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=folder, env=environment, timeout=300).returncode
+
+
+def run_workflow(folder: Path, event: str) -> dict[str, int]:
+    """All steps of an event, in order, in one folder; how each ended."""
+    ended = {}
+    for shard in jobs()["shard"]["strategy"]["matrix"]["shard"]:
+        for name, command in steps("shard", {"matrix.shard": str(shard)}, event):
+            ended[f"{name} {shard}"] = do(command, folder)
+    values = {"github.event.number": "7", "github.repository": "example/example"}
+    for name, command in steps("compare", values, event):
+        ended[name] = do(command, folder)
+    return ended
+
+
+def test_the_workflow_runs(tmp_path: Path) -> None:
+    """A push makes the base; a change that is slower fails, with a comment that says what."""
+    write_samples(tmp_path)
+    (tmp_path / "sweeps").mkdir()
+    for name in ("tiles.json", "small.yaml"):
+        (tmp_path / name).rename(tmp_path / "sweeps" / name)
+    spec = tmp_path / "sweeps" / "ci.yaml"
+    spec.write_text(SPEC, encoding="utf-8")
+    pushed = run_workflow(tmp_path, "push")
+    assert set(pushed.values()) == {0} and {"run 1", "run 4", "merge", "report", "base"} <= set(pushed)
+    assert (tmp_path / "sweep.html").exists() and (tmp_path / "base.sqlite").exists()
+    spec.write_text(SPEC + "set: {ve.lanes: 16}\n", encoding="utf-8")
+    for file in tmp_path.glob("shard-*.sqlite"):
+        file.unlink()
+    (tmp_path / "new.sqlite").unlink()
+    asked = run_workflow(tmp_path, "pull_request")
+    assert {name for name, code in asked.items() if code} == {"compare"} and asked["compare"] == 1
+    posted = (tmp_path / "posted.md").read_text(encoding="utf-8")
+    assert posted.startswith("### Sweep ci: 6 points compared") and "above the limit of 2%" in posted
+    assert "<testsuites" in (tmp_path / "sweep.xml").read_text(encoding="utf-8")
+
+
+def test_the_script_for_slurm_is_python() -> None:
+    """`dask-jobqueue` is not installed here: its script is read, and its arguments are known to it."""
+    text = (ROOT / "docs" / "ci" / "slurm.py").read_text(encoding="utf-8")
+    compile(text, "slurm.py", "exec")
+    pytest.importorskip("dask_jobqueue")

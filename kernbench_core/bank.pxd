@@ -4,11 +4,10 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, u
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
-    CALM = 16                 # flows are not pressed sooner than may be seen before, if that is no more cycles
-    MANY = 1 << 20            # requests for one bank: more than may matter
+    CALM = 16                 # cycles for which it is counted how often a bank may be asked (skip.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a lane has in a block
 
-cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE
+cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE; what a block changes stands first (tentative.pyx)
     cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already

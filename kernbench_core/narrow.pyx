@@ -109,6 +109,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
 
 
 cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports) noexcept nogil:
+    """The lanes in `due`, one after the other."""
     cdef int32_t k
     cdef slot_t lane
     cdef slot_t* due = p.due
@@ -142,13 +143,7 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t port
             walk_flow_any(s, p, w, lane)
 
 
-cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
-    """The lanes in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring an event. False where
-    it was only `hoped` that nothing asks when it is of age, and something did: what it changed is to be put back, but for grants."""
-    cdef uint64_t[2 * PORTS * BLOCK + 8] words
-    cdef int64_t k, used
-    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
-    cdef Walk w
+cdef inline void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
     w.begin = p.done
     w.n = n
     w.line = p.line
@@ -161,6 +156,17 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     w.late = False
     w.ports[0] = p.ports[0]
     w.ports[1] = p.ports[1]
+
+
+cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
+    """The lanes in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring
+    an event. False where it was only `hoped` that nothing asks when it is of age, and something did: all is to be put back but the
+    counts of grants."""
+    cdef uint64_t[2 * PORTS * BLOCK + 8] words
+    cdef int64_t k, used
+    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
+    cdef Walk w
+    open_walk(&w, p, n)
     used = n * p.ports[0]
     w.taken[0] = words
     w.taken[1] = words + used

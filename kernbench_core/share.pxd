@@ -42,7 +42,7 @@ cdef struct Pace:             # a rate, and what follows from it
     int32_t rounds            # as in Lane
     uint64_t span             # as in Flow
 
-cdef struct Flow:             # the bytes of one transfer on one DRAM channel
+cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes stands first (tentative.pyx)
     int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing

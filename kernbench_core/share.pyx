@@ -4,9 +4,12 @@
 quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under `fifo_v1` it stands in line, and the first of
 each channel's line is the member.
 """
-from kernbench_core.bank cimport CALM, MANY, Lane
+from kernbench_core.bank cimport CALM, Lane
 from kernbench_core.maxmin cimport maxmin_rates
 from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef enum:
+    MANY = 1 << 20            # askings of one bank: more than may matter
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
@@ -149,7 +152,7 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     t.rounds = 0
     t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
     if line:                            # what it earns, rounded up, a line that it was denied, and parts of lines before and behind
-        t.rounds = <int32_t>min(quotient((quotient(CALM * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
+        t.rounds = <int32_t>min(quotient((quotient((CALM + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:

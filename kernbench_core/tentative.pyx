@@ -2,8 +2,8 @@
 
 A block must be of one order of arbitration, so it would have to end where a request that is held now, or is denied at once, might come
 of age. It hardly ever does. So such a block is walked whole, and what it has changed is put back where some lane did ask when it was
-of age: then shorter blocks are walked instead. Nothing is put back of what a block cannot change: the ends of bodies, requests that
-have been out for backpressure, and blocks that are traced are left to the shorter ones.
+of age: then shorter blocks are walked instead. Those are also walked where more would have to be put back: where a body may end, where
+a flow is out for backpressure, and in a trace of requests.
 """
 from libc.string cimport memcpy
 
@@ -12,15 +12,15 @@ from kernbench_core.compute cimport Compute
 from kernbench_core.dma cimport DmaEngine
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.narrow cimport find_due, narrow_block
-from kernbench_core.share cimport Flow, quotient
+from kernbench_core.share cimport quotient
 from kernbench_core.sim cimport Sim
 from kernbench_core.tally cimport tally_drain
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
 
 cdef enum:
     LANES = 24
-    LANE_WORDS = 5            # of a Lane that change in a block, its first,
-    FLOW_WORDS = 13           # and of a Flow
+    LANE_WORDS = 5            # of a Lane that a block changes: its first (bank.pxd),
+    FLOW_WORDS = 13           # and of a Flow (share.pxd)
     ADDS = 255 - 8            # of a tally, before it is drained
 
 cdef extern from *:
@@ -65,13 +65,13 @@ cdef void forget_changes(Sim* s, Spm* p, int32_t watched) noexcept nogil:
 
 
 cdef bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
-    """Nothing is of age in the first of the next cycles, but something might be later, and all could be put back; perhaps of fewer."""
+    """Nothing is of age in the first of the next cycles, and all that they change could be put back; perhaps of fewer `cycles`."""
     cdef int64_t n = min(cycles[0], quotient(ADDS - DENIED, p.n_order))
     cdef int32_t k
     cdef Lane* a
     cdef Compute* e
     cdef cycle_t oldest = NEVER
-    if not p.narrow or p.split or p.n_out or p.n_asks or p.n_order > LANES:
+    if not p.narrow or p.split or p.n_out or p.n_asks or p.n_pairs or p.n_order > LANES:
         return False
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         return False
@@ -104,7 +104,7 @@ cdef bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef int32_t pressed = s.n_pressed, done = s.n_done_flow, n_due
     cdef cycle_t oldest = p.oldest
     cdef bint judge = p.judge
-    if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they are not drained meanwhile
+    if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they shall not be drained meanwhile
         tally_drain(&p.denials)
     adds = p.denials.adds
     memcpy(noted, p.denied, DENIED // 2 * sizeof(uint64_t))

@@ -40,8 +40,9 @@ BASES: dict[str, type[PassivePart]] = {naming.HBM: HbmCtrl, naming.SRAM: MemoryP
 #: What cannot be replaced, and why.
 FIXED = {
     naming.PE_IPCQ: "queues between PEs are not simulated",
-    **dict.fromkeys((naming.HOST, naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE), "it takes part in kernels alone"),
+    naming.HOST: "it is the program that launches kernels",
 }
+KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE)  #: kernel_parts.py has them
 
 
 def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
@@ -54,7 +55,7 @@ def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
         return None
     where = _where(config, kind)
     if kind in FIXED:
-        can = ", ".join(dict.fromkeys((*naming.ENGINES, *RULES)))
+        can = ", ".join(dict.fromkeys((*naming.ENGINES, *KERNEL_KINDS, *RULES)))
         raise InputError(Problem(where, f"{FIXED[kind]}; what can be replaced is {can}", "impl", spec.impl))
     if kind not in RULES:
         return None

@@ -20,7 +20,7 @@ from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import DmaReadCmd, GemmCmd, MemoryWriteMsg
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_info import Info, copy_info, extract_op_info, snapshot_sources, write_info
-from kernbench.sim_engine.op_params import shared
+from kernbench.sim_engine.op_params import TEMPLATES, Params, shared
 from kernbench.sim_engine.op_spill import Runs
 
 _WITHOUT = (DmaReadCmd, GemmCmd)  # most messages: nothing of them is copied
@@ -55,6 +55,9 @@ class Output:
 
 
 _START = attrgetter("t_start")
+# What a record says before anybody has read it: its fields, of `params` the template's number and the op's own values. So
+# Python's collector has nothing to follow, however many there are.
+_Row = tuple[float, float, str, str, str, int, tuple[Any, ...], tuple[int, ...], int]
 
 
 class OpLogger:
@@ -67,6 +70,7 @@ class OpLogger:
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
+        self._rows: list[_Row] = []
         self._records: list[OpRecord] = []
         self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
@@ -84,7 +88,7 @@ class OpLogger:
     @property
     def records(self) -> list[OpRecord]:
         """All records, sorted stably by `t_start` on each access."""
-        self._records.sort(key=_START)
+        self._settle()
         return self._records if self._runs is None else list(self._runs.merged(self._records))
 
     @property
@@ -93,7 +97,6 @@ class OpLogger:
         if self._initial is None and self._memory_store is not None:
             self._initial = self._memory_store.snapshot()
         return self._initial
-
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
@@ -124,8 +127,10 @@ class OpLogger:
             if name == "TileToken":
                 name = f"TileToken/{snap['stage_type']}"
         held = sum(one.nbytes for one in snapshots if one is not None) if snapshots else 0
-        deps = list(getattr(msg, "dependency_ids", ()))
-        self._add(OpRecord(t_start, t, component_id, kind, name, params, deps, op_id), held)
+        deps = tuple(getattr(msg, "dependency_ids", ()))
+        self._rows.append((t_start, t, component_id, kind, name, params.template.number, params.values_of_op, deps, op_id))
+        if self._limit is not None:
+            self._hold(held)
 
     def record_copy(
         self,
@@ -170,10 +175,10 @@ class OpLogger:
         return True  # an empty log is a log: hooks ask `if self._op_logger`
 
     def __len__(self) -> int:
-        return self._spilled + len(self._records)
+        return self._spilled + len(self._records) + len(self._rows)
 
     def __iter__(self) -> Iterator[OpRecord]:
-        self._records.sort(key=_START)
+        self._settle()
         return iter(self._records) if self._runs is None else self._runs.merged(self._records)
 
     def __getitem__(self, index: int) -> OpRecord:
@@ -187,19 +192,28 @@ class OpLogger:
             self._refuse_process(component_id, None)
         kind, name, params = info
         own = next(self._ids) if op_id is None else op_id
-        data = params["snapshot"]
-        self._add(OpRecord(*times, component_id, kind, name, params, list(deps), own), 0 if data is None else data.nbytes)
+        self._rows.append((*times, component_id, kind, name, params.template.number, params.values_of_op, tuple(deps), own))
+        if self._limit is not None:
+            data = params["snapshot"]
+            self._hold(0 if data is None else data.nbytes)
         return own
 
-    def _add(self, record: OpRecord, payload: int) -> None:
-        self._records.append(record)
-        if self._limit is None:
-            return
+    def _settle(self) -> None:
+        """Rows become records, in order of `t_start`."""
+        for start, end, component_id, kind, name, template, values, deps, op_id in self._rows:
+            params = Params(TEMPLATES[template], values)
+            self._records.append(OpRecord(start, end, component_id, kind, name, params, list(deps), op_id))
+        self._rows.clear()
+        self._records.sort(key=_START)
+
+    def _hold(self, payload: int) -> None:
+        """One more record with a payload of so many bytes: past the limit they go to disk."""
+        assert self._limit is not None
         self._held += payload + RECORD_BYTES
         if self._held > self._limit:
             if self._runs is None:
                 self._runs = Runs(_START, self._directory)
-            self._records.sort(key=_START)
+            self._settle()
             self._runs.add(self._records)
             self._spilled += len(self._records)
             self._records, self._held = [], 0

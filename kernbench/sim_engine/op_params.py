@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, TypeAlias
 
+TEMPLATES: dict[int, Template] = {}  #: by number, those of all forms
+_NUMBERS = count()
 Where: TypeAlias = int | slice  #: of a value among those of one op; a slice makes a list
 
 #: What differs between two ops of the same kernel line; the rest of a hand-written record is its template.
@@ -30,12 +33,14 @@ _VARYING = (
 class Template:
     """What the ops of one kernel line share. Two ops with the same template have the same shapes, types and flags."""
 
-    __slots__ = ("constants", "plans", "varying")
+    __slots__ = ("constants", "number", "plans", "varying")
 
     def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
         self.constants = constants
         self.varying = varying
         self.plans: dict[str, Any] = {}  #: what a replay worked out once for all ops of a kind
+        self.number = next(_NUMBERS)  #: of the process, for whoever keeps records as plain numbers
+        TEMPLATES[self.number] = self
 
 
 class Params(Mapping[str, Any]):
@@ -84,13 +89,18 @@ class Form:
         self._constant = tuple(constant)
         self._varying = dict(varying)
         self._templates: dict[tuple[Any, ...], Template] = {}
+        self._last: dict[Any, tuple[tuple[Any, ...], Template]] = {}  # by the last constant, the kernel's line: to be found unhashed
 
     def params(self, constants: tuple[Any, ...], values: tuple[Any, ...]) -> Params:
         """The params of an op whose constant keys have these values; those are hashable and tell 1 from True."""
+        last = self._last.get(constants[-1])
+        if last is not None and last[0] == constants:
+            return Params(last[1], values)
         template = self._templates.get(constants)
         if template is None:
             shown = {key: list(value) if key in _LISTS else value for key, value in zip(self._constant, constants, strict=True)}
             template = self._templates[constants] = Template(shown, self._varying)
+        self._last[constants[-1]] = (constants, template)
         return Params(template, values)
 
 

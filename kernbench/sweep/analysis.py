@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -44,7 +44,7 @@ class Influence:
     share: float  #: of the variance that the means of its levels explain, 0 to 1
     best: Any  #: the level whose mean is best
     gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 where it changes nothing
-    levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; in the order of the spec
+    levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; numbers rising
 
 
 def influences(table: SweepTable, goal: Goal) -> list[Influence]:
@@ -62,10 +62,10 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
     total = _variance([value for _, value in known])
     out = []
     for name in (name for name in table.names if name != "target"):
+        levels = [table.place(entry)[name] for entry, _ in known]
         groups: dict[str, tuple[Any, list[float]]] = {}
-        cut = _cut([table.place(entry)[name] for entry, _ in known])
-        for (_, value), level in zip(known, cut, strict=True):
-            groups.setdefault(json.dumps(level), (level, []))[1].append(value)
+        for _, cut, (_, value) in sorted(zip(levels, _cut(levels), known, strict=True), key=_rising(levels)):
+            groups.setdefault(json.dumps(cut), (cut, []))[1].append(value)
         if len(groups) > 1:
             sign = -1 if goal[1] == "max" else 1
             out.append(_influence(name, sign, list(groups.values()), total))
@@ -79,6 +79,12 @@ def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
         sums.setdefault(entry.target, []).append(value)
     means = {target: math.fsum(values) / len(values) for target, values in sums.items()}
     return [(entry, value / abs(means[entry.target])) for entry, value in known if means[entry.target]]
+
+
+def _rising(levels: list[Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """Puts numbers in order, and leaves all else as it comes."""
+    numbers = all(isinstance(level, (int, float)) for level in levels)
+    return lambda item: item[0] if numbers else 0
 
 
 MOST_GROUPS = 12  #: levels of an axis that are taken as they are

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from kernbench.common.units import parse_rational
-from kernbench.sweep.analysis import influences, pareto
+from kernbench.sweep.analysis import influences
 from kernbench.sweep.load import GOALS
 from kernbench.sweep.row import METRICS
 from kernbench.sweep.spec import Goal
@@ -68,7 +68,6 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "hash": ["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries],
         "values": {name: [_shown(place[name]) for place in places] for name in table.names if name != "target"},
         "results": {name: [_number(entry, name) for entry in table.entries] for name in numbers},
-        "front": [entry.number for entry in pareto(table, goals)],
         "influences": {name: _influences(table, (name, _way(goals, name))) for name in numbers},
         "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
     }

@@ -11,10 +11,11 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.places import PathLike
 from kernbench.runtime_api.discovery import is_bench_target
+from kernbench.sweep.llm_target import LlmTarget
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.read import Reader
 from kernbench.sweep.read_axes import plain
-from kernbench.sweep.targets import MODELS, BenchTarget, LlmTarget, ProgramTarget, Target, WorkloadTarget
+from kernbench.sweep.targets import BenchTarget, ProgramTarget, Target, WorkloadTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
 KINDS = {
@@ -61,14 +62,14 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path) -> Target | 
     params = {str(key): plain(value) for key, value in read.mapping((*path, "params")).items()} if given is not name else {}
     if kind == "program":
         return ProgramTarget(label, load_program(str(folder / name)))
-    if kind == "workload" or (kind == "llm" and name not in MODELS):
-        allowed = WORKLOADS if kind == "workload" else MODELS
-        if name not in allowed:
-            read.refuse((*path, kind), f"it must be one of {', '.join(sorted(allowed))}", name)
+    if kind == "workload":
+        if name not in WORKLOADS:
+            place = path if given is name else (*path, kind)
+            read.refuse(place, f"it must be a bench, a file, or one of {', '.join(sorted(WORKLOADS))}", name)
             return None
         return WorkloadTarget(name)
     if kind == "llm":
-        made = LlmTarget(label, name, params)
+        made = LlmTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         made.checked({})
         return made
     where = str(folder / name) if ".py" in name else name

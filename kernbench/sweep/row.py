@@ -31,6 +31,7 @@ METRICS: dict[str, str] = {
     "te_busy": "of the tensor engines",
     "ve_busy": "of the vector engines",
     "bank_denials": "denied share of the requests to scratchpad banks",
+    "tokens_per_s": "of a language model: tokens that went through it, a second",
     "verified": "of a bench with `verify`: whether its outputs are right",
 }
 

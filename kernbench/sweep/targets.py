@@ -1,4 +1,4 @@
-"""What a sweep runs: programs, workloads, layers of language models, benches. All are told by content and can be sent."""
+"""What a sweep runs: programs, workloads, language models, benches. All are told by content and can be sent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from kernbench.runtime_api.parameters import checked
 from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
+from kernbench.sweep.llm_target import LlmTarget
 from kernbench.sweep.row import hash_of_entries, hash_of_records, measured, with_bound
 from kernbench.sweep.sources import package_digest, source_digest
 from kernbench.workloads.catalogue import WORKLOADS
-from kernbench.workloads.llm import decoder_layer
-from kernbench.workloads.models import LLAMA_2_7B, ModelShape
 
 SPILL = 256 << 20  # [B] past which a bench's op log goes to disk
 WORKLOAD_SOURCES = ("kernbench.workloads",)
-MODELS: Mapping[str, ModelShape] = {LLAMA_2_7B.name: LLAMA_2_7B}
 Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metrics, error
 
 
@@ -129,43 +127,6 @@ class WorkloadTarget:
 
     def plain(self) -> dict[str, Any]:
         return {"workload": self.label}
-
-
-class LlmTarget:
-    """A decoder layer of a model, at a context and with new tokens that axes may vary."""
-
-    native = True
-    default_machine = "npu_server"
-
-    def __init__(self, label: str, model: str, params: Mapping[str, Any]) -> None:
-        self.label = label
-        self.model = model
-        self.given = dict(params)
-
-    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        values = {"phase": "decode", "context": None, "tokens": None, **self.given, **params}
-        for name, value in values.items():
-            if name not in ("phase", "context", "tokens"):
-                remedy = "there are phase, context, tokens"
-                raise InputError(Problem(self.label, "there is no such parameter", name, value, remedy))
-            if name == "phase" and value not in ("decode", "prefill"):
-                raise InputError(Problem(self.label, "it must be one of decode, prefill", name, value))
-            if name != "phase" and value is not None and (type(value) is not int or value < (name == "tokens")):
-                raise InputError(Problem(self.label, f"it must be an integer of at least {int(name == 'tokens')}", name, value))
-        return values
-
-    def fingerprint(self) -> str:
-        return f"llm {self.model} {package_digest(*WORKLOAD_SOURCES)}"
-
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
-        npu = one_npu(self.label, config)
-        return Machine(npu, decoder_layer(MODELS[self.model], npu, **self.checked(params)))
-
-    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        return _ran(self.machine(config, params))
-
-    def plain(self) -> dict[str, Any]:
-        return {"llm": self.model, "label": self.label, "params": self.given}
 
 
 class BenchTarget:

@@ -11,6 +11,7 @@ from kernbench.components.base import Clock, ComponentBase
 from kernbench.components.builtin.host import Host
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.transfers import OneMemory
+from kernbench.components.kernel_parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.system_parts import PeScheduler as SchedulerKeys
 from kernbench.policy.routing.windows import address_map
@@ -80,7 +81,8 @@ def kernel_system(
     On a system the machine must be a whole one.
     """
     launches: list[Launch] = []
-    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait)
+    kinds = KernelParts(config if isinstance(config, SystemConfig) else None)
+    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait, kinds)
     ways: list[SystemWays] = []
     specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
     pes = {spec.name: make_pe(spec, shared) for spec in specs}

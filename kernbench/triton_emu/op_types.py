@@ -76,6 +76,7 @@ def reduced(shape: tuple[int, ...], axis: int | None, keep_dims: bool) -> tuple[
     return (*shape[:axis], *middle, *shape[axis + 1 :])
 
 
+@cache
 def product_shape(a: tuple[int, ...], b: tuple[int, ...], swap_a: bool, swap_b: bool) -> tuple[int, int, int, tuple[int, ...]]:
     """m, k, n and the shape of a product of matrices or of stacks of them; ValueError where they do not fit."""
     if len(a) < 2 or len(b) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kernbench.common import naming
 from kernbench.components.base import Clock, ComponentBase
@@ -16,6 +17,7 @@ from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.builtin.tile_server import TileServer
 from kernbench.components.builtin.transfers import Ways
+from kernbench.components.kernel_parts import KernelParts
 from kernbench.config.schema import Dma, Spm, Te, Ve
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.kernel_runner import KernelRunner
@@ -33,6 +35,7 @@ class Shared:
     clock: Clock
     launches: list[Launch]
     strict_wait: bool
+    kinds: KernelParts
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,11 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te),
         PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve),
     ]
-    fetch_store = PeFetchStore(ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
+    make = shared.kinds.make
+    fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
-    scheduler = PeScheduler(
-        ids[naming.PE_SCHEDULER], parts, tiles, cycles=spec.scheduler_cycles, queue_depth=spec.queue_depth
-    )
+    queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
+    scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], parts, tiles, **queue)
     runner = KernelRunner(
         spec.facts,
         scheduler,
@@ -97,7 +100,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         scalar_cycles=spec.scalar_cycles,
         strict_wait=shared.strict_wait,
     )
-    cpu = PeCpu(ids[naming.PE_CPU], runner, scheduler, clock, cycles=spec.cpu_cycles)
+    cpu: PeCpu = make(naming.PE_CPU, ids[naming.PE_CPU], runner, scheduler, clock, cycles=spec.cpu_cycles)
     runner.on_placed = cpu.placed
     runner.implicit_wait = cpu.waited
     logged: list[ComponentBase] = [cpu, scheduler, fetch_store, tiles, *parts]

@@ -24,6 +24,12 @@ from kernbench.triton_emu.tl_memory import Completion, TlMemory
 _nbytes = cache(nbytes_of)
 
 
+@cache
+def _product_of(dtype: str) -> tuple[str, str]:
+    """What a product of such elements is called, and what its elements are where nobody says."""
+    return f"gemm_{dtype}", dtype if dtype_of(dtype).kind == "float" else "i32"
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a PE has for a kernel."""
@@ -108,13 +114,21 @@ class TLContext(TlMemory, TlMath, TlComposite):
             m, k, n, shape = product_shape(a.shape, b.shape, transpose_a, transpose_b)
         except ValueError as error:
             raise KernelError(f"{line}: dot of shapes {a.shape} and {b.shape}: {error}") from None
+        op, out_type = _product_of(a.dtype)
         if out_dtype is None:
-            out_dtype = acc.dtype if acc is not None else "i32" if dtype_of(a.dtype).kind != "float" else a.dtype
+            out_dtype = acc.dtype if acc is not None else out_type
         if acc is not None and acc.shape != shape:
             raise KernelError(f"{line}: dot adds to a tensor of shape {acc.shape}, but the product has the shape {shape}")
-        tile = self._result(out, shape, out_dtype, line, "gemm_" + a.dtype)
-        runner = self._runner
-        msg = GemmCmd(a, b, tile, m, k, n, acc, dtype_acc, transpose_a, transpose_b, op_id=runner.memory.new_id(), line=line)
+        tile = self._result(out, shape, out_dtype, line, op)
+        msg = GemmCmd.__new__(GemmCmd)  # what is not set here is as its class says
+        msg.a, msg.b, msg.out, msg.m, msg.k, msg.n, msg.line = a, b, tile, m, k, n, line
+        msg.op_id = self._runner.memory.new_id()
+        if acc is not None:
+            msg.acc = acc
+        if dtype_acc:
+            msg.dtype_acc = dtype_acc
+        if transpose_a or transpose_b:
+            msg.transpose_a, msg.transpose_b = transpose_a, transpose_b
         self.issue_compute(msg, tile, line)
         return tile
 

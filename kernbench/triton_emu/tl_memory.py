@@ -76,13 +76,19 @@ class TlMemory:
             align = runner.pe.align
             travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
+        memory = runner.memory
         tile.op = "dma_read"
-        msg = DmaReadCmd(tile, addr, nbytes, "hbm", steps, channel, op_id=runner.memory.new_id(), line=line)
+        msg = DmaReadCmd.__new__(DmaReadCmd)  # what is not set here is as its class says
+        msg.handle, msg.src_addr, msg.nbytes, msg.line = tile, addr, nbytes, line
+        msg.op_id = tile.op_id = memory.new_id()
+        if steps is not None:
+            msg.src_strides = steps
+        if channel != "act_weight":
+            msg.channel = channel
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
-        tile.op_id = msg.op_id
         tile.flight = flight = runner.issue(msg, line)
-        runner.memory.load_issued(msg)
+        memory.load_issued(msg)
         if wait:
             while flight.end < 0:
                 runner.pause("the load of " + tile.handle_id, flight)
@@ -126,11 +132,12 @@ class TlMemory:
         self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
     ) -> KernelTensor:
         """A tile of the scratchpad."""
-        self._count += 1
+        self._count = count = self._count + 1
+        name = name or f"t{count}"
         # It is part of a TLContext.
-        tile = KernelTensor(self, name or f"t{self._count}", shape, dtype, nbytes, line)  # type: ignore[arg-type]
+        tile = KernelTensor(self, name, shape, dtype, nbytes, line)  # type: ignore[arg-type]
         size = nbytes if nbytes > travel else travel
-        who = (tile.handle_id, dtype, shape, line)
+        who = (name, dtype, shape, line)
         tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)
         tile.addr = block.addr
         return tile

@@ -48,6 +48,9 @@ class LayerBuffers:
         self.tokens = tokens * batch
         self.context = context
         self.page_tokens = page_tokens
+        self.matrices = model.matrices
+        self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
+        self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)
         self.capacity = config.spm.size_bytes
@@ -62,10 +65,13 @@ class LayerBuffers:
 
     def has_tiles(self, level: Buffering) -> bool:
         """Whether one column of every matrix fits a tile."""
-        return all(ceil_div(m.rows * self.widest(m), 8) <= level.tile_bytes for m in self.model.matrices)
+        return all(ceil_div(m.rows * self.widest(m), 8) <= level.tile_bytes for m in self.matrices)
 
     def widest(self, matrix: Matrix) -> int:
         """Most bits of a weight of a matrix: some heads may have more than others."""
+        return self._widest[matrix.name]
+
+    def _most_bits(self, matrix: Matrix) -> int:
         if not self.model.head_bits or matrix.name not in STAGE_MATRICES[ATTENTION]:
             return matrix.bits
         heads = self.model.heads if matrix.name == "wq" else self.model.kv_heads
@@ -83,12 +89,17 @@ class LayerBuffers:
 
     def tile_cols(self, level: Buffering) -> dict[str, int]:
         """Columns of a weight tile by matrix; a tile of `wq`, `wk` or `wv` is inside one head."""
+        if level.tile_bytes not in self._tile_cols:
+            self._tile_cols[level.tile_bytes] = self._new_tile_cols(level)
+        return self._tile_cols[level.tile_bytes]
+
+    def _new_tile_cols(self, level: Buffering) -> dict[str, int]:
         return {
             m.name: _even_split(
                 self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
                 level.tile_bytes * 8 // (m.rows * self.widest(m)),
             )
-            for m in self.model.matrices
+            for m in self.matrices
         }
 
     def strip_cols(self, level: Buffering, stage: int, m: int) -> int:
@@ -139,7 +150,7 @@ class LayerBuffers:
         return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
 
     def _width(self, name: str) -> int:
-        return next(matrix.cols for matrix in self.model.matrices if matrix.name == name)
+        return next(matrix.cols for matrix in self.matrices if matrix.name == name)
 
     def _lines(self, nbytes: int) -> int:
         return ceil_div(nbytes, self.line) * self.line
@@ -154,7 +165,7 @@ class LayerBuffers:
         """What lives in more than one stage."""
         model, act = self.model, self.activation_bytes
         cols = self.tile_cols(level)
-        tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in model.matrices)
+        tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in self.matrices)
         gain = self._moved(model.gain_bytes, self._align)
         needs = [
             Need("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
@@ -167,7 +178,7 @@ class LayerBuffers:
             needs.append(Need("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
         if model.experts:
             needs.append(Need("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
-            router = next(matrix for matrix in model.matrices if matrix.name == "router")
+            router = next(matrix for matrix in self.matrices if matrix.name == "router")
             tiles = ceil_div(router.cols, cols["router"])
             needs.append(Need("router", router.nbytes + tiles * self._align, GATE_UP, GATE_UP))
         if "residual" in resident:

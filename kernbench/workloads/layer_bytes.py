@@ -43,7 +43,7 @@ def _weights(buffers: LayerBuffers, blocks: Sequence[int]) -> int:
 def stage_weights(buffers: LayerBuffers, stage: int, size: int) -> int:
     """[byte] of weights that a stage loads with blocks of `size` tokens."""
     model = buffers.model
-    sizes = {matrix.name: matrix.nbytes for matrix in model.matrices}
+    sizes = {matrix.name: matrix.nbytes for matrix in buffers.matrices}
     if stage == ATTENTION:
         for name in buffers.stage_matrices(stage):
             heads = range(model.heads if name == "wq" else model.kv_heads)

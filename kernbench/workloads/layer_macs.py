@@ -18,7 +18,7 @@ def stage_macs(buffers: LayerBuffers, stage: int, size: int, *, masked: bool = T
     """
     model, found = buffers.model, Counter[int]()
     networks = model.experts_per_token if model.experts else 1
-    shapes = {matrix.name: matrix for matrix in model.matrices}
+    shapes = {matrix.name: matrix for matrix in buffers.matrices}
     for name in buffers.stage_matrices(stage):
         matrix = shapes[name]
         rows = buffers.tokens * (networks if stage >= GATE_UP else 1)

@@ -15,6 +15,7 @@ import simpy
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
+from tests.speed.sweep_rows import sweep_row, sweep_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
 from tests.speed.traced_runs import traced_runs, traced_table
@@ -59,10 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{topology_table(systems)}", flush=True)
     parts = component_rows(200_000 if chosen.quick else 2_000_000)
     print(f"\ncomponents: CPU time more than without them\n{component_table(parts)}", flush=True)
+    sweep = sweep_row(chosen.quick)
+    print(f"\n{sweep_table(sweep)}", flush=True)
     traces = _traces(chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= {"systems": [asdict(row) for row in systems], "components": [asdict(row) for row in parts]}
+        report["sweep"] = asdict(sweep)
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kernbench.common.errors import InputError
+from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.windows import address_map
 from kernbench.sim_engine.data_executor import DataExecutor
@@ -168,3 +171,48 @@ def test_launches_on_one_pe_follow_each_other() -> None:
     # The processor is free in the cycle after the one in which it tells the first launch's end, and takes 10 for the next.
     assert second.start == first.end + 1 + 10
     assert third.issued == first.end + 1
+
+
+class SlowScheduler(PeScheduler):
+    """Takes so many more cycles for every command."""
+
+    @dataclass(frozen=True)
+    class Spec:
+        more: int = 0
+
+    def issue(self, msg: Any, now: int, line: str) -> Any:
+        self._cycles = 1 + self.spec.more
+        return super().issue(msg, now, line)
+
+
+class NoScheduler:
+    """Not derived from the built-in one."""
+
+    Spec = None
+
+    def step(self, now: int) -> int:
+        return now
+
+
+@pytest.mark.parametrize("more", [0, 7])
+def test_a_class_of_the_user_takes_the_place_of_the_scheduler(more: int) -> None:
+    """A load and a store that waits for it: two commands, each `more` cycles later."""
+
+    def kernel(tl: Any) -> None:
+        tl.store(1 << 20, tl.load(0, (64,), "f32"))
+
+    memory = {0: np.ones(64, np.float32)}
+
+    def cycles(*overrides: str) -> int:
+        config = load_config("single_cube", list(overrides), kind=SystemConfig)
+        return Run(kernel, memory=memory, config=config).run().machine.cycle
+
+    impl = "components.pe_scheduler.impl=tests.unit.test_kernel_systems:SlowScheduler"
+    assert cycles(impl, f"components.pe_scheduler.more={more}") == cycles() + 2 * more
+
+
+def test_a_scheduler_that_is_none_is_refused() -> None:
+    impl = "components.pe_scheduler.impl=tests.unit.test_kernel_systems:NoScheduler"
+    config = load_config("single_cube", [impl], kind=SystemConfig)
+    with pytest.raises(InputError, match=r"must be derived from kernbench\.components\.builtin\.pe_scheduler:PeScheduler"):
+        Run(lambda tl: None, config=config)

@@ -104,7 +104,7 @@ class PeDma(PePart, kind=PE_DMA):
 
     def _orders(self, channel: int, write: int, place: int, rows: Rows, line: str) -> list[Order]:
         """Rows at their addresses, to or from a flat scratchpad address."""
-        orders = []
+        orders: list[Order] = []
         try:
             pieces = cut(rows, self.ways, bool(write))
         except ValueError as error:

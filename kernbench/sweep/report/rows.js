@@ -34,5 +34,5 @@ function drawRows(found) {
   }
   element("table").replaceChildren(table);
   const cut = wanted.length > MOST_ROWS ? ", the first " + MOST_ROWS : "";
-  element("shown").textContent = grouped(wanted.length) + " of " + grouped(count) + cut + "; a mark on the left: on the Pareto front";
+  element("shown").textContent = grouped(wanted.length) + " of " + grouped(data.target.filter((target) => target === app.target).length) + cut + "; a mark on the left: on the Pareto front";
 }

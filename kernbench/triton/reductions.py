@@ -1,0 +1,234 @@
+"""Reductions and scans along axes, and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int32, refuse, uint32, wanted
+from kernbench.triton.elementwise import cast, math, where
+from kernbench.triton.program import current
+from kernbench.triton.shapes import axis_of, broadcast_to, flip, joined, part, ravel
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
+
+
+def _reduced(op: str, x: tensor, axis: int | None, keep_dims: bool, kind: dtype) -> tensor:
+    along = None if axis is None else axis_of(x, int(axis))
+    if along is None:
+        shape = (1,) * len(x.shape) if keep_dims else ()
+    else:
+        shape = (*x.shape[:along], *((1,) if keep_dims else ()), *x.shape[along + 1 :])
+    known = x.known
+    if known is not None and x.numel == 1:
+        shape_kept = tensor(current().compute(op, [x.handle], (), kind, axis=None, keep_dims=False), kind)
+        return shape_kept.reshaped(shape)
+    made = current().compute(op, [x.handle], shape, kind, axis=along, keep_dims=keep_dims)
+    return tensor(made, kind)
+
+
+def _wide(kind: dtype) -> dtype:
+    """Small integers are added as 32 bits."""
+    if kind.is_int() and kind.int_bitwidth < 32:
+        return int32 if kind.is_int_signed() or kind.is_bool() else uint32
+    return kind
+
+
+def sum_(input: Any, axis: int | None = None, keep_dims: bool = False, dtype: Any = None) -> tensor:
+    """Sums; floats are added in f32 and rounded once, integers of fewer than 32 bits become 32."""
+    value = as_tensor(input)
+    kind = _wide(value.dtype) if dtype is None else wanted(dtype)
+    return _reduced("sum", cast(value, kind), axis, keep_dims, kind)
+
+
+def _extreme(op: str, input: Any, axis: int | None, indices: bool, left: bool, keep_dims: bool) -> Any:
+    value = as_tensor(input)
+    if value.dtype in (float16, bfloat16) or value.dtype.is_fp8():
+        value = cast(value, float32)
+    elif value.dtype.int_bitwidth < 32:
+        value = cast(value, int32)
+    found = _reduced(f"{op}_num" if value.dtype.is_floating() else op, value, axis, keep_dims, value.dtype)
+    if not indices:
+        return found
+    return found, _place(op, value, axis, left, keep_dims)
+
+
+def _place(op: str, value: tensor, axis: int | None, left: bool, keep_dims: bool) -> tensor:
+    name = f"arg{op}_num" if value.dtype.is_floating() else f"arg{op}"
+    if left:
+        return _reduced(name, value, axis, keep_dims, int32)
+    along = -1 if axis is None else int(axis)
+    last = value.numel if axis is None else value.shape[along]
+    turned = flip(ravel(value) if axis is None else value, along)
+    return FUNCTIONS["binary"]("sub", last - 1, _reduced(name, turned, axis, keep_dims, int32))  # type: ignore[no-any-return]
+
+
+def max_(
+    input: Any, axis: int | None = None, return_indices: bool = False, return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:  # fmt: skip
+    """The largest, and where it is with `return_indices`; NaN is left out, where there are numbers."""
+    return _extreme("max", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+
+
+def min_(
+    input: Any, axis: int | None = None, return_indices: bool = False, return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:  # fmt: skip
+    """The smallest; as `max`."""
+    return _extreme("min", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+
+
+def argmax(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
+    """Where the largest is."""
+    return _place("max", as_tensor(input), axis, tie_break_left, keep_dims)
+
+
+def argmin(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
+    """Where the smallest is."""
+    return _place("min", as_tensor(input), axis, tie_break_left, keep_dims)
+
+
+def xor_sum(input: Any, axis: int | None = None, keep_dims: bool = False) -> tensor:
+    """Exclusive or of integers."""
+    value = as_tensor(input)
+    if not value.dtype.is_int():
+        refuse(f"tl.xor_sum of {value.dtype}: it takes integers")
+    return _reduced("xor_sum", value, axis, keep_dims, value.dtype)
+
+
+def _scanned(op: str, input: Any, axis: int, reverse: bool, dtype: Any) -> tensor:
+    value = as_tensor(input)
+    kind = _wide(value.dtype) if dtype is None else wanted(dtype)
+    value = cast(value, kind)
+    along = axis_of(value, int(axis))
+    given = flip(value, along) if reverse else value
+    found = tensor(current().compute(op, [given.handle], value.shape, kind, axis=along), kind)
+    return flip(found, along) if reverse else found
+
+
+def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
+    """Sums so far, along an axis."""
+    return _scanned("cumsum", input, axis, reverse, dtype)
+
+
+def cumprod(input: Any, axis: int = 0, reverse: bool = False) -> tensor:
+    """Products so far, along an axis."""
+    return _scanned("cumprod", input, axis, reverse, None)
+
+
+Combine = Callable[..., Any]
+
+
+def _all_of(value: Any) -> list[tensor]:
+    return [as_tensor(one) for one in value] if isinstance(value, tuple | list) else [as_tensor(value)]
+
+
+def reduce(input: Any, axis: int | None, combine_fn: Combine, keep_dims: bool = False) -> Any:
+    """With a function of two operands (of two per tensor of a tuple), which must be associative: pairs of neighbours first."""
+    parts = _all_of(input)
+    if axis is None:
+        shape = (1,) * len(parts[0].shape)
+        parts, axis = [ravel(one) for one in parts], 0
+        found = reduce(tuple(parts), 0, combine_fn)
+        return _one_or_all(input, [one.reshaped(shape if keep_dims else ()) for one in _all_of(found)])
+    along = axis_of(parts[0], int(axis))
+    while (size := parts[0].shape[along]) > 1:
+        even = size - size % 2
+        pairs = [(part(one, along, 0, even, 2), part(one, along, 1, even, 2)) for one in parts]
+        done = _all_of(combine_fn(*[one[0] for one in pairs], *[one[1] for one in pairs]))
+        if size % 2:
+            done = [joined([one, part(old, along, size - 1, size)], along) for one, old in zip(done, parts, strict=True)]
+        parts = done
+    shape = parts[0].shape
+    left = shape if keep_dims else (*shape[:along], *shape[along + 1 :])
+    return _one_or_all(input, [one.reshaped(left) for one in parts])
+
+
+def associative_scan(input: Any, axis: int, combine_fn: Combine, reverse: bool = False) -> Any:
+    """What `reduce` makes of all elements so far, in as many steps as the length doubles."""
+    parts = _all_of(input)
+    along = axis_of(parts[0], int(axis))
+    parts = [flip(one, along) for one in parts] if reverse else parts
+    size, step = parts[0].shape[along], 1
+    while step < size:
+        before = [part(one, along, 0, size - step) for one in parts]
+        later = [part(one, along, step, size) for one in parts]
+        done = _all_of(combine_fn(*before, *later))
+        parts = [joined([part(old, along, 0, step), one], along) for old, one in zip(parts, done, strict=True)]
+        step *= 2
+    return _one_or_all(input, [flip(one, along) for one in parts] if reverse else parts)
+
+
+def _one_or_all(given: Any, parts: list[tensor]) -> Any:
+    return tuple(parts) if isinstance(given, tuple | list) else parts[0]
+
+
+def softmax(x: Any, dim: int | None = None, keep_dims: bool = False, ieee_rounding: bool = False) -> tensor:
+    """`exp(x - max) / sum` along an axis (None: the first), as one step of the vector engine."""
+    value = as_tensor(x)
+    if not value.dtype.is_floating():
+        refuse(f"tl.softmax of {value.dtype}: it takes floats; cast with .to(tl.float32)")
+    axis = axis_of(value, 0 if dim is None else int(dim))
+    return tensor(current().compute("softmax", [value.handle], value.shape, value.dtype, axis=axis), value.dtype)
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+_PRECISIONS = ("tf32", "tf32x3", "ieee")
+
+
+def dot(
+    input: Any, other: Any, acc: Any = None, input_precision: str | None = None, allow_tf32: bool | None = None,
+    max_num_imprecise_acc: int | None = None, out_dtype: Any = float32,
+) -> tensor:  # fmt: skip
+    """`input @ other + acc`, of matrices or stacks; added up in f32 (of integers in i32).
+
+    `input_precision`: "tf32" rounds f32 operands to tf32 first; else they are multiplied as they are.
+    """
+    a, b, kind = as_tensor(input), as_tensor(other), wanted(out_dtype)
+    if input_precision not in (None, *_PRECISIONS):
+        refuse(f'input_precision="{input_precision}": it is one of {", ".join(_PRECISIONS)}')
+    if a.dtype != b.dtype and not (a.dtype.is_fp8() and b.dtype.is_fp8()):
+        refuse(f"tl.dot of {a.dtype} and {b.dtype}: both must be of one type; cast one with .to")
+    if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape) or a.shape[-1] != b.shape[-2]:
+        refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: the columns of the first must be the rows of the second")
+    if current().options.portable and min(*a.shape[-2:], b.shape[-1]) < 16:
+        refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: in Triton each side is 16 or more")
+    if a.dtype.is_int():
+        kind = int32
+    if a.dtype == float32 and (input_precision == "tf32" or (input_precision is None and allow_tf32)):
+        a, b = math("tf32", [a], float32), math("tf32", [b], float32)
+    shape = (*a.shape[:-1], b.shape[-1])
+    added = None
+    if acc is not None:
+        given = as_tensor(acc)
+        kind = given.dtype
+        added = broadcast_to(given, shape).handle
+    return tensor(current().multiply(a.handle, b.handle, added, kind), kind)
+
+
+def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
+    """TritonError where a known condition is false anywhere; nothing where it is computed after the timing."""
+    checked = as_tensor(cond)
+    found = checked.known
+    if mask is not None and found is not None:
+        found = where(mask, checked, known_tensor(np.asarray(True), checked.dtype)).known
+    if found is not None and not np.all(found):
+        refuse(f"tl.device_assert failed{f': {msg}' if msg else ''}")
+
+
+FUNCTIONS.update(
+    sum=sum_,
+    max=max_,
+    min=min_,
+    argmax=argmax,
+    argmin=argmin,
+    xor_sum=xor_sum,
+    cumsum=cumsum,
+    cumprod=cumprod,
+    reduce=reduce,
+    associative_scan=associative_scan,
+    softmax=softmax,
+)

@@ -1,0 +1,231 @@
+"""Shapes: the same elements in another shape (no time), or moved (a step of the vector engine)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kernbench.triton.dtypes import int32, refuse
+from kernbench.triton.elementwise import cast, pair_type, shape_of
+from kernbench.triton.program import current
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
+
+
+def moved(op: str, x: tensor, numbers: list[Any], shape: tuple[int, ...], **how: Any) -> tensor:
+    """An op that moves elements; of pointers too."""
+    own = current()
+    if x.known is not None:
+        from kernbench.triton.program import evaluate
+
+        return tensor(own.known(evaluate(op, [x.handle, *numbers], shape, x.dtype, how), x.dtype), x.dtype, x.base)
+    return tensor(own.compute(op, [x.handle, *numbers], shape, x.dtype, **how), x.dtype, x.base)
+
+
+def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> tensor:
+    """The same elements, row by row, in another shape."""
+    value, size = as_tensor(input), shape_of(*shape)
+    if prod(size) != value.numel:
+        refuse(f"tl.reshape of {list(value.shape)} to {list(size)}: it has {value.numel} elements, and not {prod(size)}")
+    return value.reshaped(size)
+
+
+def ravel(x: Any, can_reorder: bool = False) -> tensor:
+    """All elements along one axis."""
+    value = as_tensor(x)
+    return value.reshaped((value.numel,))
+
+
+def expand_dims(input: Any, axis: Any) -> tensor:
+    """New axes of length 1 at these positions of the result."""
+    value = as_tensor(input)
+    axes = list(axis) if isinstance(axis, tuple | list) else [axis]
+    rank = len(value.shape) + len(axes)
+    wanted = {int(one) % rank if -rank <= int(one) < rank else _no_axis(one, rank) for one in axes}
+    left = iter(value.shape)
+    return value.reshaped(tuple(1 if i in wanted else next(left) for i in range(rank)))
+
+
+def _no_axis(axis: int, rank: int) -> int:
+    refuse(f"axis {axis} of a tensor of {rank} axes; they are {-rank} to {rank - 1}")
+
+
+def axis_of(x: tensor, axis: int) -> int:
+    """An axis, counted from 0; TritonError where there is none."""
+    rank = len(x.shape)
+    return axis % rank if -rank <= axis < rank else _no_axis(axis, rank)
+
+
+def broadcast_to(input: Any, *shape: Any) -> tensor:
+    """Repeated along axes of length 1."""
+    value, size = as_tensor(input), shape_of(*shape) if shape != ((),) else ()
+    if value.shape == size:
+        return value
+    try:
+        np.broadcast_shapes(value.shape, size)
+        fits = np.broadcast_shapes(value.shape, size) == size
+    except ValueError:
+        fits = False
+    if not fits:
+        refuse(f"tl.broadcast_to of {list(value.shape)} to {list(size)}: axes must be equal, or 1 before")
+    known = value.known
+    if known is not None and (value.dtype.is_int() or value.base is not None):
+        return tensor(current().known(np.ascontiguousarray(np.broadcast_to(known, size)), value.dtype), value.dtype, value.base)
+    one: Any = float(value) if known is not None and value.numel == 1 else value.handle
+    return tensor(current().compute("full" if isinstance(one, float) else "copy", [one], size, value.dtype), value.dtype)
+
+
+def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:
+    """Both in the shape that they have together."""
+    from kernbench.triton.elementwise import spread
+
+    a, b = as_tensor(input), as_tensor(other)
+    size = spread(a, b)
+    return broadcast_to(a, size), broadcast_to(b, size)
+
+
+def permute(input: Any, *dims: Any) -> tensor:
+    """The axes in another order."""
+    value = as_tensor(input)
+    axes = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
+    order = [axis_of(value, int(one)) for one in axes]
+    if sorted(order) != list(range(len(value.shape))):
+        refuse(f"tl.permute by {tuple(axes)}: each of the {len(value.shape)} axes must stand once")
+    return moved("permute", value, order, tuple(value.shape[one] for one in order))
+
+
+def trans(input: Any, *dims: Any) -> tensor:
+    """The last two axes swapped; with `dims`, as `permute`."""
+    value = as_tensor(input)
+    if dims:
+        return permute(value, *dims)
+    rank = len(value.shape)
+    if rank < 2:
+        refuse(f"tl.trans of a tensor of {rank} axes: it needs two")
+    return permute(value, *range(rank - 2), rank - 1, rank - 2)
+
+
+def _joined(parts: list[tensor], axis: int) -> tensor:
+    first = parts[0]
+    shape = list(first.shape)
+    shape[axis] = sum(one.shape[axis] for one in parts)
+    own = current()
+    if all(one.known is not None for one in parts):
+        values = np.concatenate([one.elements("") for one in parts], axis)
+        return tensor(own.known(values, first.dtype), first.dtype)
+    return tensor(own.compute("concat", [*[one.handle for one in parts], axis], tuple(shape), first.dtype), first.dtype)
+
+
+def join(a: Any, b: Any) -> tensor:
+    """Both, along a new last axis of length 2."""
+    x, y = as_tensor(a), as_tensor(b)
+    kind = pair_type(a, b, x, y)
+    parts = [expand_dims(one, -1) for one in broadcast(cast(x, kind), cast(y, kind))]
+    return _joined(parts, len(parts[0].shape) - 1)
+
+
+def cat(input: Any, other: Any, can_reorder: bool = False) -> tensor:
+    """One after the other along the first axis, in order."""
+    a, b = as_tensor(input), as_tensor(other)
+    if a.dtype != b.dtype or a.shape[1:] != b.shape[1:]:
+        refuse(f"tl.cat of {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}: types and all but the first axis must be equal")
+    return _joined([a, b], 0)
+
+
+def interleave(a: Any, b: Any) -> tensor:
+    """Elements of both in turn, along the last axis."""
+    both = join(a, b)
+    return both.reshaped((*both.shape[:-2], both.shape[-2] * 2))
+
+
+def part(x: tensor, axis: int, start: int, stop: int, step: int = 1) -> tensor:
+    """Every `step`-th of the indices from `start` to before `stop` along an axis."""
+    shape = tuple(len(range(start, stop, step)) if i == axis else size for i, size in enumerate(x.shape))
+    return moved("slice", x, [axis, start, stop, step], shape)
+
+
+def joined(parts: list[tensor], axis: int) -> tensor:
+    """Tensors of one type one behind the other along an axis."""
+    return _joined(parts, axis)
+
+
+def split(a: Any) -> tuple[tensor, tensor]:
+    """The two halves of the last axis, which has length 2."""
+    value = as_tensor(a)
+    if not value.shape or value.shape[-1] != 2:
+        refuse(f"tl.split of shape {list(value.shape)}: its last axis must have length 2; use tl.reshape first")
+    axis = len(value.shape) - 1
+    found = [part(value, axis, i, i + 1).reshaped(value.shape[:-1]) for i in (0, 1)]
+    return found[0], found[1]
+
+
+def flip(x: Any, dim: int | None = None) -> tensor:
+    """In the opposite order along an axis (None: the last)."""
+    value = as_tensor(x)
+    return moved("flip", value, [axis_of(value, -1 if dim is None else int(dim))], value.shape)
+
+
+def gather(src: Any, index: Any, axis: int) -> tensor:
+    """`src` at the indices along an axis; the shape is that of the indices."""
+    value, places = as_tensor(src), as_tensor(index)
+    if not places.dtype.is_int() or len(places.shape) != len(value.shape):
+        refuse(f"tl.gather of {list(value.shape)} by {places.dtype}{list(places.shape)}: indices are integers with as many axes")
+    along = axis_of(value, axis)
+    found = places.known
+    if found is not None and (found.min() < 0 or found.max() >= value.shape[along]):
+        refuse(f"tl.gather: an index is outside of axis {axis}, which has {value.shape[along]} elements")
+    handles = [value.handle, cast(places, int32).handle, along]
+    return tensor(current().compute("gather", handles, places.shape, value.dtype), value.dtype)
+
+
+def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
+    """In order along an axis (None: the last)."""
+    value = as_tensor(x)
+    axis = axis_of(value, -1 if dim is None else int(dim))
+    return moved("sort", value, [axis, bool(descending)], value.shape, axis=axis)
+
+
+def topk(x: Any, k: int, dim: int | None = None) -> tensor:
+    """The `k` largest along the last axis, the largest first."""
+    value = as_tensor(x)
+    axis = axis_of(value, -1 if dim is None else int(dim))
+    return part(sort(value, axis, True), axis, 0, int(k))
+
+
+def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
+    """How often each integer from 0 to before `num_bins` stands in the tensor."""
+    value = as_tensor(input)
+    if not value.dtype.is_int():
+        refuse(f"tl.histogram of {value.dtype}: it counts integers")
+    handles = [value.handle]
+    if mask is not None:
+        handles.append(cast(mask, FUNCTIONS["int1"]).handle)
+    return tensor(current().compute("histogram", [*handles], (int(num_bins),), int32), int32)
+
+
+def arange(start: Any, end: Any) -> tensor:
+    """The integers from `start` to before `end`."""
+    first, last = int(start), int(end)
+    if last <= first:
+        refuse(f"tl.arange({first}, {last}): end must be more than start")
+    size = last - first
+    if current().options.portable and size & (size - 1):
+        refuse(f"tl.arange({first}, {last}): in Triton its length is a power of two, and not {size}; use a mask")
+    return known_tensor(np.arange(first, last), int32)
+
+
+FUNCTIONS.update(
+    reshape=reshape,
+    view=reshape,
+    ravel=ravel,
+    expand_dims=expand_dims,
+    broadcast_to=broadcast_to,
+    permute=permute,
+    trans=trans,
+    split=split,
+    flip=flip,
+    gather=gather,
+    sort=sort,
+    histogram=histogram,
+)

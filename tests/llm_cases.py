@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kernbench.config import load_config
 from kernbench.workloads.llm_model import Model
+from kernbench.workloads.llm_run import LlmRun, run_llm
 from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.precision import Precision, uniform_precision
@@ -56,7 +58,7 @@ MIXED = Precision.model_validate(
 )
 CASES: dict[str, LlmCase] = {
     **{name: LlmCase(model, ROOMY, SHORT) for name, model in MODELS.items()},
-    **{f"{name}_tight": LlmCase(model, TIGHT, SHORT) for name, model in MODELS.items()},
+    **{f"{name}_tight": LlmCase(MODELS[name], TIGHT, SHORT) for name in ("window", "post", "layernorm", "experts")},
     "batch": LlmCase(MODELS["plain"], ROOMY, Job(prompt=21, tokens=1, batch=3)),
     "batch_tight": LlmCase(MODELS["post"], tiny_machine(20), Job(prompt=21, tokens=1, batch=5)),
     "batch_experts": LlmCase(MODELS["experts"], TIGHT, Job(prompt=9, tokens=1, batch=3)),
@@ -66,3 +68,15 @@ CASES: dict[str, LlmCase] = {
     "paged_window": LlmCase(MODELS["window"], TIGHT, Job(prompt=90, tokens=1, page_tokens=16)),
     "mixed": LlmCase(MODELS["plain"], ROOMY, SHORT, MIXED),
 }
+
+
+@cache
+def programs_of(name: str) -> LlmPrograms:
+    """The programs of one of CASES, planned once."""
+    return CASES[name].programs()
+
+
+@cache
+def run_of(name: str) -> LlmRun:
+    """Its run."""
+    return run_llm(programs_of(name))

@@ -8,10 +8,11 @@ Where few components compute, levels would hold an op or two each: such ops are 
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
@@ -27,6 +28,18 @@ from kernbench.sim_engine.verify import Boundary, OpReference, Verification, ver
 
 WINDOW = 4096  # ops that are sorted into levels at once
 SIDE_BY_SIDE = 4  # components that must compute in a window for its levels to hold more than an op or two each
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """A replay makes no circles of references, and a long log is much to go through for a collector that looks for some."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class DataExecutor:
@@ -78,6 +91,7 @@ class DataExecutor:
         self._ran = True
         tasks = Tasks(self.store, self._batching)
         with ExitStack() as stack:
+            stack.enter_context(_collector_off())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
                 if self._one_by_one(window):

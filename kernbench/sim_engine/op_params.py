@@ -89,7 +89,7 @@ class Form:
         self._constant = tuple(constant)
         self._varying = dict(varying)
         self._templates: dict[tuple[Any, ...], Template] = {}
-        self._last: dict[Any, tuple[tuple[Any, ...], Template]] = {}  # by the last constant, the kernel's line: to be found unhashed
+        self._last: dict[Any, tuple[tuple[Any, ...], Template]] = {}  # by the last constant, the kernel's line
 
     def params(self, constants: tuple[Any, ...], values: tuple[Any, ...]) -> Params:
         """The params of an op whose constant keys have these values; those are hashable and tell 1 from True."""

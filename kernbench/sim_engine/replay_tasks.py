@@ -30,7 +30,11 @@ class Task(NamedTuple):
         try:
             return self.compute()
         except ValueError as error:
-            raise InputError(Problem(str(self.ops[0]), f"it cannot be computed: {error}")) from None
+            raise _not_computed(self.ops[0], error) from None
+
+
+def _not_computed(op: ReplayOp, error: ValueError) -> InputError:
+    return InputError(Problem(str(op), f"it cannot be computed: {error}"))
 
 
 class Place:
@@ -231,13 +235,19 @@ class Tasks:
             inputs, written = self._plan(op, Move).run(self._store, op)
             return None if written is None else (inputs, written)
         if kind == "gemm":
-            inputs, result = self._plan(op, Gemm).run(self._store, self._wide, op)
+            plan = self._plan(op, Gemm)
+            try:
+                inputs, result = plan.run(self._store, self._wide, op)
+            except ValueError as error:
+                raise _not_computed(op, error) from None
         elif kind == "math":
-            task = self._plan(op, Math).task(self._store, op)
+            plan = self._plan(op, Math)
+            task = plan.task(self._store, op)
             (inputs,), (result,) = task.inputs, task.run()
         else:
             return None
-        self.write(op, result)
+        where, space = plan.target
+        self._store.write(space, op.params.values_of_op[where], result)
         return inputs, result
 
     def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:

@@ -49,7 +49,8 @@ class LlmTarget:
         return f"llm {self.model!r} {package_digest('kernbench.workloads')}"
 
     def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> NoReturn:
-        raise InputError(Problem(self.label, "a run of a model is many programs", remedy="kbsim llm says what binds its phases"))
+        remedy = "kbsim llm says what binds its phases"
+        raise InputError(Problem(self.label, "a run of a model is many programs", remedy=remedy))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
         given = self.checked(params)
@@ -107,7 +108,7 @@ class _Run:
         self.jobs += jobs * count
         for name, value in fields["metrics"].items():
             adds_up = name in ("energy_pj", "dram_bytes")
-            self.sums[name] += value * count * (1 if adds_up else result.cycles)  # type: ignore[assignment]
+            self.sums[name] += value * count * (1 if adds_up else result.cycles)
         for name, cycles in result.metrics["bounds"].items():
             if name not in ("cycles", "limit"):
                 self.bounds[name.replace("_", " ")] += cycles * count
@@ -117,7 +118,7 @@ class _Run:
         ns = cycles_to_ns(self.cycles, config.freq_ghz)  # type: ignore[attr-defined]
         shares = {name: value / self.cycles for name, value in self.sums.items() if name not in ("energy_pj", "dram_bytes")}
         limit = max(sorted(self.bounds), key=lambda name: self.bounds[name])
-        metrics = {name: self.sums[name] for name in ("energy_pj", "dram_bytes")} | shares
+        metrics: dict[str, Any] = {name: self.sums[name] for name in ("energy_pj", "dram_bytes")} | shares
         metrics |= {"bound": self.bounds[limit], "bound_by": limit, "tokens_per_s": float(self.tokens * 10**9 / ns)}
         return {
             "status": self.status,

@@ -59,6 +59,7 @@ class KernelRunner:
         self._next_program = 0
         self._begun = False
         self._greenlet: Any = None
+        self._enter = self._leave = _no_switch  # into the greenlet, and out of it
         self._failed: KernelError | None = None
         # What a paused kernel waits for.
         self._reason = ""
@@ -97,16 +98,18 @@ class KernelRunner:
                 if self.pad.tiles:  # someone kept tiles of the program before: it is over, and they are no longer its own
                     self.pad = Scratchpad(self.pe.tcm_base, self.pe.tcm_bytes, self.pe.tcm_line)
                 self._greenlet = greenlet(self._run_program)
+                self._enter, self._leave = self._greenlet.switch, self._greenlet.parent.switch
                 self._next_program += 1
-                self._greenlet.switch(work, work.programs[self._next_program - 1])
+                self._enter(work, work.programs[self._next_program - 1])
             elif self._wanted is not None or self._any or now < self.next_due < NEVER:
                 return False
             else:
                 self.next_due = NEVER
                 self._since = None
-                self._greenlet.switch()
+                self._enter()
             if self._greenlet.dead:
                 self._greenlet = None
+                self._enter = self._leave = _no_switch
 
     def _fail(self, error: KernelError) -> NoReturn:
         """What a command brought ends the program where it stands."""
@@ -184,7 +187,7 @@ class KernelRunner:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until
-        self._greenlet.parent.switch()
+        self._leave()
 
     def _run_program(self, work: PeWork, program: int) -> None:
         context = self._make_context(self, program, work.grid)
@@ -223,6 +226,10 @@ class KernelRunner:
 
 def _nothing(msg: Any, now: int) -> None:
     """Nobody logs."""
+
+
+def _no_switch(*args: Any) -> None:
+    """No program runs."""
 
 
 def _by_keyword(kernel: Callable[..., Any]) -> bool:

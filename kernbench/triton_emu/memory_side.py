@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Protocol
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
@@ -69,7 +69,10 @@ class MemorySide:
             if msg.lanes is not None:
                 value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
             elif msg.src_strides is None:
-                value = self.store.read(msg.src_space, msg.src_addr, tile.shape, tile.dtype)
+                shape, dtype = tile.shape, tile.dtype
+                value = self.store.exact(msg.src_space, start, shape, dtype_of(dtype).numpy)
+                if value is None:
+                    value = self.store.read(msg.src_space, start, shape, dtype)
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:

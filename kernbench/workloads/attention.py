@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.cmdq.footprint import bytes_of
 from kernbench.workloads.kv import KvTile, kv_tiles
 from kernbench.workloads.layer import Layer, Strip
 from kernbench.workloads.layer_bytes import first_cached

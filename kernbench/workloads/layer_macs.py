@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kernbench.common.units import ceil_div
-from kernbench.workloads.buffers import ATTENTION, GATE_UP, STAGES, LayerBuffers
+from kernbench.workloads.buffers import ATTENTION, GATE_UP, LayerBuffers
 from kernbench.workloads.layer_bytes import first_cached
 
 QUERY_TOKENS = 128  # queries that go through attention together: as many as a tensor engine's rows, or a few times more

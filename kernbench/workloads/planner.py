@@ -17,9 +17,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
-from kernbench.workloads.models import ModelShape
 from kernbench.workloads.layer_bytes import LayerBytes, layer_bytes, stage_weights
 from kernbench.workloads.layer_macs import QUERY_TOKENS, stage_cycles
+from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]

@@ -16,7 +16,7 @@ from kernbench.workloads.llm_run import run_llm
 from kernbench.workloads.llm_steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.model_files import load_model, preset_models
 from kernbench.workloads.precision import uniform_precision
-from tests.llm_cases import CASES
+from tests.llm_cases import CASES, programs_of, run_of
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, unordered
 
 each = pytest.mark.parametrize("name", CASES)
@@ -24,7 +24,7 @@ each = pytest.mark.parametrize("name", CASES)
 
 @each
 def test_whatever_touches_the_same_bytes_is_ordered(name: str) -> None:
-    programs = CASES[name].programs()
+    programs = programs_of(name)
     segments = {segment.key: segment for step in programs.steps for segment in programs.segments(step)}
     for segment in segments.values():
         program = programs.segment_program(segment)
@@ -37,7 +37,7 @@ def test_whatever_touches_the_same_bytes_is_ordered(name: str) -> None:
 @each
 def test_reuse_gives_the_same_cycles_and_nothing_overlaps(name: str) -> None:
     """The machines end a run as `failed` where jobs in flight overlap in the scratchpad."""
-    once, whole = run_llm(CASES[name].programs()), run_llm(CASES[name].programs(), reuse=False)
+    once, whole = run_of(name), run_llm(programs_of(name), reuse=False)
     assert [step.total.cycles for step in once.steps] == [step.total.cycles for step in whole.steps]
     assert [step.total.bytes for step in once.steps] == [step.total.bytes for step in whole.steps]
     assert once.simulated <= whole.segments
@@ -45,8 +45,8 @@ def test_reuse_gives_the_same_cycles_and_nothing_overlaps(name: str) -> None:
 
 @each
 def test_the_floor_is_below_every_run(name: str) -> None:
-    programs = CASES[name].programs()
-    for run in run_llm(programs).steps:
+    programs = programs_of(name)
+    for run in run_of(name).steps:
         floor = floor_of(programs, run.step)
         assert 0 < floor.dram_cycles <= run.total.cycles and 0 < floor.mac_cycles <= run.total.cycles
         assert floor.macs <= run.total.macs
@@ -55,7 +55,7 @@ def test_the_floor_is_below_every_run(name: str) -> None:
 
 @each
 def test_every_entry_says_what_it_is_for(name: str) -> None:
-    programs = CASES[name].programs()
+    programs = programs_of(name)
     for entry in programs.whole_program().entries[:-1]:
         assert {"layer_id", "seq_len", "model_name", "precision"} <= entry.meta.keys()
         if entry.engine != "control":
@@ -133,7 +133,7 @@ def check_segment(programs: LlmPrograms, step: Step, index: int, macs: int, weig
 
 def test_a_window_bounds_what_is_loaded() -> None:
     """Token 300 of a window of 40 attends to 40 positions, 39 of them cached; in every second layer to all 300 before it."""
-    programs = CASES["long_window"].programs()
+    programs = programs_of("long_window")
     step = programs.steps[-1]
     cached = []
     for segment in list(programs.segments(step))[1:3]:

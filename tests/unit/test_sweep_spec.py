@@ -10,6 +10,11 @@ from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import Points, points_of
+from kernbench.sweep.work import Work
+from kernbench.workloads.llm_run import run_llm
+from kernbench.workloads.llm_steps import Job, LlmPrograms
+from kernbench.workloads.model_files import load_model
+from kernbench.workloads.precision import uniform_precision
 from tests.sweep_samples import write_spec
 
 HEAD = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"
@@ -130,3 +135,21 @@ def test_refused_heads(tmp_path: Path) -> None:
     ]
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json, tiles.json]\nmachine: no_such\n"
     assert refused(tmp_path, "", head)[0].startswith('s.yaml:2:23: targets[1] = "tiles", but two targets have this label; give')
+
+
+def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:
+    """Cycles, bytes and energy are those of `run_llm`, and the limit is its."""
+    text = "targets: [{llm: llama2-7b, params: {phase: decode, prompt: 8, tokens: 2, layers: 2}}]\nmachine: npu_server\n"
+    (tmp_path / "l.yaml").write_text("schema: kernbench/sweep/1\n" + text + "axes: {param.w: [4, 8]}\n", encoding="utf-8")
+    spec = load_spec(tmp_path / "l.yaml")
+    work = Work(spec.targets, spec.machines)
+    for point in points_of(spec).points:
+        row = work.run(point.task)
+        precision = uniform_precision(w=point.values[0], a=None, kv=None)
+        job = Job(prompt=8, tokens=2, layers=2, phases=("decode",))
+        run = run_llm(LlmPrograms(load_model("llama2-7b"), precision, load_config("npu_server"), job))
+        assert (row.status, row.cycles) == ("done", sum(step.total.cycles for step in run.steps))
+        assert row.metrics["dram_bytes"] == sum(sum(step.total.bytes.values()) for step in run.steps)
+        energy = sum(sum(step.total.energy_pj.values()) for step in run.steps)
+        assert row.metrics["energy_pj"] == pytest.approx(energy) and row.metrics["bound_by"] == run.steps[0].total.limit[0]
+        assert row.metrics["tokens_per_s"] == pytest.approx(2 / (float(row.cycles or 0) / 10**9))

@@ -62,8 +62,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             self._due.append((due, flight, orders))
             if due < self.next_due:
                 self.next_due = due
+        elif part is self._tiles:
+            self._begin(flight, now)
         else:
-            self._hand_over(flight, orders, now)
+            self.put(flight, part.choose(), orders)
         return flight
 
     def deliver(self, now: int) -> None:
@@ -71,7 +73,11 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         due = self._due
         while due and due[0][0] <= now:
             _, flight, orders = due.popleft()
-            self._hand_over(flight, orders, now)
+            part = flight.part
+            if part is self._tiles:
+                self._begin(flight, now)
+            else:
+                self.put(flight, part.choose(), orders)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
         next_due = self._tiles.next_due
@@ -104,13 +110,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             del self.open[flight]
         return flight
 
-    def _hand_over(self, flight: Flight, orders: Sequence[Order], now: int) -> None:
-        part = flight.part
-        if part is self._tiles:
-            self._tiles.begin(self, flight, now)
-            self._look_ahead()
-        else:
-            self.put(flight, 0 if len(part.engines) == 1 else part.choose(), orders)
+    def _begin(self, flight: Flight, now: int) -> None:
+        """A composite op is handed over."""
+        self._tiles.begin(self, flight, now)
+        self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
         """Jobs of a command or tile for one of its part's engines."""

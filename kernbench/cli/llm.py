@@ -64,11 +64,11 @@ def llm(
     ] = None,
     emit: Annotated[
         Path | None,
-        typer.Option("--emit", metavar="FILE", help="Write all of it as one program instead of running it.", show_default=False),
+        typer.Option("--emit", metavar="FILE", help="Write all of it as one program, and run nothing.", show_default=False),
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Also run all of it as one program, and write its trace.", show_default=False),
+        typer.Option("--trace", metavar="FILE", help="Run all of it as one program too, for its trace.", show_default=False),
     ] = None,
     live_map: Annotated[
         Path | None,

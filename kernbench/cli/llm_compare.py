@@ -28,7 +28,7 @@ def comparison_table(runs: Runs) -> Table:
     made.columns[-1].no_wrap = False
     for label, report in runs:
         phase = list(report.phases.values())[-1]
-        rate = report.tokens_per_s or phase.tokens * 1e9 / report.ns(phase.total.cycles)
+        rate = report.tokens_per_s or report.rate(phase)
         times = ["" if ns is None else duration(ns) for ns in (report.ttft_ns, report.tpot_ns)]
         moved = phase.total.bytes
         nbytes = [unit(phase.per_token(count), "B") for count in (sum(moved.values()), moved["kv"])]
@@ -58,7 +58,7 @@ def comparison_picture(runs: Runs, form: str) -> bytes:
         raise InputError(Problem("kbsim llm --plot", "matplotlib is not installed", remedy=remedy)) from None
     labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
     phases = [list(report.phases.values())[-1] for _, report in runs]
-    rates = [report.tokens_per_s or phase.tokens * 1e9 / report.ns(phase.total.cycles) for (_, report), phase in zip(runs, phases, strict=True)]
+    rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
     with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
         figure = Figure(figsize=(10, 1.6 + 0.34 * len(runs)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.text import counted, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.cli.text import Justify, counted, duration, headed, percent, scaled, short, size_text, table, unit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,15 +62,12 @@ def _head(report: LlmReport) -> Iterator[Text]:
 
 
 def _phases(report: LlmReport) -> Table:
-    made = table(
-        "Phases",
-        [("phase", "left"), ("cycles", "right"), ("time", "right"), ("tokens", "right"), ("tokens/s", "right")]
-        + [("TE use", "right"), ("bound by", "left")],
-    )
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "time", "tokens", "tokens/s", "TE use")]
+    made = table("Phases", [("phase", "left"), *numbers, ("bound by", "left")])
     made.columns[-1].no_wrap = False
     for name, phase in report.phases.items():
         ns = report.ns(phase.total.cycles)
-        rate = phase.tokens * 1e9 / ns
+        rate = report.rate(phase)
         row = (name, short(phase.total.cycles), duration(ns), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
         made.add_row(*row, Text(phase.reason, "bold"))
     return made
@@ -88,10 +85,8 @@ def _why(phase: PhaseReport) -> Iterator[Text]:
 
 
 def _bytes(report: LlmReport) -> Table:
-    made = table(
-        "DRAM bytes a token",
-        [("phase", "left"), ("weights", "right"), ("KV", "right"), ("activations", "right"), ("total", "right"), ("at least", "right")],
-    )
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("weights", "KV", "activations", "total", "at least")]
+    made = table("DRAM bytes a token", [("phase", "left"), *numbers])
     for name, phase in report.phases.items():
         moved, floor = phase.total.bytes, phase.floor
         parts = [unit(phase.per_token(moved[role]), "B") for role in ("weights", "kv", "activations")]
@@ -101,11 +96,9 @@ def _bytes(report: LlmReport) -> Table:
 
 
 def _segments(report: LlmReport) -> Table:
-    made = table(
-        "Segments",
-        [("phase", "left"), ("segment", "left"), ("count", "right"), ("cycles each", "right"), ("of phase", "right")]
-        + [("most asked of", "left"), ("share", "right")],
-    )
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("count", "cycles each", "of phase")]
+    columns: list[tuple[str, Justify]] = [("phase", "left"), ("segment", "left"), *numbers, ("most asked of", "left")]
+    made = table("Segments", [*columns, ("share", "right")])
     for name, phase in report.phases.items():
         for kind, (count, tally) in phase.kinds.items():
             limit, bound = tally.limit
@@ -118,6 +111,7 @@ def _energy(phase: PhaseReport) -> Iterator[Text]:
     parts = phase.total.energy_pj
     total = sum(parts.values())
     if total:
-        shares = ", ".join(f"{name} {percent(pj / total)}" for name, pj in sorted(parts.items(), key=lambda p: -p[1]) if pj >= total / 100)
+        largest = sorted((pj, name) for name, pj in parts.items() if pj >= total / 100)[::-1]
+        shares = ", ".join(f"{name} {percent(pj / total)}" for pj, name in largest)
         text = headed("Energy").append(f"{scaled(phase.per_token(total), _JOULE)} a token", "bold")
         yield text.append(f" of {phase.phase}: {shares}")

@@ -35,7 +35,8 @@ class Buffering:
 class LayerBuffers:
     """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
-    `page_tokens`: of a page of the KV cache; 0 where it has none. `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
+    `page_tokens`: of a page of the KV cache; 0 where it has none.
+    `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
     """
 
     def __init__(

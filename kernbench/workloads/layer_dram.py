@@ -47,7 +47,8 @@ class LayerDram:
         self.kv = self._cache(model, own)
         # cos and sin of every position up to the last
         tables = ("rope_cos", "rope_sin") if model.rope else ()
-        self.rope = {name: _activations(name, max(room.positions, room.rows), model.head_dim, 1, model, shared) for name in tables}
+        rows = max(room.positions, room.rows)
+        self.rope = {name: _activations(name, rows, model.head_dim, 1, model, shared) for name in tables}
         # What goes from stage to stage is here only where it does not stay in the scratchpad.
         stream, attended, inner = model.hidden, model.attention_width, model.ffn
         between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}

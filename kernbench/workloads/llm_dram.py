@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import lcm
 
 from kernbench.cmdq.footprint import bytes_of
@@ -48,8 +48,8 @@ class LlmDram:
 
     def room(self, layer: int) -> Room:
         """The place of a layer."""
-        swapped = layer % 2 == 1
-        return Room(self.layers[layer], self.shared, self.step, self.rows, self.positions, self.batch, swapped, self.page_tokens)
+        own, swapped = self.layers[layer], layer % 2 == 1
+        return Room(own, self.shared, self.step, self.rows, self.positions, self.batch, swapped, self.page_tokens)
 
     def input_of(self, layer: int) -> int:
         """Where layer `layer` finds its input, and the one before it leaves its output."""
@@ -79,7 +79,7 @@ def place_model(
     step = lcm(config.dma.alignment_bytes, config.dram.channels * config.dram.interleave_bytes)
     sizes, shared = {}, 0
     for shape in dict.fromkeys(shapes):
-        made = [LayerDram(shape, wide, plan, Room(0, 0, step, rows, room.positions, room.batch, False, room.page_tokens)) for plan in plans(shape)]
+        made = [LayerDram(shape, wide, plan, replace(room, step=step, rows=rows)) for plan in plans(shape)]
         sizes[shape] = max(dram.own_end for dram in made)
         shared = max(shared, *(dram.shared_end for dram in made))
         stream = made[0].activations["x"].base, made[0].activations["y"].base

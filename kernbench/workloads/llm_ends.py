@@ -107,7 +107,8 @@ def emit_head(ends: Ends, emit: Emitter, layers: int) -> None:
         row = (sequence + 1) * ends.tokens - 1
         last = Span(ends.dram.input_of(layers) + ends.act(row * hidden), 1, hidden, ends.act(hidden))
         emit.load("activation", shape.activation_bits, last, normed + ends.act(sequence * hidden), phase="NORM", **meta)
-    job = emit.ve(shape.norm, normed, normed, length=hidden, batch=batch, qbits_activation=shape.activation_bits, phase="NORM", **meta)
+    bits = shape.activation_bits
+    job = emit.ve(shape.norm, normed, normed, length=hidden, batch=batch, qbits_activation=bits, phase="NORM", **meta)
     emit.after(job, gain, shape.gain_bytes)
     meta["phase"] = "LM_HEAD"
     step = strip_tiles * tile_cols
@@ -123,7 +124,9 @@ def emit_head(ends: Ends, emit: Emitter, layers: int) -> None:
         emit.store("activation", shape.activation_bits, span, out, **meta)
 
 
-def _head_tile(ends: Ends, emit: Emitter, ring: Ring, col: int, width: int, normed: int, out: int, meta: dict[str, Any]) -> None:
+def _head_tile(
+    ends: Ends, emit: Emitter, ring: Ring, col: int, width: int, normed: int, out: int, meta: dict[str, Any]
+) -> None:
     table, hidden = ends.dram.head, ends.shape.hidden
     nbytes = bytes_of(hidden * width, table.bits)
     at = table.base + bytes_of(col * hidden, table.bits)

@@ -90,6 +90,10 @@ class LlmReport:
         """The time of some cycles."""
         return float(cycles_to_ns(cycles, self.freq_ghz))
 
+    def rate(self, phase: PhaseReport) -> float:
+        """Tokens of a phase that go through the model in a second."""
+        return phase.tokens * 1e9 / self.ns(phase.total.cycles)
+
     @property
     def ttft_ns(self) -> float | None:
         """Time to first token: the prefill; None without one."""
@@ -139,7 +143,7 @@ class LlmReport:
             "cycles": cycles,
             "t_ns": self.ns(cycles),
             "tokens": phase.tokens,
-            "tokens_per_s": phase.tokens * 1e9 / self.ns(cycles),
+            "tokens_per_s": self.rate(phase),
             "reason": phase.reason,
             "limit": {"name": name, "cycles": bound, "share": bound / cycles},
             "dram_bound": {"cycles": floor.dram_cycles, "share": floor.dram_cycles / cycles},
@@ -164,7 +168,7 @@ class LlmReport:
 
 def report_of(run: LlmRun) -> LlmReport:
     """The figures of a run."""
-    phases = {}
+    phases: dict[str, PhaseReport] = {}
     for phase in PHASES:
         steps = [step for step in run.steps if step.step.phase == phase]
         if steps:

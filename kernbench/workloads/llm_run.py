@@ -110,7 +110,8 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
     result = machine.result()
     if result.status != "done":
         raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
-    bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit", "critical_path")}
+    given = result.metrics["bounds"]
+    bounds = {name: cycles for name, cycles in given.items() if name not in ("cycles", "limit", "critical_path")}
     engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]
     return Tally(
         cycles=result.cycles,
@@ -118,7 +119,7 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
         macs=sum(engine["macs"] for engine in engines),
         te_busy=sum(engine["busy"] for engine in engines),
         te_cycles=result.cycles * config.te.engines * len(programs.places),
-        bounds=Counter({**bounds, "critical path": result.metrics["bounds"]["critical_path"]}),
+        bounds=Counter({**bounds, "critical path": given["critical_path"]}),
         energy_pj=Counter({name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total"}),
         entries=len(program.entries),
     )

@@ -103,5 +103,5 @@ def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows]) -> None:
         for turn in range(1, count):
             j = (i + turn) % count
             if sizes[i]:
-                place = i * chunk
-                owner.emit.send(layers[j].emit, parts[i].place + place, parts[j].place + place, sizes[i] * 8 // bits, bits, **meta)
+                own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
+                owner.emit.send(layers[j].emit, own, its, sizes[i] * 8 // bits, bits, **meta)

@@ -86,7 +86,9 @@ class LlmPrograms:
     """The programs of a job on an NPU, or on PEs of a system.
 
     `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
-    lacked; both have it. Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    lacked; both have it.
+
+    Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
 
     def __init__(self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> None:
@@ -102,11 +104,11 @@ class LlmPrograms:
         self.layers = job.layers or model.layers
         self.steps = job.steps()
         self.positions = max(step.context + step.tokens for step in self.steps)
+        self.added: KvLayout | None
         machine, self.added = machine_with_layout(view, model, self.positions, job.page_tokens)
         endless = {"max_cycles": _LONGEST, "kv_layouts": machine.kv_layouts}
         self.machine: NpuConfig = machine.model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
-        self.added: KvLayout | None
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = [shard_of(model.layer(i, precision), job.shards) for i in range(self.layers)]
 
@@ -229,5 +231,6 @@ def _check(model: Model, job: Job) -> None:
         if value is None:
             continue
         if type(value) is not int or not least <= value <= most.get(name, value):
-            rule = f"it must be an integer from {least} to {most[name]}" if name in most else f"it must be an integer of at least {least}"
+            allowed = f"from {least} to {most[name]}" if name in most else f"of at least {least}"
+            rule = f"it must be an integer {allowed}"
             raise InputError(Problem("kbsim llm", rule, name, value))

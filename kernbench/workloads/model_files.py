@@ -146,7 +146,8 @@ def _qwen2(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first `max_window_layers` layers have no window."""
     if not keys.flag("use_sliding_window", False):
         return {"qkv_bias": True}, {}
-    return {"qkv_bias": True}, {"window": keys.count("sliding_window", 4096), "window_from": keys.count("max_window_layers", 28)}
+    window = {"window": keys.count("sliding_window", 4096), "window_from": keys.count("max_window_layers", 28)}
+    return {"qkv_bias": True}, window
 
 
 def _mixtral(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -143,7 +143,10 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     The largest blocks load weights least often. But where a stage's products take four times as long as its loads, more loads
     cost nothing, and the smallest such blocks leave most room and let most jobs go on side by side.
     """
-    fits = {s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity] for s in STAGES}
+    fits = {
+        s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity]
+        for s in STAGES
+    }
     if not all(fits.values()):
         return None
     chosen = [_size(buffers, stage, fits[stage]) for stage in STAGES]

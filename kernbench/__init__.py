@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernbench.components.passive import MemoryPart, Passage, PassivePart
     from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.runtime_api import Bench, Context, DPPolicy, bench
+    from kernbench.runtime_api.triton_run import machine
     from kernbench.sim_engine.data_executor import DataExecutor
     from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, Machine, simulate
@@ -37,6 +38,7 @@ _HOMES = {
     "check_program": "kernbench.cmdq",
     "load_config": "kernbench.config",
     "load_program": "kernbench.cmdq",
+    "machine": "kernbench.runtime_api.triton_run",
     "simulate": "kernbench.sim_engine.machine",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "check_program",
     "load_config",
     "load_program",
+    "machine",
     "simulate",
 ]
 

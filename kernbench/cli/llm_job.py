@@ -64,6 +64,29 @@ class Asked:
         return LlmPrograms(load_model(self.model), precision, machine, job)
 
 
+def run_job(asked: Asked, files: dict[str, Path | None], *, reuse: bool, quiet: bool) -> LlmReport | None:
+    """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run."""
+    programs = asked.programs()
+    if files["live_map"] is not None:
+        _draw_live_map(programs, files["live_map"])
+    if files["emit"] is not None:
+        write_program(programs, files["emit"])
+        return None
+    if files["trace"] is not None:
+        write_trace(programs, files["trace"], quiet=quiet)
+    return run_one(programs, reuse=reuse, quiet=quiet)
+
+
+def _draw_live_map(programs: LlmPrograms, path: Path) -> None:
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.workloads.live_map import live_map_svg
+
+    check_writable(path)
+    step = programs.steps[-1]
+    write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
+    output.note(f"{path}: the buffers of a layer in {step.phase}")
+
+
 def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
     """Runs it, with a bar on a terminal."""
     from kernbench.cli.progress import counting_bar
@@ -74,7 +97,7 @@ def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
         return report_of(run_llm(programs, reuse=reuse, progress=progress))
 
 
-def write_program(programs: LlmPrograms, path: Path) -> int:
+def write_program(programs: LlmPrograms, path: Path) -> None:
     """Writes all of it as one program."""
     from kernbench.cmdq import check_program
     from kernbench.common.files import check_writable
@@ -89,7 +112,6 @@ def write_program(programs: LlmPrograms, path: Path) -> int:
     if programs.added is not None:
         layouts = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
         output.note(f"run it with --set 'kv_layouts=[{layouts}]'")
-    return output.OK
 
 
 def write_trace(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
@@ -131,6 +153,8 @@ def _axis(text: str) -> tuple[str, list[int]]:
 
 def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:
     """Every combination, the last axis fastest."""
+    if not axes:
+        raise InputError(Problem("kbsim llm", "a plot is of a comparison", "--plot", remedy="add --compare"))
     cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
     for name, values in axes:
         cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]

@@ -71,14 +71,21 @@ class Move:
         self._space: str = params.get("dst_space", "tcm")
         self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
         self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
+        strided = self._read_strides is not None or self._write_strides is not None
+        known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
+        self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
         lanes: Lanes | None = params.get("lanes")
         self._read_lanes = None if self._space == "hbm" else lanes
         self._write_lanes = lanes if self._space == "hbm" else None
         self._rmw: str = params.get("rmw", "")
 
-    def run(self, store: MemoryStore, op: ReplayOp) -> tuple[list[Array], Array | None]:
+    def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
         """Move an op's bytes; returns what it read and what it wrote (None: it has no destination)."""
         values = op.params.values_of_op
+        if self._plain is not None and values[self._targets[0]] is not None:
+            moved = self._plain.read(store, op)
+            store.write(self._space, values[self._targets[0]], moved)
+            return (moved,), moved
         data = values[self._snapshot] if isinstance(self._snapshot, int) else None
         targets = [values[i] for i in self._targets if values[i] is not None]
         if not targets:
@@ -204,7 +211,7 @@ class Tasks:
         self._store = store
         self._batching = batching
         self._wide = WideCache()
-        self.moved: list[tuple[ReplayOp, list[Array], Array]] = []  #: by the last level: op, what it read, what it wrote
+        self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []  #: by the last level: op, what it read, what it wrote
 
     def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
         """Move what moves; the tasks of the rest. Raises InputError where an op reads bytes that nothing wrote."""

@@ -76,6 +76,8 @@ def cast(
         if kind == int64:
             return tensor(value.handle, int64)
         refuse(f"a pointer as {kind}: addresses are tl.int64")
+    if isinstance(kind, dtypes.pointer_type):
+        return FUNCTIONS["to_pointer"](value, kind)  # type: ignore[no-any-return]
     if bitcast:
         if kind.primitive_bitwidth != value.dtype.primitive_bitwidth:
             refuse(f"the bits of {value.dtype} as {kind}: both must have as many bits")

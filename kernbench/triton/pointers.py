@@ -177,4 +177,4 @@ def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, i
         options.accesses.append(Access(own.number, own.pe, line, kind, base.name, np.unique(moved), itemsize, own.cycle))
 
 
-FUNCTIONS.update(pointer_math=pointer_math, pointer_where=pointer_where)
+FUNCTIONS.update(pointer_math=pointer_math, pointer_where=pointer_where, to_pointer=to_pointer)

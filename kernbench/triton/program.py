@@ -16,6 +16,7 @@ import numpy as np
 from kernbench.common.dtypes import Array
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
+from kernbench.common.pointers import DevicePointer
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory_lanes import read_lanes
 from kernbench.sim_engine.replay_math import run_math
@@ -50,8 +51,8 @@ class Options:
     races: bool = False  #: keep what each program touches
     accesses: list[Access] = field(default_factory=list)
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
-    printed: list[str] = field(default_factory=list)
-    asserts: bool = True
+    printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
+    windows: list[DevicePointer] = field(default_factory=list)  #: all tensors of the launch
 
 
 class Program(TLContext):

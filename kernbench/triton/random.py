@@ -33,8 +33,7 @@ def _words(what: str, seed: Any, offset: Any, rounds: int) -> list[tensor]:
     value, places = as_tensor(seed), as_tensor(offset)
     if not places.dtype.is_int() or not value.dtype.is_int():
         refuse(f"tl.{what} takes integers: a seed, and an offset for each number")
-    # A seed of 32 bits is one without sign.
-    key = int(value) & ((1 << 64) - 1 if value.dtype.int_bitwidth == 64 else (1 << 32) - 1)
+    key = int(value) & (1 << 64) - 1
     low = places.elements(f"the offset of tl.{what}").astype(np.int64).view(np.uint64)
     high = low >> np.uint64(32) if places.dtype.int_bitwidth == 64 else np.zeros_like(low)
     none = np.zeros_like(low)

@@ -1,0 +1,115 @@
+"""Arrays of a launch in the machine's memory: each stretch of host memory once, views at their places in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.common.pointers import DevicePointer
+from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.tensors import DeviceTensor
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.triton.arguments import TensorPointers, array_of
+from kernbench.triton.dtypes import TritonError
+
+
+@dataclass(eq=False)
+class _Stretch:
+    """Host memory that one or more arrays lie in."""
+
+    name: str
+    low: int
+    high: int
+    kind: np.dtype[Any]
+    arrays: list[tuple[str, Array]] = field(default_factory=list)
+    tensor: DeviceTensor | None = None
+
+
+class Buffers:
+    """The arrays among the arguments of a launch."""
+
+    def __init__(self, kernel: str, arguments: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self._stretches: list[_Stretch] = []
+        for name, value in arguments.items():
+            parts = enumerate(value.tensors) if isinstance(value, TensorPointers) else [(None, value)]
+            for number, one in parts:
+                label = name if number is None else f"{name}.{number}"
+                array = array_of(f"{kernel}: argument {label}", one)
+                if array is not None:
+                    self._add(label, array)
+                elif number is not None:
+                    raise TritonError(f"{kernel}: argument {label}: triton.pointers takes arrays, and not a {type(one).__name__}")
+
+    def _add(self, name: str, array: Array) -> None:
+        if not array.size:
+            raise TritonError(f"{self._kernel}: argument {name} has no elements; launch for arrays that have some")
+        if any(step < 0 for step in array.strides):
+            raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
+        low, high = np.lib.array_utils.byte_bounds(array)
+        made = _Stretch(name, low, high, array.dtype, [(name, array)])
+        for other in [one for one in self._stretches if one.low < high and low < one.high]:
+            if other.kind != array.dtype:
+                where = f"{self._kernel}: arguments {other.name} and {name}"
+                raise TritonError(f"{where} share memory as {other.kind} and {array.dtype}; pass copies of them")
+            made = _Stretch(other.name, min(made.low, other.low), max(made.high, other.high), made.kind, other.arrays + made.arrays)
+            self._stretches.remove(other)
+        self._stretches.append(made)
+
+    def deploy(self, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Put all into the machine's memory; the arguments as programs get them."""
+        for one in self._stretches:
+            one.tensor = ctx.from_numpy(_flat(one), name=one.name)
+        given: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if isinstance(value, TensorPointers):
+                addresses = [int(self._pointer(f"{name}.{i}")) for i in range(len(value.tensors))]
+                table = ctx.from_numpy(np.asarray(addresses, np.int64), name=name)
+                given[name] = table.pointer(0, "")
+            else:
+                given[name] = self._pointer(name) if array_of(name, value) is not None else value
+        for tensor in ctx.tensors.values():
+            ctx.deploy_tensor(tensor)
+        return given
+
+    def windows(self, ctx: Context) -> list[DevicePointer]:
+        """Pointers to all tensors."""
+        return [one.pointer(0, "") for one in ctx.tensors.values()]
+
+    def _pointer(self, name: str) -> DevicePointer:
+        for one in self._stretches:
+            for label, array in one.arrays:
+                if label == name:
+                    assert one.tensor is not None
+                    whole = one.tensor.pointer(0, "")
+                    at = int(whole) + np.lib.array_utils.byte_bounds(array)[0] - one.low
+                    return DevicePointer(
+                        at, name=one.name, shape=array.shape, dtype=whole.dtype, tensor_shape=whole.tensor_shape, window=int(whole)
+                    )
+        raise TritonError(f"{self._kernel}: {name} is no array")
+
+    def bring_back(self, store: MemoryStore, written: set[str]) -> dict[str, Array]:
+        """Write what was stored to into the arrays; all arrays by their names. TritonError for one that cannot be written."""
+        for one in self._stretches:
+            if one.name not in written or one.tensor is None:
+                continue
+            flat = one.tensor.gather(store)
+            for name, array in one.arrays:
+                if not array.flags.writeable:
+                    raise TritonError(f"{self._kernel} stores to {name}, an array that cannot be written to; pass a copy")
+                start = (np.lib.array_utils.byte_bounds(array)[0] - one.low) // one.kind.itemsize
+                array[...] = np.lib.stride_tricks.as_strided(flat[start:], array.shape, array.strides)
+        return {name: array for one in self._stretches for name, array in one.arrays}
+
+
+def _flat(stretch: _Stretch) -> Array:
+    """The elements of a stretch; those between arrays are 0."""
+    flat = np.zeros((stretch.high - stretch.low) // stretch.kind.itemsize, stretch.kind)
+    for _, array in stretch.arrays:
+        start = (np.lib.array_utils.byte_bounds(array)[0] - stretch.low) // stretch.kind.itemsize
+        view = np.lib.stride_tricks.as_strided(flat[start:], array.shape, array.strides)
+        view[...] = array
+    return flat

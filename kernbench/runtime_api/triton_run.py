@@ -1,0 +1,154 @@
+"""Launches of Triton kernels: a machine of their own for each, arrays there and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array
+from kernbench.config import load_config
+from kernbench.config.machine import MachineConfig
+from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
+from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.triton_buffers import Buffers
+from kernbench.runtime_api.triton_races import Race, races
+from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
+from kernbench.sim_engine.verify import Failure, Verification, compare
+from kernbench.triton.dtypes import TritonError
+from kernbench.triton.jit import JITFunction
+from kernbench.triton.program import Options
+from kernbench.triton_emu.errors import KernelError
+
+
+@dataclass(frozen=True)
+class _Machine:
+    config: MachineConfig
+    name: str
+    portable: bool = False
+    checks: frozenset[str] = frozenset()
+
+
+_CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
+CHECKS = ("memory", "races")
+
+
+@contextmanager
+def machine(
+    config: str | os.PathLike[str] | MachineConfig = DEFAULT_MACHINE, *, portable: bool = False, check: str = ""
+) -> Iterator[None]:
+    """Triton kernels launched inside run on this machine: a preset, a file, or a configuration.
+
+    `portable`: Triton's own rules are enforced. `check`: `memory`, `races`, or both with a comma between. Bounds are always
+    checked; `races` are looked for among the programs of each launch.
+    """
+    unknown = [one for one in check.split(",") if one and one not in CHECKS]
+    if unknown:
+        raise TritonError(f"check={check}: it is one or more of {', '.join(CHECKS)}")
+    found = config if isinstance(config, MachineConfig) else load_config(config)
+    chosen = _Machine(found, str(config), portable, frozenset(one for one in check.split(",") if one))
+    token = _CHOSEN.set(chosen)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def _machine() -> _Machine:
+    found = _CHOSEN.get()
+    return _Machine(load_config(DEFAULT_MACHINE), DEFAULT_MACHINE) if found is None else found
+
+
+def machine_name() -> str:
+    """Of the machine that launches run on now."""
+    found = _CHOSEN.get()
+    return DEFAULT_MACHINE if found is None else found.name
+
+
+@dataclass(eq=False)
+class KernelRun:
+    """What a launch of a kernel did. `cycles` are those of the kernel alone."""
+
+    name: str
+    timing: TimingResult
+    engine: GraphEngine
+    bench: Bench
+    arrays: dict[str, Array]  #: tensors by the names of arguments, as the kernel left them
+    notes: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
+    races: list[Race] = field(default_factory=list)  #: where `check` asks for them
+
+    @property
+    def cycles(self) -> int:
+        """From the first program's start to the end of the last command."""
+        launch = self.timing.launches[0]
+        assert launch.start is not None and launch.end is not None
+        return launch.end - launch.start
+
+    @property
+    def t_ns(self) -> float:
+        """The same in nanoseconds."""
+        return float(self.cycles / self.engine.config.freq_ghz)  # type: ignore[attr-defined]
+
+    def verify(self, expected: Mapping[str, Any]) -> Verification:
+        """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""
+        failures: list[Failure] = []
+        for name, array in expected.items():
+            if name not in self.arrays:
+                raise TritonError(f"{self.name} has no tensor {name}; it has {', '.join(self.arrays)}")
+            from kernbench.common.dtypes import dtype_of
+
+            got = self.arrays[name]
+            failure = compare(name, got, np.asarray(array), dtype_of(got.dtype).name)
+            failures += [] if failure is None else [failure]
+        return Verification(tuple(expected), tuple(failures))
+
+    def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
+        """Run it again on the arrays that it got, and write a trace of that."""
+        from kernbench.trace.writer import TraceWriter
+
+        engine = GraphEngine(self.engine.config, op_log=False)
+        prepared = engine.prepare(self.bench)
+        with TraceWriter(path, level) as writer:
+            prepared.run(trace=writer)
+
+
+def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
+    """Run a kernel, and write what it stored back into the arrays among its arguments.
+
+    TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
+    """
+    chosen = _machine()
+    options = Options(portable=chosen.portable, races="races" in chosen.checks)
+    buffers = Buffers(kernel.__name__, arguments)
+
+    def run(ctx: Context) -> None:
+        given = buffers.deploy(ctx, arguments)
+        options.windows = buffers.windows(ctx)
+
+        def program(*, tl: Any) -> None:
+            kernel.program(tl, options, given)
+
+        program.__name__ = kernel.__name__
+        ctx.launch(kernel.__name__, program, grid=grid)
+
+    bench = Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
+    engine = GraphEngine(chosen.config)
+    try:
+        timing = engine.run(bench)
+    except KernelFailed as error:
+        if isinstance(error.__cause__, TritonError | KernelError):
+            raise error.__cause__ from None
+        raise
+    assert engine.op_log is not None
+    store = DataExecutor(engine.op_log).run().store
+    arrays = buffers.bring_back(store, options.written)
+    ignored = [name for name, value in hints.items() if value is not None]
+    notes = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
+    return KernelRun(kernel.__name__, timing, engine, bench, arrays, notes, options.printed, races(options.accesses))

@@ -1,0 +1,102 @@
+"""`@triton.jit`: kernels, which are launched, and device functions, which kernels call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.pointers import DevicePointer
+from kernbench.triton.dtypes import TritonError, float32
+from kernbench.triton.program import Options, Program, enter, running
+from kernbench.triton.tensor import number_tensor, pointer
+from kernbench.triton_emu.tl_context import TLContext
+
+#: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0025-triton-language.md).
+RUNTIME = "kernbench.runtime_api.triton_run"
+#: Arguments of launches that say how a GPU runs a kernel.
+HINTS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+
+
+class JITFunction:
+    """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        functools.update_wrapper(self, fn, updated=())
+        del self.__wrapped__  # its signature is not this one's
+        self.parameters = inspect.signature(fn).parameters
+        self.arg_names = list(self.parameters)
+        self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_constexpr(one.annotation))
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """`kernel[grid](*args, **meta)`; `grid` is a number, a tuple, or a function of all arguments by name."""
+        return lambda *args, **kwargs: self.run(grid, args, kwargs)
+
+    def run(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Launch it; returns the run."""
+        bound, hints = self.bind(args, kwargs)
+        return import_module(RUNTIME).run_kernel(self, sizes_of(grid, bound), bound, hints)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All arguments by name, and the hints among them. TritonError where they are not the kernel's."""
+        hints = {name: value for name, value in kwargs.items() if name in HINTS and name not in self.parameters}
+        given = {name: value for name, value in kwargs.items() if name not in hints}
+        try:
+            bound = inspect.signature(self.fn).bind(*args, **given)
+        except TypeError as error:
+            raise TritonError(f"{self.__name__}: {error}; it takes {', '.join(self.arg_names)}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments), hints
+
+    def __call__(self, *args: Any, tl: TLContext | None = None, **kwargs: Any) -> Any:
+        """From a kernel: the function itself. From a launch, which gives `tl`: a program of it."""
+        if running() is not None and tl is None:
+            return self.fn(*args, **kwargs)
+        if tl is None:
+            raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
+        return self.program(tl, Options(), self.bind(args, kwargs)[0])
+
+    def program(self, tl: TLContext, options: Options, arguments: Mapping[str, Any]) -> Any:
+        """Run one program in the greenlet of `tl`."""
+        enter(Program.of(tl, options, self.__name__))
+        return self.fn(**{name: self._argument(name, value) for name, value in arguments.items()})
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if name in self.constexprs or value is None or isinstance(value, str):
+            return value
+        if isinstance(value, DevicePointer):
+            return pointer(value)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float):
+            return number_tensor(value, float32)
+        return number_tensor(value) if isinstance(value, bool | int) else value
+
+    __name__: str
+
+
+def _is_constexpr(annotation: Any) -> bool:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text.rpartition(".")[2] == "constexpr"
+
+
+def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    """A grid as integers. TritonError for one that is none."""
+    found = grid(dict(arguments)) if callable(grid) else grid
+    parts = tuple(found) if isinstance(found, tuple | list) else (found,)
+    sizes = tuple(int(one) for one in parts if isinstance(one, int | np.integer) and not isinstance(one, bool))
+    if not 1 <= len(parts) <= 3 or len(sizes) != len(parts) or min(sizes) < 1:
+        raise TritonError(f"a grid is one to three integers of at least 1, and not {parts}")
+    return sizes
+
+
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel or device function of a Python function. Options of the compiler are ignored."""
+    if fn is None:
+        return lambda given: JITFunction(given)
+    return JITFunction(fn)

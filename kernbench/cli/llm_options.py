@@ -42,7 +42,9 @@ Compare = Annotated[
         show_default=False,
     ),
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the comparison: .svg or .png.", show_default=False)]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the comparison: .svg or .png.", show_default=False)
+]
 Emit = Annotated[
     Path | None,
     typer.Option("--emit", metavar="FILE", help="Write all of it as one program, and run nothing.", show_default=False),

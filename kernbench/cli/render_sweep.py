@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 MOST_FAILURES = 5  # that are told by name
 
 
-def named(points: Points) -> Mapping[str, str]:
-    """The points in words, by the keys of their results."""
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """The last parts of paths, where no two are alike; else the paths."""
+    last = {name: name.rpartition(".")[2] for name in names}
+    return last if len(set(last.values())) == len(last) else {name: name for name in names}
+
+
+def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
+    """The points in words, by the keys of their results; `brief`: axes by the last parts of their paths."""
     spec = points.spec
+    names = [short_names(spec.names)[name] if brief else name for name in spec.names]
     several = [len(spec.targets) > 1, len(spec.machines) > 1]
     words: dict[str, str] = {}
     for point in points.points:
         facts = (spec.targets[point.task.target].label, spec.machines[point.task.machine].label)
         told = [fact for fact, wanted in zip(facts, several, strict=True) if wanted]
-        told += [f"{name}={value}" for name, value in zip(spec.names, point.values, strict=True)]
+        told += [f"{name}={value}" for name, value in zip(names, point.values, strict=True)]
         words.setdefault(point.task.key, ", ".join(told) or facts[0])
     return words
 

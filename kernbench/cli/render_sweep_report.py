@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.render_sweep import left_out, number_text
+from kernbench.cli.render_sweep import left_out, number_text, short_names
 from kernbench.cli.render_trace_parts import safe
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, counted, percent, short, table
 from kernbench.sweep.analysis import influences, pareto, ranked
@@ -92,12 +92,6 @@ def _table(
         cells += [number_text(entry.row, name) for name in numbers]
         made.add_row(*cells, safe(str(entry.row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
     return made
-
-
-def short_names(names: Sequence[str]) -> dict[str, str]:
-    """The last parts of paths, where no two are alike; else the paths."""
-    last = {name: name.rpartition(".")[2] for name in names}
-    return last if len(set(last.values())) == len(last) else {name: name for name in names}
 
 
 def broken(name: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.best import Best
     from kernbench.sweep.row import Row
 
+BAR = 20  # characters
 RATE_SECONDS = 5.0  # the rate is that of about so long a time
 
 
@@ -29,7 +30,7 @@ class SweepBar:
         self.best, self.names = best, names
         self.done, self.failed = 0, 0
         self.seen = [(time.monotonic(), 0)]
-        columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
+        columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
         self.bar: Progress = Progress(*columns, console=output.console(sys.stderr), transient=True)
         self.task: TaskID = self.bar.add_task(self.text(total), total=total)
         self.total = total
@@ -58,7 +59,8 @@ class SweepBar:
         if self.best.row is not None:
             name, value = self.best.goal[0], number_text(self.best.row, self.best.goal[0])
             told.append(f"best {name} {value}: {self.names.get(self.best.row.key, '')}")
-        return ", ".join(told)
+        line, room = ", ".join(told), output.console(sys.stderr).width - BAR - 2
+        return line if len(line) <= room else line[: room - 3] + "..."
 
 
 @contextmanager

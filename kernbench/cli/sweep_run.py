@@ -93,7 +93,7 @@ def run(
         return _estimated(points, place, part, threads or jobs or processors(), as_json)
     with Store.write(place) as opened:
         keep_sweep(opened, points)
-        best, names = Best(read.goals[0]), named(points)
+        best, names = Best(read.goals[0]), named(points, brief=True)
         to_do = len(missing(mine, opened, retry=retry is not None))
         with listener(to_do, best, names, bar=not (quiet or as_json or lines), lines=lines) as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)

@@ -71,7 +71,7 @@ class Move:
         self._space: str = params.get("dst_space", "tcm")
         self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
         self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
-        strided = self._read_strides is not None or self._write_strides is not None
+        strided = any(params.get(key) is not None for key in ("src_strides", "dst_strides", "lanes"))
         known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
         self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
         lanes: Lanes | None = params.get("lanes")

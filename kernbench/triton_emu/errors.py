@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from kernbench.common.errors import KernbenchError
 
 
@@ -9,6 +11,13 @@ class KernelError(KernbenchError):
     """A kernel asks for what cannot be; the message begins with its source line."""
 
     exit_code = 5
+
+
+def check_ran(made: object, what: str) -> None:
+    """KernelError where a function has only made a generator or coroutine, and nothing of it has run."""
+    if inspect.isgenerator(made) or inspect.iscoroutine(made):
+        remedy = "make it a plain function (no yield, no async)"
+        raise KernelError(f"{what} is a {type(made).__name__}, so nothing of it has run; {remedy}")
 
 
 class StrictWaitError(KernelError):

@@ -11,6 +11,7 @@ from greenlet import greenlet
 from kernbench.common.errors import InternalError
 from kernbench.components.base import COMPONENT, CPU, DMA, NEVER, HasCommands
 from kernbench.components.builtin.host import Host
+from kernbench.triton_emu.errors import KernelError, check_ran
 from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
 from kernbench.triton_emu.system_ways import CommandWays
 
@@ -24,7 +25,7 @@ class HostRunner:
     no such way. Launches on one PE run in the order in which they come there.
     """
 
-    def __init__(self, body: Callable[[], None], processors: dict[str, str], launches: list[Launch]) -> None:
+    def __init__(self, body: Callable[[], object], processors: dict[str, str], launches: list[Launch]) -> None:
         """`processors`: by the names of PEs, those of their processors in the core. `launches`: all, by their numbers."""
         self.launches = launches
         self.copies: list[HostCopy] = []
@@ -153,7 +154,10 @@ class HostRunner:
 
     def _run(self) -> None:
         try:
-            self._body()
+            check_ran(self._body(), "the host's program")
+        except SystemExit as error:
+            self.error = KernelError(f"the host's program called exit({error.code!r}); it ends when it returns")
+            raise self.error from error
         except Exception as error:
             self.error = error
             error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]

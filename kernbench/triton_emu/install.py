@@ -67,7 +67,7 @@ class KernelSystem:
 
 def kernel_system(
     config: NpuConfig | SystemConfig,
-    body: Callable[[], None],
+    body: Callable[[], object],
     *,
     store: MemoryStore,
     log: OpLogger | None = None,

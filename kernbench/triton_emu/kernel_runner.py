@@ -16,7 +16,7 @@ from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, 
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_scheduler import PeScheduler
-from kernbench.triton_emu.errors import KernelError, StrictWaitError
+from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
 from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
 from kernbench.triton_emu.memory_tensor import MemoryTensor
@@ -193,15 +193,24 @@ class KernelRunner:
         context = self._make_context(self, program, work.grid)
         try:
             if "tl" in work.kwargs or not _by_keyword(work.kernel):
-                work.kernel(*work.args, context, **work.kwargs)
+                made = work.kernel(*work.args, context, **work.kwargs)
             else:
-                work.kernel(*work.args, tl=context, **work.kwargs)
+                made = work.kernel(*work.args, tl=context, **work.kwargs)
+            check_ran(made, "the kernel " + work.kernel.__name__)
+        except SystemExit as error:
+            refused = KernelError(f"the kernel called exit({error.code!r}); a program ends when it returns")
+            self._told(refused, program)
+            raise refused from error
         except Exception as error:
-            assert self._launch is not None
-            self.error = error
-            error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
-            error.add_note(f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}")
+            self._told(error, program)
             raise
+
+    def _told(self, error: Exception, program: int) -> None:
+        """Keep the error of a program, with where it was."""
+        assert self._launch is not None
+        self.error = error
+        error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
+        error.add_note(f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}")
 
     def state(self) -> PeState:
         """What the kernel is doing."""

@@ -222,6 +222,8 @@ class TLContext(TlMemory, TlMath, TlComposite):
         runner.on_placed(msg, runner.now)
 
     def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+        if shape and min(shape) < 0:
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
         try:
             return _nbytes(shape, dtype)
         except (ValueError, TypeError, InputError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight import Flight
@@ -157,6 +158,9 @@ class TlMemory:
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """Where a tensor's first element is in memory."""
+        align = dtype_of(dtype).align
+        if align > 1 and type(addr) is int and addr % align:
+            raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
         if steps is None:
             return addr if type(addr) is int and self._translation is None else self._physical(addr, nbytes, line)
         low, high = span_of(shape, steps, dtype)

@@ -154,7 +154,7 @@ class LlmPrograms:
         return self._joined(self.steps, f"{self.model.name}, {len(self.steps)} steps of {job.batch} x {job.prompt} tokens")
 
     def _joined(self, steps: list[Step], name: str) -> Program:
-        program = Program(f"{name} on {self.machine.source}")
+        program = Program(name)
         for index, step in enumerate(steps):
             common: dict[str, object] = {}
             for segment in self.segments(step):
@@ -162,10 +162,10 @@ class LlmPrograms:
                 self._emit(segment, program)
                 common = self._common(segment)
                 program.barrier(wait_for=_last_ones(program, first), **common)
-            token = {"token": index, "token_idx": step.context + step.tokens - 1}
-            program.nop(**token, **common)
+            common["token_idx"] = step.context + step.tokens - 1
+            program.nop(token=index, **common)
             if index + 1 == len(steps) or steps[index + 1].phase != step.phase:
-                program.nop(marker=DONE[step.phase], **token, **common)
+                program.nop(marker=DONE[step.phase], **common)
         program.end(model_name=self.model.name)
         return program
 
@@ -197,7 +197,7 @@ class LlmPrograms:
 
     def _name(self, segment: Segment) -> str:
         what = f"layer {segment.layer}" if segment.kind == "layer" else segment.kind
-        return f"{self.model.name} {what}, {_step_name(segment.step)} on {self.machine.source}"
+        return f"{self.model.name} {what}, {_step_name(segment.step)}"
 
 
 def _emit_together(layers: list[Layer]) -> None:

@@ -164,3 +164,40 @@ def test_a_machine_with_kernels_cannot_be_saved() -> None:
     assert str(caught.value) == (
         "checkpoint: component Host: a program of the host is no bytes: keep its inputs and the cycle, and run there again"
     )
+
+
+def leaves(tl: Any) -> None:
+    sys.exit(3)
+
+
+def yields(tl: Any) -> Any:
+    yield tl.load(0, (4,), "f32")
+
+
+def odd(tl: Any) -> None:
+    tl.load(2, (4,), "f32")
+
+
+def negative(tl: Any) -> None:
+    tl.load(0, (-4,), "f32")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (leaves, "the kernel called exit(3); a program ends when it returns"),
+        (yields, "the kernel yields is a generator, so nothing of it has run; make it a plain function (no yield, no async)"),
+        (odd, f"{at(odd, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
+        (negative, f"{at(negative, 1)}: a tensor of f32[-4]: a size is negative"),
+    ],
+)
+def test_a_kernel_that_is_no_program_is_told_so(kernel: Any, text: str) -> None:
+    error = Run(kernel, memory={0: np.zeros(16, np.float32)}).fail()
+    assert type(error) is KernelError and str(error) == text
+
+
+def test_a_host_program_that_exits_or_yields_is_told_so() -> None:
+    def exits(host: Any) -> None:
+        sys.exit("enough")
+
+    assert str(Run(body=exits).fail()) == "the host's program called exit('enough'); it ends when it returns"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,41 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with Store.write(path) as store:
         store.check(whole=True)
         assert store.count() == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 KiB; only root may make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = shutil.which("mount") and not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)], capture_output=True, check=False
+    ).returncode
+    if not made:
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_full_and_one_that_is_read_only(small_disk: Path) -> None:
+    """Real ones: what was acknowledged is there, the store is sound, and it goes on when there is room."""
+    path = small_disk / "s.sqlite"
+    acknowledged: list[str] = []
+    with pytest.raises(InputError, match="it cannot be written: the disk is full"), Store.write(path) as store:
+        for i in range(10_000):
+            store.add([done(f"{i:064}")])
+            acknowledged.append(f"{i:064}")
+    assert acknowledged
+    subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
+    with Store.write(path) as store:
+        store.check(whole=True)
+        assert list(store.statuses(acknowledged)) == acknowledged
+        store.add([done("more")])
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    told = "it cannot be opened or written: Read-only file system; choose another place with --store"
+    assert refusal(path) == f"{path}: {told}"
+    with Store.read(path) as store:
+        assert store.count() == len(acknowledged) + 1
 
 
 @ROOT_WRITES_ANYWHERE

@@ -9,7 +9,7 @@ from kernbench.common import naming
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.machine import MachineConfig
 from kernbench.policy.placement import Size
-from kernbench.policy.routing.windows import AddressMap
+from kernbench.policy.routing.windows import AddressMap, address_map
 
 LONE_PE = "pe0"  #: what the one PE of an NPU is called
 
@@ -90,12 +90,4 @@ class Places:
     def _map(self) -> AddressMap:
         config = self.config
         assert isinstance(config, SystemConfig)
-        return AddressMap(
-            sips=config.system.sips,
-            cubes=config.cubes,
-            pes=config.cube.pes,
-            slices=config.slices,
-            hbm_bytes=config.cube.hbm.capacity_bytes,
-            sram_bytes=config.cube.sram.bytes,
-            tcm_bytes=config.pe.spm.size_bytes,
-        )
+        return address_map(config)

@@ -14,7 +14,7 @@ import msgspec
 import kernbench_core
 from kernbench.cmdq import Bounds, Program, lower_bounds
 from kernbench.cmdq.parameters import lower_parameters
-from kernbench.cmdq.plan import plan_npu
+from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.system import lower_system
 from kernbench.cmdq.system.bounds import plan_bounds
 from kernbench.common.errors import InputError, InternalError, Problem
@@ -49,6 +49,7 @@ class Machine:
 
     `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
     `whole`: of a system, also what no entry of the program names: for jobs that components submit while it runs.
+    `plan`: what `plan_npu` gives for this program and machine, where it is there already.
     Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
@@ -59,10 +60,13 @@ class Machine:
         components: Mapping[str, Any] | None = None,
         *,
         whole: bool = False,
+        plan: Plan | None = None,
     ) -> None:
         self.config = config
         self.program = program
-        self.plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config, whole=whole)
+        if plan is None:
+            plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config, whole=whole)
+        self.plan = plan
         self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}

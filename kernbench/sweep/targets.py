@@ -20,6 +20,7 @@ from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.llm_target import LlmTarget
+from kernbench.sweep.lowered import Plans
 from kernbench.sweep.row import hash_of_entries, hash_of_records, measured, with_bound
 from kernbench.sweep.sources import package_digest, source_digest
 from kernbench.workloads.catalogue import WORKLOADS
@@ -83,6 +84,7 @@ class ProgramTarget:
     def __init__(self, label: str, program: Program) -> None:
         self.label = label
         self.program = program
+        self._plans = Plans(program)
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return _none_allowed(self.label, params)
@@ -95,7 +97,8 @@ class ProgramTarget:
         return hashlib.sha256(msgspec.json.encode(self._content)).hexdigest()
 
     def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
-        return Machine(config, self.program)  # type: ignore[arg-type]
+        plan = self._plans.of(config) if isinstance(config, NpuConfig) else None
+        return Machine(config, self.program, plan=plan)  # type: ignore[arg-type]
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
         return _ran(self.machine(config, params))

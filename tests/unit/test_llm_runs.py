@@ -22,7 +22,7 @@ from kernbench.workloads.llm_run import run_llm, run_program
 from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.model_files import load_model
 from kernbench.workloads.precision import uniform_precision
-from tests.llm_cases import CASES, MODELS, SHORT, programs_of
+from tests.llm_cases import CASES, MODELS, SHORT, programs_of, tiny_model
 from tests.workload_programs import tiny_machine
 
 
@@ -56,12 +56,13 @@ def test_a_long_prefill_is_near_the_mac_bound(name: str) -> None:
 
 def test_bits_of_the_kv_cache_change_bytes_and_time_by_their_ratio() -> None:
     """A layer whose cache is most of what it moves: 4 bits move half of 8, and the run takes the time of the bytes."""
-    machine, job = tiny_machine(512, kv_layouts=[{"t_max": 4096, "head_dim": 64}]), Job(prompt=4000, tokens=1, phases=("decode",))
+    machine, job = tiny_machine(512), Job(prompt=4000, tokens=1, phases=("decode",))
+    model = tiny_model("cache", kv_heads=1, head_dim=128)
     totals = {}
     for bits in (4, 8):
-        programs = LlmPrograms(MODELS["mqa"], uniform_precision(kv=bits), load_config(machine), job)
+        programs = LlmPrograms(model, uniform_precision(kv=bits), load_config(machine), job)
         totals[bits] = run_llm(programs).steps[0].kinds["layer"]
-    assert totals[8].bytes["kv"] == 2 * totals[4].bytes["kv"] == 2 * 2 * 2 * 64 * 4001 * 8 // 8 // 2
+    assert [totals[bits].bytes["kv"] for bits in (4, 8)] == [2 * 2 * 128 * 4001 // 2, 2 * 2 * 128 * 4001]  # layers, K and V
     assert totals[8].bytes["weights"] == totals[4].bytes["weights"]
     moved = {bits: sum(total.bytes.values()) for bits, total in totals.items()}
     assert totals[8].cycles / totals[4].cycles == pytest.approx(moved[8] / moved[4], rel=0.12)
@@ -205,7 +206,8 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "plain",
             "npu_server",
             Job(prompt=9, tokens=1, page_tokens=1),
-            "model plain: page_tokens = 1, but a head's part of a page, 32 bytes, must be a multiple of dma.alignment_bytes = 64",
+            "model plain: page_tokens = 1, but a head's part of a page, 32 bytes, must be a multiple of dma.alignment_bytes"
+            " = 64",
         ),
     ],
 )

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kernbench import load_config
+from kernbench import Machine, load_config, load_program, simulate
 from kernbench.common.errors import InputError
 from kernbench.sweep.load import load_spec
+from kernbench.sweep.lowered import Plans
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.work import Work
 from kernbench.workloads.llm_run import run_llm
@@ -153,3 +154,21 @@ def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:
         energy = sum(sum(step.total.energy_pj.values()) for step in run.steps)
         assert row.metrics["energy_pj"] == pytest.approx(energy) and row.metrics["bound_by"] == run.steps[0].total.limit[0]
         assert row.metrics["tokens_per_s"] == pytest.approx(2 / (float(row.cycles or 0) / 10**9))
+
+
+def test_programs_lowered_once_take_the_same(tmp_path: Path) -> None:
+    """Whatever varies, a plan that was kept gives the result of one made anew; where no job depends on it, it is kept."""
+    rules = "allocation: [shared_bw_v1, max_min_v1, fifo_v1]"
+    axes = f"axes: {{freq_ghz: [1, 1.5], {rules}, control.issue_width: [0, 1], te.engines: [2, 3]}}\n"
+    found = points(tmp_path, axes + "set: {energy.static_mw: 5}\n")
+    machines, program = found.spec.machines[0], load_program(tmp_path / "tiles.json")
+    plans, made = Plans(program), []
+    for point in found.points:
+        config = machines.again(point.task.settings)
+        plan = plans.of(config)  # type: ignore[arg-type]
+        made.append(id(plan.program))
+        machine = Machine(config, program, plan=plan)  # type: ignore[arg-type]
+        machine.run()
+        direct = load_config(tmp_path / "small.yaml", dict(point.task.settings) | {"energy.static_mw": 5})
+        assert machine.result().to_dict() | {"machine": ""} == simulate(program, direct).to_dict() | {"machine": ""}
+    assert len(set(made)) == 2  # by the tensor engines alone

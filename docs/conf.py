@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
 
+import llm_pictures  # noqa: E402
 import pictures  # noqa: E402
 import reference  # noqa: E402
 import topology_pictures  # noqa: E402
@@ -42,6 +43,7 @@ def generate(app: Any) -> None:
     folder = HERE / "_generated"
     folder.mkdir(exist_ok=True)
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
+    drawn |= llm_pictures.llm_pictures()
     for name, text in {**drawn, **reference.all_tables()}.items():
         path = folder / name
         # A file that is the same keeps its time, so that its page is not read again.

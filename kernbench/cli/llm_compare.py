@@ -23,13 +23,15 @@ def comparison_table(runs: Runs) -> Table:
     """A row a run; of the decode phase where there is one, else of the prefill."""
     names = list(runs[0][0])
     columns: list[Any] = [(name, "right") for name in names]
-    columns += [("tokens/s", "right"), ("TTFT", "right"), ("TPOT", "right"), ("B/token", "right"), ("KV", "right")]
+    phases = runs[0][1].phases
+    latencies = [name for name, phase in (("TTFT", "prefill"), ("TPOT", "decode")) if phase in phases]
+    columns += [(name, "right") for name in ("tokens/s", *latencies, "B/token", "KV")]
     made = table("Comparison", [*columns, ("J/token", "right"), ("bound by", "left")])
     made.columns[-1].no_wrap = False
     for label, report in runs:
         phase = list(report.phases.values())[-1]
         rate = report.tokens_per_s or report.rate(phase)
-        times = ["" if ns is None else duration(ns) for ns in (report.ttft_ns, report.tpot_ns)]
+        times = [duration(ns) for ns in (report.ttft_ns, report.tpot_ns) if ns is not None]
         moved = phase.total.bytes
         nbytes = [unit(phase.per_token(count), "B") for count in (sum(moved.values()), moved["kv"])]
         energy = scaled(phase.per_token(sum(phase.total.energy_pj.values())), ("pJ", "nJ", "uJ", "mJ", "J"))

@@ -50,8 +50,11 @@ def _head(report: LlmReport) -> Iterator[Text]:
     batch = f"{counted(job.batch, 'sequence')} of " if job.batch > 1 else ""
     decoded = f", {counted(job.tokens, 'token')} decoded" if "decode" in job.phases else ""
     what = f"{batch}{counted(job.prompt, 'token')} of {'prompt' if 'prefill' in job.phases else 'context'}{decoded}"
-    yield Text(f"{programs.model.name} {programs.shapes[0].precision} on {programs.machine.source}: {what}")
+    mixed = " mixed" if programs.precision.roles or programs.precision.layers else ""
+    yield Text(f"{programs.model.name} {programs.shapes[0].precision}{mixed} on {programs.machine.source}: {what}")
     used = f"{size_text(-(-programs.dram.end // (1 << 20)) << 20)} of {size_text(programs.machine.dram.capacity_bytes)} of DRAM"
+    if job.shards > 1:
+        used += f" on each of {job.shards} PEs"
     simulated = f"{counted(run.simulated, 'segment')} simulated for {run.segments:,}"
     if not any(phase.kinds for phase in report.phases.values()):
         simulated = f"{counted(run.segments, 'segment')} simulated, step by step"

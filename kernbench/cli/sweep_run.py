@@ -55,7 +55,7 @@ ThreadCount = Annotated[
     typer.Option("--threads", min=1, metavar="N", help="Threads of one process instead of processes.", show_default=False),
 ]
 RetryWhat = Annotated[Retry | None, typer.Option("--retry", help="Run what failed once more.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the spec, count its points, estimate, and run nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the spec, count its points, and estimate the time from a few.")]
 Lines = Annotated[bool, typer.Option("--lines", help="Print a line of JSON for each result when it is in the store.")]
 
 

@@ -26,6 +26,7 @@ class _Stretch:
     kind: np.dtype[Any]
     arrays: list[tuple[str, Array]] = field(default_factory=list)
     tensor: DeviceTensor | None = None
+    flat: Array | None = None
 
 
 class Buffers:
@@ -42,7 +43,8 @@ class Buffers:
                 if array is not None:
                     self._add(label, array)
                 elif number is not None:
-                    raise TritonError(f"{kernel}: argument {label}: triton.pointers takes arrays, and not a {type(one).__name__}")
+                    rule = f"triton.pointers takes arrays, and not a {type(one).__name__}"
+                    raise TritonError(f"{kernel}: argument {label}: {rule}")
 
     def _add(self, name: str, array: Array) -> None:
         if not array.size:
@@ -55,14 +57,17 @@ class Buffers:
             if other.kind != array.dtype:
                 where = f"{self._kernel}: arguments {other.name} and {name}"
                 raise TritonError(f"{where} share memory as {other.kind} and {array.dtype}; pass copies of them")
-            made = _Stretch(other.name, min(made.low, other.low), max(made.high, other.high), made.kind, other.arrays + made.arrays)
+            low, high = min(made.low, other.low), max(made.high, other.high)
+            made = _Stretch(other.name, low, high, made.kind, other.arrays + made.arrays)
             self._stretches.remove(other)
         self._stretches.append(made)
 
     def deploy(self, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
         """Put all into the machine's memory; the arguments as programs get them."""
         for one in self._stretches:
-            one.tensor = ctx.from_numpy(_flat(one), name=one.name)
+            if one.flat is None:
+                one.flat = _flat(one)  # as they are at the first launch: a run that is repeated begins with the same
+            one.tensor = ctx.from_numpy(one.flat, name=one.name)
         given: dict[str, Any] = {}
         for name, value in arguments.items():
             if isinstance(value, TensorPointers):
@@ -87,7 +92,12 @@ class Buffers:
                     whole = one.tensor.pointer(0, "")
                     at = int(whole) + np.lib.array_utils.byte_bounds(array)[0] - one.low
                     return DevicePointer(
-                        at, name=one.name, shape=array.shape, dtype=whole.dtype, tensor_shape=whole.tensor_shape, window=int(whole)
+                        at,
+                        name=one.name,
+                        shape=array.shape,
+                        dtype=whole.dtype,
+                        tensor_shape=whole.tensor_shape,
+                        window=int(whole),
                     )
         raise TritonError(f"{self._kernel}: {name} is no array")
 

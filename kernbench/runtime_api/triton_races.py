@@ -47,7 +47,9 @@ def races(accesses: Sequence[Access]) -> list[Race]:
 def _conflict(a: Access, b: Access) -> bool:
     if a.program == b.program or (a.kind == b.kind and a.kind in ("load", "atomic")):
         return False
-    return a.addresses[0] <= b.addresses[-1] and b.addresses[0] <= a.addresses[-1] if a.addresses.size and b.addresses.size else False
+    if not a.addresses.size or not b.addresses.size:
+        return False
+    return bool(a.addresses[0] <= b.addresses[-1] and b.addresses[0] <= a.addresses[-1])
 
 
 def _synchronised(accesses: Sequence[Access]) -> set[tuple[int, int]]:

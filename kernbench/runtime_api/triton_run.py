@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.units import cycles_to_ns
 from kernbench.config import load_config
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
 from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.triton_buffers import Buffers
 from kernbench.runtime_api.triton_races import Race, races
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
+from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.sim_engine.verify import Failure, Verification, compare
+from kernbench.trace.writer import TraceFile
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import JITFunction
 from kernbench.triton.program import Options
@@ -33,6 +37,7 @@ class _Machine:
     name: str
     portable: bool = False
     checks: frozenset[str] = frozenset()
+    runs: list[KernelRun] = field(default_factory=list)
 
 
 _CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
@@ -42,11 +47,11 @@ CHECKS = ("memory", "races")
 @contextmanager
 def machine(
     config: str | os.PathLike[str] | MachineConfig = DEFAULT_MACHINE, *, portable: bool = False, check: str = ""
-) -> Iterator[None]:
+) -> Iterator[list[KernelRun]]:
     """Triton kernels launched inside run on this machine: a preset, a file, or a configuration.
 
     `portable`: Triton's own rules are enforced. `check`: `memory`, `races`, or both with a comma between. Bounds are always
-    checked; `races` are looked for among the programs of each launch.
+    checked; `races` are looked for among the programs of each launch. Gives the list of the runs so far.
     """
     unknown = [one for one in check.split(",") if one and one not in CHECKS]
     if unknown:
@@ -55,7 +60,7 @@ def machine(
     chosen = _Machine(found, str(config), portable, frozenset(one for one in check.split(",") if one))
     token = _CHOSEN.set(chosen)
     try:
-        yield
+        yield chosen.runs
     finally:
         _CHOSEN.reset(token)
 
@@ -94,7 +99,7 @@ class KernelRun:
     @property
     def t_ns(self) -> float:
         """The same in nanoseconds."""
-        return float(self.cycles / self.engine.config.freq_ghz)  # type: ignore[attr-defined]
+        return float(cycles_to_ns(self.cycles, Places(self.engine.config).config.freq_ghz))
 
     def verify(self, expected: Mapping[str, Any]) -> Verification:
         """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""
@@ -102,8 +107,6 @@ class KernelRun:
         for name, array in expected.items():
             if name not in self.arrays:
                 raise TritonError(f"{self.name} has no tensor {name}; it has {', '.join(self.arrays)}")
-            from kernbench.common.dtypes import dtype_of
-
             got = self.arrays[name]
             failure = compare(name, got, np.asarray(array), dtype_of(got.dtype).name)
             failures += [] if failure is None else [failure]
@@ -111,12 +114,14 @@ class KernelRun:
 
     def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
         """Run it again on the arrays that it got, and write a trace of that."""
-        from kernbench.trace.writer import TraceWriter
-
         engine = GraphEngine(self.engine.config, op_log=False)
         prepared = engine.prepare(self.bench)
-        with TraceWriter(path, level) as writer:
-            prepared.run(trace=writer)
+        with TraceFile(path) as file:
+            tracing = prepared.trace(file, TraceOptions(level=level))
+            try:
+                prepared.run()
+            finally:
+                tracing.close()
 
 
 def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
@@ -151,4 +156,6 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     arrays = buffers.bring_back(store, options.written)
     ignored = [name for name, value in hints.items() if value is not None]
     notes = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
-    return KernelRun(kernel.__name__, timing, engine, bench, arrays, notes, options.printed, races(options.accesses))
+    made = KernelRun(kernel.__name__, timing, engine, bench, arrays, notes, options.printed, races(options.accesses))
+    chosen.runs.append(made)
+    return made

@@ -17,12 +17,12 @@ def _reshape(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dty
 
 
 def _permute(x: Sequence[Array], axes: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
-    return np.transpose(x[0], tuple(axes))
+    return np.asarray(np.transpose(x[0], tuple(axes)))
 
 
 def _slice(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
     axis, start, stop, step = how
-    return x[0][(slice(None),) * axis + (slice(start, stop, step),)]
+    return np.asarray(x[0][(slice(None),) * axis + (slice(start, stop, step),)])
 
 
 def _concat(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:

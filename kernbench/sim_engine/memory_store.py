@@ -67,7 +67,10 @@ class MemoryStore:
         if memory is None or memory.pending.starts or addr in memory.owned:
             return None
         array = memory.get(addr)
-        return array if array is not None and array.dtype == dtype and array.shape == shape else None
+        if array is None:
+            return None
+        own = array.dtype
+        return array if (own is dtype or own == dtype) and array.shape == shape else None
 
     def has(self, space: str, addr: int, nbytes: int = 1) -> bool:
         """Whether these bytes have a value: all were written, and none is pending."""

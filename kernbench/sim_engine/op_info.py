@@ -32,7 +32,8 @@ _LANES_READ = Form(
     ("nbytes", "src_space", "dst_space", "shape", "dtype", "lanes", "line"), {"src_addr": 0, "dst_addr": 1, "handle_id": 2}
 )
 _LANES_WRITE = Form(
-    ("src_space", "shape", "dtype", "dst_space", "nbytes", "lanes", "rmw", "line"), {"src_addr": 0, "dst_addr": 1, "handle_id": 2}
+    ("src_space", "shape", "dtype", "dst_space", "nbytes", "lanes", "rmw", "line"),
+    {"src_addr": 0, "dst_addr": 1, "handle_id": 2},
 )
 # fmt: off
 _GEMM_KEYS = (

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -55,9 +55,6 @@ class Output:
 
 
 _START = attrgetter("t_start")
-# What a record says before anybody has read it: its fields, of `params` the template's number and the op's own values. So
-# Python's collector has nothing to follow, however many there are.
-_Row = tuple[float, float, str, str, str, int, tuple[Any, ...], tuple[int, ...], int]
 
 
 class OpLogger:
@@ -70,7 +67,10 @@ class OpLogger:
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
-        self._rows: list[_Row] = []
+        # Records that nobody has read yet, one after the other: their fields, of `params` the template's number, and at the end
+        # how many values the op has of its own, and these. So Python's collector has nothing to follow, however many there are.
+        self._rows: list[Any] = []
+        self._unread = 0
         self._records: list[OpRecord] = []
         self._pending: dict[int, tuple[float, str, Any, dict[str, Any] | None, int]] = {}
         self._memory_store = memory_store
@@ -128,7 +128,9 @@ class OpLogger:
                 name = f"TileToken/{snap['stage_type']}"
         held = sum(one.nbytes for one in snapshots if one is not None) if snapshots else 0
         deps = tuple(getattr(msg, "dependency_ids", ()))
-        self._rows.append((t_start, t, component_id, kind, name, params.template.number, params.values_of_op, deps, op_id))
+        values = params.values_of_op
+        self._unread += 1
+        self._rows += (t_start, t, component_id, kind, name, params.template.number, deps, op_id, len(values), *values)
         if self._limit is not None:
             self._hold(held)
 
@@ -175,7 +177,7 @@ class OpLogger:
         return True  # an empty log is a log: hooks ask `if self._op_logger`
 
     def __len__(self) -> int:
-        return self._spilled + len(self._records) + len(self._rows)
+        return self._spilled + len(self._records) + self._unread
 
     def __iter__(self) -> Iterator[OpRecord]:
         self._settle()
@@ -192,7 +194,9 @@ class OpLogger:
             self._refuse_process(component_id, None)
         kind, name, params = info
         own = next(self._ids) if op_id is None else op_id
-        self._rows.append((*times, component_id, kind, name, params.template.number, params.values_of_op, tuple(deps), own))
+        values = params.values_of_op
+        self._unread += 1
+        self._rows += (*times, component_id, kind, name, params.template.number, tuple(deps), own, len(values), *values)
         if self._limit is not None:
             data = params["snapshot"]
             self._hold(0 if data is None else data.nbytes)
@@ -200,10 +204,13 @@ class OpLogger:
 
     def _settle(self) -> None:
         """Rows become records, in order of `t_start`."""
-        for start, end, component_id, kind, name, template, values, deps, op_id in self._rows:
-            params = Params(TEMPLATES[template], values)
+        fields = iter(self._rows)
+        for _ in range(self._unread):
+            start, end, component_id, kind, name, template, deps, op_id, count = islice(fields, 9)
+            params = Params(TEMPLATES[template], tuple(islice(fields, count)))
             self._records.append(OpRecord(start, end, component_id, kind, name, params, list(deps), op_id))
         self._rows.clear()
+        self._unread = 0
         self._records.sort(key=_START)
 
     def _hold(self, payload: int) -> None:

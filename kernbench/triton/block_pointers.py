@@ -62,7 +62,8 @@ def _block(what: str, base: Any, shape: Any, strides: Any, offsets: Any, block_s
         refuse(f"{what}: base must be a single pointer")
     parts = [tuple(int(one) for one in part) for part in (shape, strides, offsets, block_shape)]
     if len({len(part) for part in parts}) != 1:
-        refuse(f"{what}: shape, strides, offsets and block_shape have {[len(part) for part in parts]} axes; they must have as many")
+        lengths = [len(part) for part in parts]
+        refuse(f"{what}: shape, strides, offsets and block_shape have {lengths} axes; they must have as many")
     return block_pointer(base, *parts)
 
 
@@ -115,7 +116,9 @@ class tensor_descriptor:
         FUNCTIONS["store"](self.at(offsets), value, boundary_check=range(len(self.shape)))
 
 
-def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero") -> tensor_descriptor:
+def make_tensor_descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero"
+) -> tensor_descriptor:
     """A descriptor of the tensor of `shape` and `strides` [elements] at `base`; the last stride must be 1."""
     block = _block("tl.make_tensor_descriptor", base, shape, strides, (0,) * len(block_shape), block_shape)
     if block.strides[-1] != 1:

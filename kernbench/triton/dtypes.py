@@ -137,7 +137,7 @@ def of_number(value: bool | int | float) -> dtype:
         return uint32
     if -(1 << 63) <= value < 1 << 63:
         return int64
-    refuse(f"{value} does not fit into 64 bits with a sign, the widest integers here; use smaller numbers")
+    raise refusal(f"{value} does not fit into 64 bits with a sign, the widest integers here; use smaller numbers")
 
 
 def wanted(value: Any) -> dtype:
@@ -148,12 +148,17 @@ def wanted(value: Any) -> dtype:
         found = next((one for one in TYPES if value in (one.name, one.own)), None)
         if found is not None:
             return found
-    refuse(f"a type of triton.language is needed, such as tl.float32, and not {value!r}")
+    raise refusal(f"a type of triton.language is needed, such as tl.float32, and not {value!r}")
 
 
 def refuse(text: str) -> NoReturn:
     """Raise TritonError, with the kernel's line before the text."""
+    raise refusal(text)
+
+
+def refusal(text: str) -> TritonError:
+    """What `refuse` raises."""
     from kernbench.triton.program import kernel_line  # it stands on this module
 
     line = kernel_line()
-    raise TritonError(f"{line}: {text}" if line else text)
+    return TritonError(f"{line}: {text}" if line else text)

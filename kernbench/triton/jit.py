@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -27,8 +26,8 @@ class JITFunction:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        functools.update_wrapper(self, fn, updated=())
-        del self.__wrapped__  # its signature is not this one's
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__module__, self.__doc__ = fn.__module__, fn.__doc__
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
         self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_constexpr(one.annotation))
@@ -76,8 +75,6 @@ class JITFunction:
         if isinstance(value, float):
             return number_tensor(value, float32)
         return number_tensor(value) if isinstance(value, bool | int) else value
-
-    __name__: str
 
 
 def _is_constexpr(annotation: Any) -> bool:

@@ -47,7 +47,7 @@ REFUSED: dict[str, str] = {
 del REFUSED["extra"], REFUSED["num_ctas"]
 #: what works here, but not in all as there: how
 DIFFERS: dict[str, str] = {
-    "load": "masked lanes without other are poisoned (NaN, or the integer farthest from 0); cache and eviction hints are ignored",
+    "load": "masked lanes without other are poisoned (NaN, or the integer farthest below 0); cache hints are ignored",
     "dot": "f32 operands are rounded to tf32 only where it is asked for",
     "atomic_add": "of floats (and of pending values) the old value cannot be used",
     "atomic_max": "as atomic_add",

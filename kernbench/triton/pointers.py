@@ -9,7 +9,7 @@ import numpy as np
 from kernbench.common.dtypes import Array, nbytes_of
 from kernbench.common.lanes import Lanes
 from kernbench.common.pointers import DevicePointer
-from kernbench.triton.dtypes import dtype, int1, int64, pointer_type, refuse
+from kernbench.triton.dtypes import dtype, int1, int64, pointer_type, refusal, refuse
 from kernbench.triton.elementwise import cast
 from kernbench.triton.program import Access, current
 from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
@@ -59,7 +59,8 @@ def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
     """Pointers chosen by a known condition."""
     if a.base is None or b.base is None or a.base.name != b.base.name:
         refuse("tl.where of pointers into two tensors, or of a pointer and a number; choose between offsets")
-    chosen = np.where(condition.elements("the condition of tl.where of pointers"), a.elements("a pointer"), b.elements("a pointer"))
+    takes = condition.elements("the condition of tl.where of pointers")
+    chosen = np.where(takes, a.elements("a pointer"), b.elements("a pointer"))
     return tensor(current().known(np.asarray(chosen, np.int64), a.dtype), a.dtype, a.base)
 
 
@@ -69,7 +70,7 @@ def to_pointer(value: tensor, kind: pointer_type) -> tensor:
     for one in current().options.windows:
         if one <= address < one + nbytes_of(one.tensor_shape, one.dtype):
             return tensor(current().known(np.asarray(address, np.int64), kind), kind, one)
-    refuse(f"{address:#x} is in no tensor of this launch; pass triton.pointers([...]) to load addresses from")
+    raise refusal(f"{address:#x} is in no tensor of this launch; pass triton.pointers([...]) to load addresses from")
 
 
 def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:

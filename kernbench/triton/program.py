@@ -101,7 +101,7 @@ class Program(TLContext):
         """A math op on tensors and numbers. At once where all is known and the result is no float, or one number."""
         line = kernel_line()
         tensors = [one for one in operands if isinstance(one, KernelTensor)]
-        if shape == () and all(one.value is not None for one in tensors):
+        if shape == () and all(one.value is not None and one.value.size == 1 for one in tensors):
             self._runner.scalar_work()
             return self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
         return self._compute(op, operands, shape, kind.own, line, None, how, False)
@@ -121,7 +121,7 @@ class Program(TLContext):
     # Memory.
 
     def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
-        """A tile from memory: contiguous, by strides [B], or lane by lane. The kernel goes on at once, unless it is one element."""
+        """A tile from memory: contiguous, by strides [B], or lane by lane. Only one element is waited for."""
         line, runner = kernel_line(), self._runner
         nbytes = travel = self._size(shape, kind.own, line)
         if isinstance(lanes, Lanes):
@@ -173,7 +173,8 @@ class Program(TLContext):
         try:
             old = read_lanes(memory.store, "hbm", addr, lanes, kind.own)
         except ValueError as error:
-            raise TritonError(f"{line}: an atomic op whose old value is used, on what is computed after its timing: {error}") from None
+            rule = "an atomic op on integers that are computed after its timing"
+            raise TritonError(f"{line}: {rule}: {error}") from None
         room.value = np.ascontiguousarray(change(old))
         placed = MemoryWriteMsg(room.space, room.addr, room.value, op_id=memory.new_id(), line=line)
         runner.on_placed(placed, runner.now)
@@ -189,7 +190,7 @@ class Program(TLContext):
 
 def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, how: dict[str, Any]) -> Array:
     """A math op on known operands: the arithmetic of Phase 2."""
-    inputs = [one.value for one in operands if isinstance(one, KernelTensor)]
+    inputs = [one.value for one in operands if isinstance(one, KernelTensor) and one.value is not None]
     scalars = {i: one for i, one in enumerate(operands) if not isinstance(one, KernelTensor)}
     return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": kind.own}, op, inputs)
 

@@ -129,7 +129,8 @@ def cat(input: Any, other: Any, can_reorder: bool = False) -> tensor:
     """One after the other along the first axis, in order."""
     a, b = as_tensor(input), as_tensor(other)
     if a.dtype != b.dtype or a.shape[1:] != b.shape[1:]:
-        refuse(f"tl.cat of {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}: types and all but the first axis must be equal")
+        both = f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
+        refuse(f"tl.cat of {both}: types and all but the first axis must be equal")
     return _joined([a, b], 0)
 
 
@@ -170,7 +171,8 @@ def gather(src: Any, index: Any, axis: int) -> tensor:
     """`src` at the indices along an axis; the shape is that of the indices."""
     value, places = as_tensor(src), as_tensor(index)
     if not places.dtype.is_int() or len(places.shape) != len(value.shape):
-        refuse(f"tl.gather of {list(value.shape)} by {places.dtype}{list(places.shape)}: indices are integers with as many axes")
+        both = f"{list(value.shape)} by {places.dtype}{list(places.shape)}"
+        refuse(f"tl.gather of {both}: indices are integers with as many axes")
     along = axis_of(value, axis)
     found = places.known
     if found is not None and (found.min() < 0 or found.max() >= value.shape[along]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
-from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refuse
+from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refusal, refuse
 from kernbench.triton.program import current
 from kernbench.triton_emu.handle import KernelTensor
 
@@ -56,7 +56,7 @@ class tensor:
         found = self.known
         if found is None:
             refuse(
-                f"{what} is needed, but it is computed by {self.handle.op or 'a kernel'} ({self.handle.line}) after the timing; "
+                f"{what} is needed, but it comes after the timing, from {self.handle.op or 'a kernel'} ({self.handle.line}); "
                 "use tl.where, or what is known: arguments, integers, and what loads bring"
             )
         return found
@@ -124,6 +124,16 @@ class tensor:
 
     __hash__ = object.__hash__
 
+    if TYPE_CHECKING:  # made below, a line each
+
+        def __add__(self, other: Any) -> tensor: ...
+        def __sub__(self, other: Any) -> tensor: ...
+        def __rsub__(self, other: Any) -> tensor: ...
+        def __mul__(self, other: Any) -> tensor: ...
+        def __truediv__(self, other: Any) -> tensor: ...
+        def __lt__(self, other: Any) -> tensor: ...
+        def __neg__(self) -> tensor: ...
+
     # What is given by name: tl.sum(x) is x.sum() too.
 
     def __getattr__(self, name: str) -> Any:
@@ -136,11 +146,11 @@ class tensor:
 FUNCTIONS: dict[str, Any] = {}  #: functions of the language that methods and operators call, by name
 # fmt: off
 METHODS = frozenset({
-    "abs", "advance", "argmax", "argmin", "associative_scan", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum",
-    "erf", "exp", "exp2", "expand_dims", "flip", "floor", "gather", "histogram", "log", "log2", "logical_and", "logical_or", "max",
-    "min", "permute", "ravel", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn",
-    "sum", "trans", "view", "xor_sum",
-    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "store",
+    "abs", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
+    "atomic_or", "atomic_xchg", "atomic_xor", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum", "erf",
+    "exp", "exp2", "expand_dims", "flip", "floor", "gather", "histogram", "log", "log2", "logical_and", "logical_or", "max",
+    "min", "permute", "ravel", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt",
+    "sqrt_rn", "store", "sum", "trans", "view", "xor_sum",
 })
 # fmt: on
 
@@ -159,8 +169,8 @@ def _operator(name: str, swapped: bool = False) -> Any:
 
 # fmt: off
 _OPERATORS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod", "and": "and", "or": "or",
-    "xor": "xor", "lshift": "shl", "rshift": "shr",
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod", "and": "and",
+    "or": "or", "xor": "xor", "lshift": "shl", "rshift": "shr",
 }
 # fmt: on
 for _name, _op in _OPERATORS.items():
@@ -187,7 +197,7 @@ def as_tensor(value: Any) -> tensor:
         value = value.item()
     if isinstance(value, bool | int | float):
         return number_tensor(value)
-    refuse(f"a tensor or a number is needed, and this is a {type(value).__name__}")
+    raise refusal(f"a tensor or a number is needed, and this is a {type(value).__name__}")
 
 
 def known_tensor(values: Array, kind: dtype = int32) -> tensor:

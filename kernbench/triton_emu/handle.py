@@ -26,6 +26,7 @@ class KernelTensor(TensorHandle):
     # numpy leaves operators with arrays to this class.
     __array_ufunc__ = None
     in_store = False
+    nbytes = 0
     block: Block | None = None  #: its bytes of the scratchpad
     flight: Flight | None = None  #: of the command that makes it, until that has ended
     poison: str = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
@@ -36,12 +37,8 @@ class KernelTensor(TensorHandle):
         self.shape = shape
         self.dtype = dtype
         self.line = line
-        self._nbytes = nbytes
+        self.nbytes = nbytes
         self._tl = tl
-
-    @property
-    def nbytes(self) -> int:
-        return self._nbytes
 
     @property
     def ndim(self) -> int:

@@ -65,14 +65,14 @@ class MemorySide:
         elif msg.src_strides is not None:
             start, end = _span(start, tile, msg.src_strides)
         self._order.load_ended(msg, start)
+        value: Array | None
         try:
             if msg.lanes is not None:
                 value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
             elif msg.src_strides is None:
                 shape, dtype = tile.shape, tile.dtype
-                value = self.store.exact(msg.src_space, start, shape, dtype_of(dtype).numpy)
-                if value is None:
-                    value = self.store.read(msg.src_space, start, shape, dtype)
+                found = self.store.exact(msg.src_space, start, shape, dtype_of(dtype).numpy)
+                value = self.store.read(msg.src_space, start, shape, dtype) if found is None else found
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:

@@ -120,15 +120,11 @@ class TLContext(TlMemory, TlMath, TlComposite):
         if acc is not None and acc.shape != shape:
             raise KernelError(f"{line}: dot adds to a tensor of shape {acc.shape}, but the product has the shape {shape}")
         tile = self._result(out, shape, out_dtype, line, op)
-        msg = GemmCmd.__new__(GemmCmd)  # what is not set here is as its class says
-        msg.a, msg.b, msg.out, msg.m, msg.k, msg.n, msg.line = a, b, tile, m, k, n, line
-        msg.op_id = self._runner.memory.new_id()
-        if acc is not None:
-            msg.acc = acc
-        if dtype_acc:
-            msg.dtype_acc = dtype_acc
-        if transpose_a or transpose_b:
-            msg.transpose_a, msg.transpose_b = transpose_a, transpose_b
+        msg: Any = object.__new__(GemmCmd)  # what is not set here is as its class says
+        msg.a, msg.b, msg.out, msg.acc, msg.m, msg.k, msg.n = a, b, tile, acc, m, k, n
+        msg.dtype_acc, msg.transpose_a, msg.transpose_b, msg.line = dtype_acc, transpose_a, transpose_b, line
+        msg.layout_a = msg.layout_b = msg.layout_out = "row_major"
+        msg.op_id, msg.tile_k = self._runner.memory.new_id(), None
         self.issue_compute(msg, tile, line)
         return tile
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory_side import Translation
 
+_new: Any = object.__new__  # of what is made for each command: its class's own way to set fields takes most of the time
+
 
 class Completion:
     """Of a store: something to wait for."""
@@ -79,13 +81,10 @@ class TlMemory:
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
         memory = runner.memory
         tile.op = "dma_read"
-        msg = DmaReadCmd.__new__(DmaReadCmd)  # what is not set here is as its class says
-        msg.handle, msg.src_addr, msg.nbytes, msg.line = tile, addr, nbytes, line
+        msg = _new(DmaReadCmd)  # what is not set here is as its class says
+        msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, addr, nbytes, line, channel
+        msg.src_space, msg.src_strides, msg.lanes = "hbm", steps, None
         msg.op_id = tile.op_id = memory.new_id()
-        if steps is not None:
-            msg.src_strides = steps
-        if channel != "act_weight":
-            msg.channel = channel
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
         tile.flight = flight = runner.issue(msg, line)
@@ -135,8 +134,11 @@ class TlMemory:
         """A tile of the scratchpad."""
         self._count = count = self._count + 1
         name = name or f"t{count}"
-        # It is part of a TLContext.
-        tile = KernelTensor(self, name, shape, dtype, nbytes, line)  # type: ignore[arg-type]
+        tile: KernelTensor = _new(KernelTensor)
+        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes
+        tile.value = tile.flight = None
+        tile.space, tile.poison = "tcm", ""
+        tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
         size = nbytes if nbytes > travel else travel
         who = (name, dtype, shape, line)
         tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)

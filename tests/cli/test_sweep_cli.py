@@ -104,7 +104,7 @@ def test_report(kbsim: Kbsim) -> None:
     run(kbsim)
     said = kbsim("sweep", "report", "s.sqlite", "--top", "2", "--why", "1", "--goal", "energy_pj")
     assert (said.code, said.err) == (0, "")
-    assert said.out == (Path(__file__).parent / "golden" / "sweep_report.txt").read_text(encoding="utf-8")
+    assert said.out == (Path(__file__).parents[1] / "golden" / "sweep_report.txt").read_text(encoding="utf-8")
     told = json.loads(kbsim("sweep", "report", "s.sqlite", "--json", "--why", "1").out)
     assert [point["number"] for point in told["points"]] == list(range(6)) and told["goals"] == [{"goal": "ns", "way": "min"}]
     assert next(iter(told["why"].values())).startswith("85% of the run is TE work")

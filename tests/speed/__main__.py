@@ -13,6 +13,7 @@ from typing import Any
 import simpy
 
 from tests.speed.component_rows import component_rows, component_table
+from tests.speed.llm_rows import llm_line, llm_row
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
 from tests.speed.sweep_rows import sweep_row, sweep_table
@@ -58,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
     systems = topology_rows()
     print(f"\n{topology_table(systems)}", flush=True)
+    model = llm_row()
+    print(f"\n{llm_line(model)}", flush=True)
     parts = component_rows(200_000 if chosen.quick else 2_000_000)
     print(f"\ncomponents: CPU time more than without them\n{component_table(parts)}", flush=True)
     sweep = sweep_row(chosen.quick)
@@ -65,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     traces = _traces(chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
-        report |= {"systems": [asdict(row) for row in systems], "components": [asdict(row) for row in parts]}
+        report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
+        report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -73,7 +73,7 @@ def matmul_kernel(
     a_ptrs = a_ptr + (rows[:, None] * stride_am + ks[None, :] * stride_ak)
     b_ptrs = b_ptr + (ks[:, None] * stride_bk + columns[None, :] * stride_bn)
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         a = tl.load(a_ptrs, mask=ks[None, :] < K - k * BK, other=0.0)
         b = tl.load(b_ptrs, mask=ks[:, None] < K - k * BK, other=0.0)
         total = tl.dot(a, b, total)
@@ -198,7 +198,9 @@ def test_layer_norm_forward_and_backward() -> None:
 
 
 @triton.jit
-def attention_inner(acc, l_i, m_i, q, K_block, V_block, start_m, scale, BM: tl.constexpr, BN: tl.constexpr, STAGE: tl.constexpr):
+def attention_inner(
+    acc, l_i, m_i, q, K_block, V_block, start_m, scale, BM: tl.constexpr, BN: tl.constexpr, STAGE: tl.constexpr
+):  # fmt: skip
     first, last = (0, start_m * BM) if STAGE == 1 else (start_m * BM, (start_m + 1) * BM)
     K_block = tl.advance(K_block, (0, first))
     V_block = tl.advance(V_block, (first, 0))
@@ -252,8 +254,9 @@ def test_fused_causal_attention() -> None:
 
 @triton.jit
 def grouped_kernel(
-    group_a, group_b, group_c, sizes, strides, group_size, PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):
+    group_a, group_b, group_c, sizes, strides, group_size,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     tile = tl.program_id(0)
     end_of_last = 0
     for g in range(group_size):
@@ -272,7 +275,7 @@ def grouped_kernel(
             a_ptrs = a_ptr + rows[:, None] * lda + ks[None, :]
             b_ptrs = b_ptr + ks[:, None] * ldb + cols[None, :]
             total = tl.zeros((BM, BN), dtype=tl.float32)
-            for _ in range(0, tl.cdiv(k, BK)):
+            for _ in range(tl.cdiv(k, BK)):
                 tl.multiple_of(a_ptrs, [16, 16])
                 total += tl.dot(tl.load(a_ptrs), tl.load(b_ptrs))
                 a_ptrs += BK

@@ -16,11 +16,15 @@ class PePart(ComponentBase):
     Its hooks are called when a message has ended, with the times that the core recorded.
     """
 
+    __slots__ = ("_op_logger", "base", "clock", "engines", "kind_of_engine", "load", "node_id")
+
     serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages
     engine_type: ClassVar[int] = -1  #: of the core
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
         super().__init__()
+        self._op_logger = None
+        self.kind_of_engine = self.engine_type
         self.node_id = node_id
         self.base = base  #: address of the scratchpad's first byte
         self.engines = tuple(engines)  #: ids in the core

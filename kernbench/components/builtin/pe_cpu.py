@@ -31,10 +31,18 @@ class PeCpu(ComponentBase, kind=PE_CPU):
     A launch takes the processor's `cycles`, at least 1, before its first program.
     """
 
+    # fmt: off
+    __slots__ = (
+        "_begin_at", "_clock", "_cycles", "_free_at", "_launch", "_op_logger", "_resume",
+        "jobs", "node_id", "scheduler", "source",
+    )
+    # fmt: on
+
     no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()
+        self._op_logger = None
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler

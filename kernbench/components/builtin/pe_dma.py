@@ -28,6 +28,8 @@ class TransferError(KernbenchError):
 class PeDma(PePart, kind=PE_DMA):
     """Serves loads and stores."""
 
+    __slots__ = ("_align", "_room", "ways")
+
     serves = (DmaReadCmd, DmaWriteCmd)
     engine_type = DMA
 

@@ -19,6 +19,8 @@ from kernbench.config.schema import Te
 class PeGemm(PePart, kind=PE_GEMM):
     """Serves products. What is added (`acc`) is read where the sum stands, and costs nothing of its own."""
 
+    __slots__ = ("_te", "_times")
+
     serves = (GemmCmd,)
     engine_type = TE
 

@@ -22,6 +22,8 @@ MOST_INPUTS = 3  # regions of a job that are read
 class PeMath(PePart, kind=PE_MATH):
     """Serves math ops."""
 
+    __slots__ = ("_times", "_ve")
+
     serves = (MathCmd,)
     engine_type = VE
 

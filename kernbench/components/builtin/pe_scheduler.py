@@ -19,11 +19,19 @@ Submit = Callable[..., int]
 class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
 
+    # fmt: off
+    __slots__ = (
+        "_backlog", "_cycles", "_due", "_jobs", "_op_logger", "_serving", "_tiles",
+        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth",
+    )
+    # fmt: on
+
     def __init__(
         self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
     ) -> None:
         """`tiles` serves what is done in tiles by several parts."""
         super().__init__()
+        self._op_logger = None
         self.node_id = node_id
         self.parts = (*parts, tiles)
         self._tiles = tiles
@@ -130,7 +138,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         part, submit = flight.part, self.give
         assert submit is not None
         params, regions = order
-        number = submit(part.engine_type, part.engines[flight.engine], params, regions)
+        number = submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
         self._jobs[number] = flight
         if self.machine is not None and self.machine.commands is not None:
             flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)

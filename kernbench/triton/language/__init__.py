@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Iterator
 from typing import Any
 
 from kernbench.triton.block_pointers import (
@@ -14,6 +12,19 @@ from kernbench.triton.block_pointers import (
     make_tensor_descriptor,
     store_tensor_descriptor,
     tensor_descriptor,
+)
+from kernbench.triton.control import (
+    assume,
+    constexpr,
+    debug_barrier,
+    device_print,
+    hint,
+    num_programs,
+    program_id,
+    range,
+    static_assert,
+    static_print,
+    static_range,
 )
 from kernbench.triton.dtypes import (
     bfloat16,
@@ -33,8 +44,21 @@ from kernbench.triton.dtypes import (
     uint16,
     uint32,
 )
-from kernbench.triton.elementwise import cast, cdiv, clamp, fma, full, logical, maximum, minimum, umulhi, where, zeros, zeros_like
 from kernbench.triton.elementwise import abs_ as abs
+from kernbench.triton.elementwise import (
+    cast,
+    cdiv,
+    clamp,
+    fma,
+    full,
+    logical,
+    maximum,
+    minimum,
+    umulhi,
+    where,
+    zeros,
+    zeros_like,
+)
 from kernbench.triton.language import math
 from kernbench.triton.language.math import ceil, cos, erf, exp, exp2, floor, log, log2, rsqrt, sigmoid, sin, sqrt, sqrt_rn
 from kernbench.triton.memory import (
@@ -50,7 +74,6 @@ from kernbench.triton.memory import (
     store,
 )
 from kernbench.triton.names import REFUSED
-from kernbench.triton.program import current
 from kernbench.triton.random import (
     pair_uniform_to_normal,
     rand,
@@ -95,56 +118,10 @@ from kernbench.triton.shapes import (
     topk,
     trans,
 )
-from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
 view = reshape
 PropagateNan = type("PropagateNan", (), {"NONE": "NONE", "ALL": "ALL"})
-
-
-class constexpr:
-    """Marks parameters that are plain Python values; `constexpr(5)` is 5."""
-
-    def __new__(cls, value: Any) -> Any:
-        """The value itself."""
-        return value
-
-
-def program_id(axis: int) -> tensor:
-    """The program's place along an axis of the grid."""
-    return number_tensor(current().program_id(_axis(axis)), int32)
-
-
-def num_programs(axis: int) -> tensor:
-    """The grid's size along an axis."""
-    return number_tensor(current().num_programs(_axis(axis)), int32)
-
-
-def _axis(axis: int) -> int:
-    if axis not in (0, 1, 2):
-        refuse(f"axis {axis} of the grid; it has the axes 0, 1 and 2")
-    return axis
-
-
-class range:
-    """A loop's integers. `num_stages` and the other hints change nothing: loads and products overlap by themselves."""
-
-    def __init__(
-        self, arg1: Any, arg2: Any = None, step: Any = None, num_stages: Any = None, loop_unroll_factor: Any = None,
-        disallow_acc_multi_buffer: bool = False, flatten: bool = False, warp_specialize: bool = False,
-        disable_licm: bool = False,
-    ) -> None:  # fmt: skip
-        first, last = (0, arg1) if arg2 is None else (arg1, arg2)
-        self._values = builtins.range(int(first), int(last), 1 if step is None else int(step))
-
-    def __iter__(self) -> Iterator[Any]:
-        return (number_tensor(one) for one in self._values)
-
-
-class static_range(range):
-    """A loop that Triton unrolls: its integers are plain Python numbers."""
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._values)
 
 
 def to_tensor(x: Any) -> tensor:
@@ -187,43 +164,7 @@ def mul(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
     return as_tensor(x) * y
 
 
-def static_assert(cond: Any, msg: str = "") -> None:
-    """TritonError where a condition on constants is false."""
-    if not cond:
-        refuse(f"tl.static_assert failed{f': {msg}' if msg else ''}")
-
-
-def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False) -> None:
-    """Print constants when the program comes here."""
-    print(*values, sep=sep, end=end, file=file, flush=flush)
-
-
-def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
-    """Keep a line of what is known in the run's `printed`; what is computed after the timing is `pending`."""
-    own = current()
-    place = ", ".join(str(own.program_id(axis)) for axis in (0, 1, 2))
-    shown = []
-    for one in args:
-        found = as_tensor(one).known
-        shown.append("pending" if found is None else str(found.tolist()))
-    own.options.printed.append(f"pid ({place}) {prefix}{' '.join(shown)}")
-
-
-def debug_barrier() -> None:
-    """Wait until all commands of the program so far have ended."""
-    current().wait()
-
-
-def assume(cond: Any) -> None:
-    """A hint: nothing."""
-
-
-def _hint(input: tensor, values: Any) -> tensor:
-    """A hint: the tensor itself."""
-    return input
-
-
-multiple_of = max_contiguous = max_constancy = _hint
+multiple_of = max_contiguous = max_constancy = hint
 num_stages = num_warps = None
 FUNCTIONS["int1"] = int1
 
@@ -237,17 +178,125 @@ def __getattr__(name: str) -> Any:
 
 # fmt: off
 __all__ = [
-    "PropagateNan", "abs", "add", "advance", "arange", "argmax", "argmin", "associative_scan", "assume", "atomic_add",
-    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "bfloat16",
-    "block_pointer", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "constexpr", "cos", "cumprod",
-    "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dtype", "erf", "exp", "exp2", "expand_dims",
-    "fdiv", "flip", "float16", "float32", "float8e4nv", "float8e5", "floor", "fma", "full", "gather", "histogram", "int1",
-    "int16", "int32", "int64", "int8", "interleave", "join", "load", "load_tensor_descriptor", "log", "log2", "logical_and",
-    "logical_or", "make_block_ptr", "make_tensor_descriptor", "math", "max", "max_constancy", "max_contiguous", "maximum", "min",
-    "minimum", "mul", "multiple_of", "num_programs", "pair_uniform_to_normal", "permute", "pointer_type", "program_id", "rand",
-    "rand4x", "randint", "randint4x", "randn", "randn4x", "range", "ravel", "reduce", "reshape", "rsqrt", "sigmoid", "sin",
-    "softmax", "sort", "split", "sqrt", "sqrt_rn", "static_assert", "static_print", "static_range", "store",
-    "store_tensor_descriptor", "sub", "sum", "tensor", "tensor_descriptor", "to_tensor", "topk", "trans", "uint16", "uint32",
-    "uint8", "uint_to_uniform_float", "umulhi", "view", "where", "xor_sum", "zeros", "zeros_like",
+    "PropagateNan",
+    "abs",
+    "add",
+    "advance",
+    "arange",
+    "argmax",
+    "argmin",
+    "associative_scan",
+    "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
+    "bfloat16",
+    "block_pointer",
+    "broadcast",
+    "broadcast_to",
+    "cast",
+    "cat",
+    "cdiv",
+    "ceil",
+    "clamp",
+    "constexpr",
+    "cos",
+    "cumprod",
+    "cumsum",
+    "debug_barrier",
+    "device_assert",
+    "device_print",
+    "div_rn",
+    "dot",
+    "dtype",
+    "erf",
+    "exp",
+    "exp2",
+    "expand_dims",
+    "fdiv",
+    "flip",
+    "float8e4nv",
+    "float8e5",
+    "float16",
+    "float32",
+    "floor",
+    "fma",
+    "full",
+    "gather",
+    "histogram",
+    "int1",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "interleave",
+    "join",
+    "load",
+    "load_tensor_descriptor",
+    "log",
+    "log2",
+    "logical_and",
+    "logical_or",
+    "make_block_ptr",
+    "make_tensor_descriptor",
+    "math",
+    "max",
+    "max_constancy",
+    "max_contiguous",
+    "maximum",
+    "min",
+    "minimum",
+    "mul",
+    "multiple_of",
+    "num_programs",
+    "pair_uniform_to_normal",
+    "permute",
+    "pointer_type",
+    "program_id",
+    "rand",
+    "rand4x",
+    "randint",
+    "randint4x",
+    "randn",
+    "randn4x",
+    "range",
+    "ravel",
+    "reduce",
+    "reshape",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "softmax",
+    "sort",
+    "split",
+    "sqrt",
+    "sqrt_rn",
+    "static_assert",
+    "static_print",
+    "static_range",
+    "store",
+    "store_tensor_descriptor",
+    "sub",
+    "sum",
+    "tensor",
+    "tensor_descriptor",
+    "to_tensor",
+    "topk",
+    "trans",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint_to_uniform_float",
+    "umulhi",
+    "view",
+    "where",
+    "xor_sum",
+    "zeros",
+    "zeros_like",
 ]
 # fmt: on

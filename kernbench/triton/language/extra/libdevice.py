@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.triton.dtypes import refuse
+from kernbench.triton.dtypes import refusal
 from kernbench.triton.language import math
 
 
@@ -15,4 +15,4 @@ def __getattr__(name: str) -> Any:
             return getattr(math, one)
     if name.startswith("__"):
         raise AttributeError(name)
-    refuse(f"libdevice.{name} is not supported; there are {', '.join(math.__all__)}")
+    raise refusal(f"libdevice.{name} is not supported; there are {', '.join(math.__all__)}")

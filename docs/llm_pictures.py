@@ -1,0 +1,27 @@
+"""Draws what `kbsim llm` says of Llama-3-8B on the mobile preset, for the tutorial."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from kernbench.cli.main import exit_code
+
+QUESTION = ["llm", "--model", "llama3-8b", "--config", "npu_mobile", "--phase", "decode", "--prompt", "8192", "--tokens", "1"]
+COMMANDS = {
+    "llm_compare.svg": ["--compare", "w=4,2", "--compare", "kv=8,4,2", "--plot"],
+    "llm_live_map.svg": ["--live-map"],
+}
+
+
+def llm_pictures() -> dict[str, str]:
+    """File name: SVG."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {}
+        for name, options in COMMANDS.items():
+            path = Path(folder) / name
+            code = exit_code([*QUESTION, *options, str(path), "--quiet"])
+            if code != 0:
+                raise RuntimeError(f"kbsim llm ended with exit code {code}")
+            found[name] = path.read_text(encoding="utf-8")
+    return found

@@ -1,0 +1,105 @@
+"""`kbsim llm`: what people see at 80 and 120 columns, what programs get, and the files that it writes.
+
+The texts are in `tests/cli/golden/llm`, made anew by `KB_REGOLD=1 pytest tests/cli/test_llm_cli.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.conftest import Kbsim
+
+GOLDEN = Path(__file__).parent / "golden" / "llm"
+SMALL = ("--layers", "2", "--prompt", "64", "--tokens", "2")
+COMMANDS = {
+    "both": ("llm", *SMALL),
+    "decode": ("llm", "--model", "llama3-8b", "--phase", "decode", "--layers", "1", "--prompt", "8000", "--tokens", "1"),
+    "batch": ("llm", "--config", "npu_mobile", *SMALL, "--batch", "4", "--w", "8", "--kv", "8", "--page", "16"),
+    "whole": ("llm", *SMALL, "--no-reuse"),
+    "system": ("llm", "--config", "single_cube", *SMALL, "--tp", "4"),
+    "compare": ("llm", *SMALL, "--phase", "decode", "--compare", "kv=8,4", "--compare", "batch=1,8"),
+    "unknown_model": ("llm", "--model", "llama4"),
+    "unknown_axis": ("llm", "--compare", "heads=1"),
+    "bad_values": ("llm", "--compare", "kv=4,x"),
+    "plot_alone": ("llm", "--plot", "a.svg"),
+    "bad_bits": ("llm", "--w", "3"),
+    "bad_layers": ("llm", "--layers", "99"),
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = COMMANDS[name]
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = kbsim(*arguments)
+    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
+    assert max(len(line) for line in said.out.split("\n")) <= width
+    file = GOLDEN / f"{name}_{width}.txt"
+    if os.environ.get("KB_REGOLD") == "1":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_belongs_to_a_command() -> None:
+    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(f"{name}_{w}" for name in COMMANDS for w in (80, 120))
+
+
+def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
+    found = json.loads(kbsim("llm", *SMALL, "--json").out)
+    assert kbsim("llm", *SMALL, "--emit", "all.json").code == 0
+    run = json.loads(kbsim("run", "all.json", "--config", "npu_server", "--json").out)
+    assert run["status"] == "done" and run["cycles"] == found["cycles"]
+    assert found["cycles"] == sum(step["cycles"] for step in found["steps"])
+    assert found["cycles"] == sum(phase["cycles"] for phase in found["phases"].values())
+    decode = found["phases"]["decode"]
+    assert found["tokens_per_s"] == pytest.approx(2 * 1e9 / decode["t_ns"])
+    moved = sum(counter["bytes"] for name, counter in run["counters"].items() if name.startswith("dram."))
+    assert moved == sum(sum(phase["dram_bytes"].values()) for phase in found["phases"].values())
+    energy = sum(sum(phase["energy_pj"].values()) for phase in found["phases"].values())
+    assert energy == pytest.approx(run["metrics"]["energy_pj"]["total"])
+
+
+def test_a_layout_that_the_machine_lacks_is_named_for_the_emitted_program(kbsim: Kbsim) -> None:
+    said = kbsim("llm", "--layers", "1", "--phase", "decode", "--prompt", "5000", "--tokens", "1", "--emit", "far.json")
+    assert said.err.splitlines()[1] == (
+        "run it with --set 'kv_layouts=[{t_max: 4096, head_dim: 128}, {t_max: 5056, head_dim: 128}]'"
+    )
+    layouts = said.err.splitlines()[1].split("'")[1]
+    assert kbsim("run", "far.json", "--config", "npu_server", "--set", layouts, "-q").code == 0
+
+
+def test_a_trace_has_tokens_and_markers(kbsim: Kbsim) -> None:
+    assert kbsim("llm", *SMALL, "--trace", "t.jsonl", "-q").code == 0
+    assert kbsim("trace", "validate", "t.jsonl").code == 0
+    events = [json.loads(line) for line in Path("t.jsonl").read_text(encoding="utf-8").splitlines()]
+    markers = [(event["marker"], event["t_cycle"]) for event in events if event["event_type"] == "MARKER"]
+    tokens = [event["token"] for event in events if event["event_type"] == "TOKEN_COMPLETE"]
+    steps = json.loads(kbsim("llm", *SMALL, "--json").out)["steps"]
+    ends = [steps[0]["cycles"], sum(step["cycles"] for step in steps)]
+    assert markers == [("PREFILL_DONE", ends[0]), ("DECODE_DONE", ends[1])]
+    assert tokens == [0, 1, 2]
+    assert {64, 65} <= {event["token_idx"] for event in events if event["event_type"] == "TOKEN"}
+
+
+def test_pictures(kbsim: Kbsim) -> None:
+    pytest.importorskip("matplotlib")
+    once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")
+    for name in ("a.svg", "b.svg"):
+        assert kbsim(*once, "--compare", "kv=8,4", "--plot", name, "-q").code == 0
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+    assert "DRAM bytes a token" in Path("a.svg").read_text(encoding="utf-8")
+    assert kbsim(*once, "--live-map", "map.svg", "-q").code == 0
+    titles = [element.text or "" for element in ElementTree.parse("map.svg").iter() if element.tag.endswith("title")]
+    assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}

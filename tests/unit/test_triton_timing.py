@@ -1,0 +1,189 @@
+"""What tiles of pointers cost: the transfers that they become, and cycles; tuning, checks, and launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernbench
+import kernbench.triton as triton
+import kernbench.triton.language as tl
+from kernbench.runtime_api.triton_run import KernelRun
+
+
+def loaded(addresses: object, n: int = 4096, dtype: str = "float32", mask: object = None) -> KernelRun:
+    """A kernel that loads at the elements that a function gives, and stores one."""
+
+    @triton.jit
+    def kernel(x_ptr, out_ptr):
+        where = addresses() if callable(addresses) else addresses
+        x = tl.load(x_ptr + where, mask=mask(where) if callable(mask) else None)
+        tl.debug_barrier()
+        tl.store(out_ptr, tl.max(x.reshape(x.numel), 0))
+
+    return kernel[(1,)](np.zeros(n, dtype), np.zeros(1, np.float32))
+
+
+
+def rows(run: KernelRun) -> list[tuple[int, int, int, int]]:
+    """(offset, bytes of a row, stride, rows) of the transfers of the only load; none where it is no gather."""
+    log = [one for one in run.engine.op_log if one.op_name == "dma_read"]
+    lanes = log[0].params.get("lanes")
+    return [] if lanes is None else list(lanes.rows)
+
+
+def test_a_contiguous_tile_is_one_transfer() -> None:
+    run = loaded(lambda: tl.arange(0, 1024))
+    assert rows(run) == [] and run.engine.op_log is not None
+    read = next(one for one in run.engine.op_log if one.op_name == "dma_read").params
+    assert read["nbytes"] == 4096 and read["src_strides"] is None
+
+
+def test_a_tile_of_a_matrix_is_rows() -> None:
+    run = loaded(lambda: tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 16)[None, :])
+    read = next(one for one in run.engine.op_log if one.op_name == "dma_read").params
+    assert read["src_strides"] == (256, 4) and rows(run) == []
+
+
+def test_a_transposed_tile_travels_in_order_of_address() -> None:
+    """16 x 16 f32 of a matrix with 64 columns: 16 rows of 64 bytes, 256 apart, whichever axis comes first."""
+    run = loaded(lambda: tl.arange(0, 16)[None, :] * 64 + tl.arange(0, 16)[:, None])
+    assert rows(run) == [(0, 64, 256, 16)]
+
+
+def test_a_mask_moves_only_its_lanes() -> None:
+    run = loaded(lambda: tl.arange(0, 1024), mask=lambda places: places < 100)
+    assert rows(run) == [(0, 400, 0, 1)]
+    two = loaded(lambda: tl.arange(0, 1024), mask=lambda places: (places < 8) | (places >= 1000))
+    assert rows(two) == [(0, 32, 0, 1), (4000, 96, 0, 1)]
+
+
+def test_lanes_of_one_address_travel_once() -> None:
+    assert rows(loaded(lambda: tl.arange(0, 1024) // 64)) == [(0, 64, 0, 1)]
+
+
+def test_scattered_lanes_are_transfers_each() -> None:
+    """0, 1, 4, 9: the first two touch; the others lie apart unevenly."""
+    run = loaded(lambda: tl.arange(0, 4) * tl.arange(0, 4))
+    assert rows(run) == [(0, 8, 0, 1), (16, 4, 0, 1), (36, 4, 0, 1)]
+
+
+def test_strided_and_scattered_loads_take_longer() -> None:
+    """1024 elements: in one piece, every 16th (a row of 4 bytes each, widened to 64), and all over the tensor."""
+    mixed = (np.arange(1024) * 397) % 16384
+    plain, strided = loaded(lambda: tl.arange(0, 1024), 16384), loaded(lambda: tl.arange(0, 1024) * 16, 16384)
+    scattered = loaded(lambda: tl.arange(0, 1024) * 397 % 16384, 16384)
+    assert np.unique(mixed).size == 1024
+    assert plain.cycles < strided.cycles < scattered.cycles
+    assert strided.cycles > 2 * plain.cycles
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": size}, num_warps=4) for size in (16, 256, 1024, 1 << 30)], key=["n"]
+)
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def tuned(x_ptr, out_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out_ptr + places, tl.load(x_ptr + places) * 2)
+    else:
+        tl.store(out_ptr + places, tl.load(x_ptr + places, mask=places < n) * 2, mask=places < n)
+
+
+def test_autotune_takes_the_fewest_cycles() -> None:
+    n = 4096
+    x, out = np.ones(n, np.float32), np.zeros(n, np.float32)
+    run = tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    cycles = {config.kwargs["BLOCK"]: taken for config, taken in tuned.timings}
+    able = {size: taken for size, taken in cycles.items() if taken is not None}
+    assert tuned.best_config is not None and run.cycles == min(able.values()) == able[tuned.best_config.kwargs["BLOCK"]]
+    assert set(able) == {16, 256, 1024} and np.all(out == 2)  # no scratchpad has room for 2 ** 30
+
+
+@triton.jit
+def total(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr, tl.load(out_ptr) + tl.sum(tl.load(x_ptr + places), 0))
+
+
+@triton.jit
+def safe(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + places), 0))
+
+
+def test_races_are_found_with_both_lines() -> None:
+    x, out = np.ones(64, np.float32), np.zeros(1, np.float32)
+    with kernbench.machine("single_cube", check="memory,races") as runs:
+        total[(4,)](x, out, BLOCK=16)
+        out[:] = 0
+        safe[(4,)](x, out, BLOCK=16)
+    unsafe, guarded = runs
+    assert out[0] == 64 and guarded.races == []
+    text = str(unsafe.races[0])
+    line = total.fn.__code__.co_firstlineno + 3
+    assert text.startswith("race on out_ptr at 0x") and text.count(f"test_triton_timing.py:{line}") == 2
+
+
+def test_views_share_memory_and_are_written_in_place() -> None:
+    """Rows 1 and 2 of one array: the kernel moves one over the other, through their own pointers."""
+
+    @triton.jit
+    def kernel(a_ptr, b_ptr, stride):
+        places = tl.arange(0, 4) * stride
+        tl.store(b_ptr + places, tl.load(a_ptr + places))
+
+    whole = np.arange(24, dtype=np.int32).reshape(3, 8)
+    kernel[(1,)](whole[1, ::2], whole[2, ::2], 2)
+    assert whole[2].tolist() == [8, 17, 10, 19, 12, 21, 14, 23]
+    frozen = np.zeros(8, np.int32)
+    frozen.flags.writeable = False
+    with pytest.raises(triton.TritonError, match="kernel stores to b_ptr, an array that cannot be written to; pass a copy"):
+        kernel[(1,)](whole[1, ::2], frozen[::2], 2)
+
+
+def test_arguments_that_no_machine_has() -> None:
+    with pytest.raises(triton.TritonError) as caught:
+        total[(1,)](np.ones(4), np.zeros(1, np.float32), BLOCK=4)
+    assert str(caught.value) == "total: argument x_ptr: elements of float64 are not on these machines; use float32"
+    with pytest.raises(triton.TritonError) as caught:
+        total[(1,)](np.ones(4, np.float32), BLOCK=4)
+    assert str(caught.value) == "total: missing a required argument: 'out_ptr'; it takes x_ptr, out_ptr, BLOCK"
+    with pytest.raises(triton.TritonError, match="a grid is one to three integers of at least 1, and not \\(0,\\)"):
+        total[(0,)](np.ones(4, np.float32), np.zeros(1, np.float32), BLOCK=4)
+
+
+def test_machines_differ_and_runs_repeat() -> None:
+    x = np.ones(1024, np.float32)
+
+    def cycles(name: str) -> int:
+        with kernbench.machine(name):
+            return safe[(8,)](x, np.zeros(1, np.float32), BLOCK=128).cycles
+
+    assert cycles("npu_server") == cycles("npu_server") and cycles("npu_server") != cycles("single_cube")
+
+
+def test_a_trace_is_of_the_same_run(tmp_path: Path) -> None:
+    x, out = np.ones(64, np.float32), np.zeros(1, np.float32)
+    run = safe[(4,)](x, out, BLOCK=16)
+    run.trace(tmp_path / "t.jsonl")
+    assert f'"cycle":{run.timing.cycles}' in (tmp_path / "t.jsonl").read_text().splitlines()[-1].replace(" ", "")
+
+
+def test_a_bench_launches_a_kernel() -> None:
+    from kernbench.runtime_api import bench
+    from kernbench.sim_engine.engine import GraphEngine
+
+    @bench(name="doubled", description="a Triton kernel in a bench", reference=lambda inputs, params: {"out": inputs["x"] * 2})
+    def run(ctx):  # type: ignore[no-untyped-def]
+        x = ctx.from_numpy(np.ones(64, np.float32), name="x")
+        out = ctx.empty((64,), "f32", name="out")
+        ctx.launch("tuned", tuned.base, x, out, 64, 64, True, grid=1)
+        ctx.output("out", out)
+
+    engine = GraphEngine("single_cube")
+    engine.run(run)
+    assert engine.activity.verify()

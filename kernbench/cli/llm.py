@@ -33,6 +33,7 @@ def llm(
 ) -> int:
     """Run a language model on a machine, and say how many tokens a second it makes, and why."""
     from kernbench.cli.llm_job import Asked, compare_runs, run_job
+    from kernbench.cli.render_llm import llm_summary
 
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp)
@@ -40,12 +41,8 @@ def llm(
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
     files = {"emit": emit, "trace": trace, "live_map": live_map}
     report = run_job(asked, files, reuse=not no_reuse, quiet=quiet or as_json)
-    if report is None:
-        return output.OK
-    if as_json:
+    if report is not None and as_json:
         output.show_json(report.to_dict())
-    elif not quiet:
-        from kernbench.cli.render_llm import llm_summary
-
+    elif report is not None and not quiet:
         output.show(llm_summary(report))
     return output.OK

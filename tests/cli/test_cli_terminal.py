@@ -37,7 +37,11 @@ def on_terminal(arguments: Sequence[str], interrupt_at: bytes = b"", **environme
     ours, theirs = pty.openpty()
     out = subprocess.PIPE if interrupt_at else theirs
     process = subprocess.Popen(
-        command(*arguments), stdin=subprocess.DEVNULL, stdout=out, stderr=theirs, env={**os.environ, **environment}
+        command(*arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=theirs,
+        env={**os.environ, **environment},
     )
     os.close(theirs)
     seen = b""
@@ -52,7 +56,10 @@ def on_terminal(arguments: Sequence[str], interrupt_at: bytes = b"", **environme
             process.send_signal(signal.SIGINT)
             interrupt_at = b""
     os.close(ours)
-    said = process.communicate(timeout=PATIENCE)[0] or b""
+    try:
+        said = process.communicate(timeout=PATIENCE)[0] or b""
+    finally:
+        process.kill()
     return process.returncode, said, seen
 
 

@@ -68,7 +68,7 @@ def run_job(asked: Asked, files: dict[str, Path | None], *, reuse: bool, quiet: 
     """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run."""
     programs = asked.programs()
     if files["live_map"] is not None:
-        _draw_live_map(programs, files["live_map"])
+        _draw_live_map(programs, files["live_map"], quiet=quiet)
     if files["emit"] is not None:
         write_program(programs, files["emit"])
         return None
@@ -77,14 +77,15 @@ def run_job(asked: Asked, files: dict[str, Path | None], *, reuse: bool, quiet: 
     return run_one(programs, reuse=reuse, quiet=quiet)
 
 
-def _draw_live_map(programs: LlmPrograms, path: Path) -> None:
+def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
     from kernbench.common.files import check_writable, write_whole
     from kernbench.workloads.live_map import live_map_svg
 
     check_writable(path)
     step = programs.steps[-1]
     write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
-    output.note(f"{path}: the buffers of a layer in {step.phase}")
+    if not quiet:
+        output.note(f"{path}: the buffers of a layer in {step.phase}")
 
 
 def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:

@@ -12,6 +12,17 @@ from kernbench.cli.asked import Asked
 from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
 from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
 
+Check = Annotated[
+    str | None,
+    typer.Option(
+        "--check",
+        metavar="WHAT",
+        help="Run a Python file, and look for mistakes in the Triton kernels that it launches: memory, races.",
+        show_default=False,
+    ),
+]
+DEFAULT_BENCH_MACHINE = "single_cube"  #: where kernels run if no machine is named
+
 
 def run(
     target: AnyTarget,
@@ -25,6 +36,7 @@ def run(
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
     strict_wait: StrictWait = False,
+    check: Check = None,
     trace: TraceTo = None,
     report: Report = None,
     trace_level: TraceLevel = "summary",
@@ -36,12 +48,15 @@ def run(
     """Run a bench or a program to its end and say what it took, and why."""
     from kernbench.cli.bench_run import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
+    from kernbench.cli.triton_check import check_script
     from kernbench.common.files import check_writable
 
     if out is not None:
         check_writable(out)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     asked = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
+    if check is not None:
+        return check_script(target, config or DEFAULT_BENCH_MACHINE, overrides or [], check, as_json=as_json)
     bench = find_bench(target)
     if bench is not None:
         return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait)

@@ -38,6 +38,7 @@ class _Machine:
     portable: bool = False
     checks: frozenset[str] = frozenset()
     runs: list[KernelRun] = field(default_factory=list)
+    around: _Machine | None = None  #: what it stands inside of, whose checks are done too
 
 
 _CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
@@ -57,12 +58,19 @@ def machine(
     if unknown:
         raise TritonError(f"check={check}: it is one or more of {', '.join(CHECKS)}")
     found = config if isinstance(config, MachineConfig) else load_config(config)
-    chosen = _Machine(found, str(config), portable, frozenset(one for one in check.split(",") if one))
+    around = _CHOSEN.get()
+    checks = frozenset(one for one in check.split(",") if one) | (around.checks if around else frozenset())
+    chosen = _Machine(found, _name_of(found, config), portable, checks, around=around)
     token = _CHOSEN.set(chosen)
     try:
         yield chosen.runs
     finally:
         _CHOSEN.reset(token)
+
+
+def _name_of(config: MachineConfig, given: object) -> str:
+    """What tells machines apart in what is remembered of them."""
+    return f"{given} {hash(repr(config))}" if isinstance(given, MachineConfig) else str(given)
 
 
 def _machine() -> _Machine:
@@ -157,5 +165,8 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     ignored = [name for name, value in hints.items() if value is not None]
     notes = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
     made = KernelRun(kernel.__name__, timing, engine, bench, arrays, notes, options.printed, races(options.accesses))
-    chosen.runs.append(made)
+    inside: _Machine | None = chosen
+    while inside is not None:
+        inside.runs.append(made)
+        inside = inside.around
     return made

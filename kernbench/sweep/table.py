@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -47,7 +48,7 @@ class SweepTable:
     about: About
     entries: list[Entry]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What varies: targets and machines where there are several, then the axes."""
         there = [name for name in FACTS if len({getattr(entry, name) for entry in self.entries}) > 1]

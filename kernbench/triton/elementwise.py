@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -244,9 +245,17 @@ def shape_of(*shape: Any) -> tuple[int, ...]:
     found = tuple(int(one) for one in parts)
     if any(one < 1 for one in found):
         refuse(f"a shape of {list(found)}: its axes must be 1 or more")
+    check_size(prod(found))
     if current().options.portable and any(one & (one - 1) for one in found):
         refuse(f"a shape of {list(found)}: in Triton axes are powers of two; pad it and use a mask")
     return found
+
+
+def check_size(elements: int) -> None:
+    """TritonError for more elements than any scratchpad has room for, before the host's memory is full of them."""
+    room = current().limits().scratchpad_bytes
+    if elements > 8 * room:
+        refuse(f"a tensor of {elements} elements, and the scratchpad has {room} bytes; use smaller blocks")
 
 
 def cdiv(x: Any, div: Any) -> Any:

@@ -39,12 +39,9 @@ REFUSED: dict[str, str] = {
     "nv_tma_desc_type": "use tl.make_tensor_descriptor",
     "tensor_descriptor_base": "use tl.tensor_descriptor",
     "tensor_descriptor_type": "use tl.make_tensor_descriptor",
-    "num_ctas": _GPU,
     "ir": _LAYOUT,
     "TRITON_MAX_TENSOR_NUMEL": "there is no such limit; the scratchpad's size is one",
-    "extra": "import kernbench.triton.language.extra.libdevice",
 }
-del REFUSED["extra"], REFUSED["num_ctas"]
 #: what works here, but not in all as there: how
 DIFFERS: dict[str, str] = {
     "load": "masked lanes without other are poisoned (NaN, or the integer farthest below 0); cache hints are ignored",
@@ -75,6 +72,4 @@ DIFFERS: dict[str, str] = {
     "randint4x": "as rand",
     "softmax": "one step of the vector engine",
     "make_block_ptr": "order is ignored",
-    "num_stages": "a hint, None",
-    "num_warps": "a hint, None",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
 from kernbench.common.pointers import DevicePointer
@@ -101,6 +101,8 @@ class Program(TLContext):
         """A math op on tensors and numbers. At once where all is known and the result is no float, or one number."""
         line = kernel_line()
         tensors = [one for one in operands if isinstance(one, KernelTensor)]
+        for one in tensors:
+            self._come(one, line)
         if shape == () and all(one.value is not None and one.value.size == 1 for one in tensors):
             self._runner.scalar_work()
             return self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
@@ -108,11 +110,17 @@ class Program(TLContext):
 
     def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
         """The same bytes under another shape, in no time."""
+        self._come(tile, kernel_line())
         self._count += 1
         made = KernelTensor(self, f"t{self._count}", shape, tile.dtype, tile.nbytes, tile.line)
         made.block, made.addr, made.flight, made.op, made.op_id = tile.block, tile.addr, tile.flight, tile.op, tile.op_id
         made.value = None if tile.value is None else tile.value.reshape(shape)
         return made
+
+    def _come(self, tile: KernelTensor, line: str) -> None:
+        """Integers on their way are waited for: they are known when they have come."""
+        if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
+            self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
 
     def multiply(self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype) -> KernelTensor:
         """A product of the tensor engine."""

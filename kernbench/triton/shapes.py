@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.triton.dtypes import int32, refuse
-from kernbench.triton.elementwise import cast, pair_type, shape_of
+from kernbench.triton.elementwise import cast, check_size, pair_type, shape_of
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
@@ -212,6 +212,7 @@ def arange(start: Any, end: Any) -> tensor:
     if last <= first:
         refuse(f"tl.arange({first}, {last}): end must be more than start")
     size = last - first
+    check_size(size)
     if current().options.portable and size & (size - 1):
         refuse(f"tl.arange({first}, {last}): in Triton its length is a power of two, and not {size}; use a mask")
     return known_tensor(np.arange(first, last), int32)

@@ -79,19 +79,17 @@ class TlMemory:
             align = runner.pe.align
             travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
-        memory = runner.memory
         tile.op = "dma_read"
         msg = _new(DmaReadCmd)  # what is not set here is as its class says
         msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, addr, nbytes, line, channel
         msg.src_space, msg.src_strides, msg.lanes = "hbm", steps, None
-        msg.op_id = tile.op_id = memory.new_id()
+        msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
         tile.flight = flight = runner.issue(msg, line)
-        memory.load_issued(msg)
-        if wait:
-            while flight.end < 0:
-                runner.pause("the load of " + tile.handle_id, flight)
+        runner.memory.load_issued(msg)
+        while wait and flight.end < 0:
+            runner.pause("the load of " + tile.handle_id, flight)
         return tile
 
     def store(

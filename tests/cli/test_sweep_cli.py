@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.sweep.store import Store
 from tests.cli.conftest import Kbsim
 from tests.sweep_samples import SPEC
 
@@ -158,6 +159,13 @@ def test_failed_points_end_with_1(kbsim: Kbsim) -> None:
     assert kbsim("sweep", "run", "s.yaml", "--threads", "1").code == 0  # nothing was run
     assert kbsim("sweep", "run", "s.yaml", "--threads", "1", "--retry", "failed").code == 1
     assert "Failures" in kbsim("sweep", "report", "s.sqlite").out
+
+
+def test_a_store_has_one_driver(kbsim: Kbsim) -> None:
+    with Store.write("s.sqlite"):
+        said = kbsim("sweep", "run", "s.yaml", "--threads", "1")
+    assert said == (2, "", "error: s.sqlite: another run is writing to this store; wait for it, or take --store\n")
+    run(kbsim)
 
 
 BAD = [

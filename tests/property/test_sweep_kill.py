@@ -140,16 +140,3 @@ def test_interrupt_keeps_what_was_done(tmp_path: Path) -> None:
     ledger.check(tmp_path / "i.sqlite")
     assert ledger.acknowledged and not any(alive(pid) for pid in workers)
     assert not (tmp_path / "i.sqlite-wal").exists()
-
-
-def test_two_drivers_of_one_store(tmp_path: Path) -> None:
-    """The second one is refused: neither computes what the other does."""
-    write_spec(tmp_path, KILLS)
-    first = start("run", "s.yaml", "--store", "t.sqlite", "--jobs", "1", "--lines", cwd=tmp_path)
-    assert first.stdout is not None and first.stdout.readline()
-    second = start("run", "s.yaml", "--store", "t.sqlite", cwd=tmp_path)
-    _, said = second.communicate(timeout=60)
-    first.kill()
-    rest_of(first)
-    told = b"error: t.sqlite: another run is writing to this store; wait for it, or take --store\n"
-    assert (second.returncode, said) == (2, told)

@@ -165,3 +165,25 @@ def test_experts_share_the_tokens_evenly() -> None:
                 seen.add((part.expert, row))
         assert Counter(row for _, row in seen) == Counter(dict.fromkeys(range(rows), 2))
         assert max(rows_of.values()) - min(rows_of[expert] for expert in range(4)) <= 1
+
+
+def test_experts_are_loaded_when_it_is_known_which() -> None:
+    programs = programs_of("experts")
+    program = programs.segment_program(list(programs.segments(programs.steps[0]))[1])
+    router = {e.id for e in program.entries if e.opcode == "VE_SOFTMAX_TILE" and e.meta["phase"] == "MLP_ROUTER"}
+    loads = [e for e in program.entries if e.opcode == "DMA_LOAD_TILE" and e.meta["phase"] in ("MLP_GATE_UP", "MLP_DOWN")]
+    assert router and loads and all(router & set(load.deps_before) for load in loads)
+
+
+def test_the_output_of_experts_is_stored_when_all_have_added_to_it() -> None:
+    programs = programs_of("experts")
+    assert "residual" in programs.plan(programs.shapes[0], programs.steps[0]).resident
+    program = programs.segment_program(list(programs.segments(programs.steps[0]))[1])
+    entries = [entry for entry in program.entries if entry.meta.get("phase") == "RESIDUAL"]
+    stores = [entry for entry in entries if entry.opcode == "DMA_STORE_TILE"]
+    assert sum(transfer_of(entry, programs.machine).bytes_total for entry in stores) == 37 * 192
+    for store in stores:
+        ((start, end, _),) = scratchpad_accesses(store, programs.machine)
+        later = [e for e in entries if e.opcode == "VE_ADD_TILE" and e.index > store.index]
+        writes = [access for e in later for access in scratchpad_accesses(e, programs.machine) if access[2]]
+        assert all(b <= start or end <= a for a, b, _ in writes)

@@ -14,6 +14,8 @@ from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MathCmd
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.math_ops import ARITY, NAMES, REDUCTIONS, SCANS
+from kernbench.sim_engine.math_ops_moves import MOVES
+from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 
@@ -132,8 +134,8 @@ def test_ops_of_two_operands(op: str) -> None:
 
 def test_every_op_is_tried_here() -> None:
     logic, three = {"and", "or", "xor", "not", "shl", "shr"}, {"where", "fma", "clamp"}
-    assert set(NAMES) == {*UNARY, *BINARY, *logic, *three, "transpose", *REDUCTIONS, *SCANS}
-    assert set(ARITY) == set(NAMES) - {*REDUCTIONS, *SCANS}
+    assert set(NAMES) == {*UNARY, *BINARY, *logic, *three, "transpose", *REDUCTIONS, *SCANS, *SPECIAL, *SPECIAL_PAIRS, *MOVES}
+    assert set(ARITY) == set(NAMES) - {*REDUCTIONS, *SCANS, *MOVES}
 
 
 def test_ops_of_three_operands() -> None:

@@ -15,7 +15,8 @@ from kernbench.components.builtin.part import PePart
 from kernbench.components.service import REDUCTIONS, ve_service
 from kernbench.config.schema import Ve
 
-ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})  # of the same shape, though they look at whole rows
+# Of the same shape, though they look at whole rows.
+ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})
 MOST_INPUTS = 3  # regions of a job that are read
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class TileServer(PePart):
     """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
 
+    __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks", "next_due")
+
     serves = (CompositeCmd,)
 
     def __init__(self, node_id: str, clock: Clock, base: int, parts: Sequence[PePart], fetch_store: PeFetchStore) -> None:

@@ -18,7 +18,7 @@ from kernbench.sweep.work import Context, Work
 CHUNK = 20  # tasks of one of Dask's: its own overhead is about a millisecond
 AHEAD = 4  # chunks for each thread of the cluster, on their way at a time
 TICK_SECONDS = 0.1
-START_SECONDS = 60  # for which a cluster without workers is waited for
+START_SECONDS = 15  # for which a scheduler is waited for
 _MAKING = threading.Lock()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from kernbench.triton.block_pointers import (
@@ -165,12 +166,13 @@ def mul(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
 
 
 multiple_of = max_contiguous = max_constancy = hint
-num_stages = num_warps = None
 FUNCTIONS["int1"] = int1
 
 
 def __getattr__(name: str) -> Any:
     """What Triton has and this machine has not says what to use instead."""
+    if name == "extra":
+        return import_module("kernbench.triton.language.extra.cuda") and import_module("kernbench.triton.language.extra")
     if name in REFUSED:
         refuse(f"tl.{name} is not supported: {REFUSED[name]}")
     raise AttributeError(f"triton.language has no {name}")

@@ -1,0 +1,43 @@
+"""`kbsim run FILE.py --check memory,races`: the Triton kernels that a script launches, and what is wrong with them."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernbench.cli import output
+from kernbench.common.errors import InputError, KernbenchError, Problem
+
+
+def check_script(target: str, config: str, overrides: Sequence[str], checks: str, *, as_json: bool) -> int:
+    """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
+    from kernbench.config import load_config
+    from kernbench.runtime_api.triton_run import CHECKS, machine
+
+    wrong = [one for one in checks.split(",") if one not in CHECKS]
+    if wrong:
+        raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
+    path = Path(target)
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
+    found: list[str] = []
+    with machine(load_config(config, list(overrides)), check=checks) as runs:
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except InputError:
+            raise
+        except KernbenchError as error:
+            found.append("\n  ".join([str(error), *getattr(error, "__notes__", ())]))
+    found += [f"{one.name}: {race}" for one in runs for race in one.races]
+    if as_json:
+        launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
+        output.answer({"checks": checks.split(","), "launches": launches, "problems": found})
+    else:
+        for one in runs:
+            print(f"{one.name}: {one.cycles:,} cycles")
+        print("\n".join(found) if found else "nothing is wrong")
+    return KERNEL_WRONG if found else output.OK
+
+
+KERNEL_WRONG = 5  #: the exit code

@@ -1,0 +1,72 @@
+"""Tensor parallelism: what the reductions of a layer compute, byte by byte, and in which order its jobs may run."""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+
+import numpy as np
+import pytest
+
+from kernbench.cmdq.entries import Entry, PairEntry, VeEntry
+from kernbench.cmdq.footprint import flat_address
+from kernbench.cmdq.system import lower_system
+from kernbench.config import load_config
+from kernbench.workloads.llm_shards import npu_view, pe_places
+from kernbench.workloads.llm_steps import Job, LlmPrograms
+from kernbench.workloads.precision import uniform_precision
+from tests.llm_cases import tiny_model
+
+
+def programs_of(shards: int) -> LlmPrograms:
+    model = tiny_model("parts", heads=4, kv_heads=4)
+    return LlmPrograms(model, uniform_precision(), load_config("single_cube"), Job(prompt=13, tokens=1, shards=shards))
+
+
+@pytest.mark.parametrize("shards", [2, 4])
+def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int) -> None:
+    """Sends and adds are carried out in the order of the program, on random bytes; a sum is modulo 256."""
+    programs = programs_of(shards)
+    spm = programs.machine.spm
+    entries = programs.segment_program(list(programs.segments(programs.steps[0]))[1]).entries
+    reductions = [list(run) for is_one, run in groupby(entries, lambda e: e.meta.get("phase") == "ALL_REDUCE") if is_one]
+    assert len(reductions) == 2  # behind the output projection, and behind the down projection
+    random = np.random.default_rng(shards)
+    for reduction in reductions:
+        before = {place.node: random.integers(0, 256, spm.size_bytes, dtype=np.uint8) for place in programs.places}
+        memory = {node: data.copy() for node, data in before.items()}
+        summed = 0
+        for entry in reduction:
+            carry_out(entry, memory, programs)
+        for entry in reduction:
+            if isinstance(entry, VeEntry):
+                at = flat_address(entry.out_bank, entry.out_offset, spm)
+                want = sum(data[at : at + entry.length].astype(np.int64) for data in before.values()) % 256
+                assert all((data[at : at + entry.length] == want).all() for data in memory.values())
+                summed += entry.length
+        assert summed == (shards - 1) * 13 * 192  # every PE adds all others' parts of its chunk
+
+
+def carry_out(entry: Entry, memory: dict[str | None, np.ndarray], programs: LlmPrograms) -> None:
+    """What a send or an add does to the bytes of the scratchpads."""
+    spm = programs.machine.spm
+    if isinstance(entry, PairEntry):
+        source = flat_address(entry.spm_bank, entry.spm_offset, spm)
+        target = flat_address(entry.peer_bank, entry.peer_offset, spm)
+        memory[entry.peer][target : target + entry.num_elements] = memory[entry.node][source : source + entry.num_elements]
+    elif isinstance(entry, VeEntry) and entry.in2_bank is not None and entry.in2_offset is not None:
+        places = [(entry.in_bank, entry.in_offset), (entry.in2_bank, entry.in2_offset), (entry.out_bank, entry.out_offset)]
+        one, two, out = (flat_address(*place, spm) for place in places)
+        data = memory[entry.node]
+        data[out : out + entry.length] = data[one : one + entry.length] + data[two : two + entry.length]
+
+
+def test_every_pe_keeps_to_its_own_slice() -> None:
+    """Each transfer with DRAM is of channels of the own slice: four DMA engines take part."""
+    programs = programs_of(4)
+    plan = lower_system(programs.segment_program(list(programs.segments(programs.steps[0]))[1]), programs.target)
+    assert len(plan.dma) == 4
+    config = load_config("single_cube")
+    places, view = pe_places(config, 8), npu_view(config)
+    assert [place.node for place in places] == [f"sip0.cube0.pe{i}" for i in range(8)]
+    steps = [b.dram_base - a.dram_base for a, b in pairwise(places)]
+    assert steps == [view.dram.capacity_bytes] * 7 and view.dram.channels == 2

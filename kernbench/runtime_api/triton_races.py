@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -15,8 +16,8 @@ class Race:
     """Two accesses of different programs to one address."""
 
     tensor: str
-    address: int
-    elements: int  #: that both touch
+    address: int  #: the first
+    elements: int  #: that accesses of these two lines race for
     first: str  #: `program 0 (store, kernel.py:12, cycle 400)`
     second: str
 
@@ -25,40 +26,64 @@ class Race:
 
 
 def races(accesses: Sequence[Access]) -> list[Race]:
-    """The first race of each pair of source lines, in order of accesses. Atomic ops do not race with each other, and what lies
-    on both sides of one that both programs did to one address is ordered by it."""
+    """The races of a launch, one for each pair of source lines, by tensor and address.
+
+    Atomic ops do not race with each other. Programs that did atomic ops on one address are taken to be ordered by them.
+    """
     by_tensor: dict[str, list[Access]] = {}
     for one in accesses:
         by_tensor.setdefault(one.name, []).append(one)
-    guarded = _synchronised(accesses)
+    ordered = _ordered(accesses)
     found: dict[tuple[str, str, str], Race] = {}
     for name, group in by_tensor.items():
-        for i, one in enumerate(group):
-            for other in group[:i]:
-                key = (name, other.line, one.line)
-                if key in found or not _conflict(other, one) or (other.program, one.program) in guarded:
+        for address, elements, numbers in _shared(group):
+            seen = set()
+            for one, other in combinations([group[number] for number in numbers], 2):
+                key = (name, min(one.line, other.line), max(one.line, other.line))
+                if key in seen or not _race(one, other) or (one.program, other.program) in ordered:
                     continue
-                both = np.intersect1d(other.addresses, one.addresses)
-                if both.size:
-                    found[key] = Race(name, int(both[0]), both.size, _shown(other), _shown(one))
+                seen.add(key)
+                known = found.get(key)
+                if known is None:
+                    found[key] = Race(name, address, elements, _shown(one), _shown(other))
+                else:
+                    found[key] = replace(known, elements=known.elements + elements)
     return list(found.values())
 
 
-def _conflict(a: Access, b: Access) -> bool:
-    if a.program == b.program or (a.kind == b.kind and a.kind in ("load", "atomic")):
-        return False
-    if not a.addresses.size or not b.addresses.size:
-        return False
-    return bool(a.addresses[0] <= b.addresses[-1] and b.addresses[0] <= a.addresses[-1])
+def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
+    """Accesses that share addresses between programs, with a write among them: the first address, how many, and which."""
+    addresses = np.concatenate([one.addresses for one in group])
+    who = np.repeat(np.arange(len(group)), [one.addresses.size for one in group])
+    if not addresses.size:
+        return
+    order = np.argsort(addresses, kind="stable")
+    addresses, who = addresses[order], who[order]
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(addresses)) + 1))
+    programs = np.array([one.program for one in group])[who]
+    writes = np.array([one.kind != "load" for one in group])[who]
+    several = np.minimum.reduceat(programs, begins) != np.maximum.reduceat(programs, begins)
+    chosen = np.flatnonzero(several & np.logical_or.reduceat(writes, begins))
+    ends = np.append(begins, addresses.size)
+    alike: dict[tuple[int, ...], tuple[int, int]] = {}
+    for i in chosen.tolist():
+        numbers = tuple(who[ends[i] : ends[i + 1]].tolist())
+        first, count = alike.get(numbers, (int(addresses[ends[i]]), 0))
+        alike[numbers] = first, count + 1
+    for numbers, (first, count) in alike.items():
+        yield first, count, list(numbers)
 
 
-def _synchronised(accesses: Sequence[Access]) -> set[tuple[int, int]]:
-    """Pairs of programs that did atomic ops to one address."""
+def _race(a: Access, b: Access) -> bool:
+    return a.program != b.program and not (a.kind == b.kind and a.kind in ("load", "atomic"))
+
+
+def _ordered(accesses: Sequence[Access]) -> set[tuple[int, int]]:
+    """Pairs of programs that did atomic ops on one address."""
     at: dict[int, set[int]] = {}
     for one in accesses:
-        if one.kind == "atomic":
-            for address in one.addresses[:1].tolist():
-                at.setdefault(address, set()).add(one.program)
+        if one.kind == "atomic" and one.addresses.size == 1:
+            at.setdefault(int(one.addresses[0]), set()).add(one.program)
     return {(a, b) for programs in at.values() for a in programs for b in programs if a != b}
 
 

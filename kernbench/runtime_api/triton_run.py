@@ -70,7 +70,7 @@ def machine(
 
 def _name_of(config: MachineConfig, given: object) -> str:
     """What tells machines apart in what is remembered of them."""
-    return f"{given} {hash(repr(config))}" if isinstance(given, MachineConfig) else str(given)
+    return repr(config) if isinstance(given, MachineConfig) else str(given)
 
 
 def _machine() -> _Machine:
@@ -84,7 +84,7 @@ def machine_name() -> str:
     return DEFAULT_MACHINE if found is None else found.name
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class KernelRun:
     """What a launch of a kernel did. `cycles` are those of the kernel alone."""
 
@@ -108,6 +108,9 @@ class KernelRun:
     def t_ns(self) -> float:
         """The same in nanoseconds."""
         return float(cycles_to_ns(self.cycles, Places(self.engine.config).config.freq_ghz))
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.cycles:,} cycles, {self.t_ns:,.0f} ns"
 
     def verify(self, expected: Mapping[str, Any]) -> Verification:
         """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernbench.common.dtypes import dtype_of, narrow
 from kernbench.triton import dtypes
-from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int1, int32, int64, refuse, wanted
+from kernbench.triton.dtypes import bfloat16, dtype, float32, int1, int32, int64, refuse, wanted
 from kernbench.triton.program import current
 from kernbench.triton.promote import common, with_number
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
@@ -149,7 +149,7 @@ def test(op: str, x: Any) -> tensor:
     return math(op, [value], value.dtype if value.dtype.is_floating() else float32, int1)
 
 
-def pair(op: str, x: Any, y: Any, names: str = "") -> tensor:
+def pair(op: str, x: Any, y: Any) -> tensor:
     """A function of two operands of any type."""
     a, b = as_tensor(x), as_tensor(y)
     if is_number(x) != is_number(y):
@@ -283,7 +283,6 @@ def logical(op: str, x: Any, y: Any) -> tensor:
     return math(op, [cast(x, int1), cast(y, int1)], int1)
 
 
-HALVES = (float16, bfloat16)
 FUNCTIONS.update(
     binary=binary,
     unary=unary,

@@ -122,9 +122,11 @@ class Program(TLContext):
         if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
             self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
 
-    def multiply(self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype) -> KernelTensor:
-        """A product of the tensor engine."""
-        return self.product(a, b, _kernel_frame(), acc, kind.own)
+    def multiply(
+        self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype, swaps: tuple[bool, bool]
+    ) -> KernelTensor:
+        """A product of the tensor engine; `swaps`: which operand is transposed first, in no time."""
+        return self.product(a, b, _kernel_frame(), acc, kind.own, "", *swaps)
 
     # Memory.
 

@@ -206,7 +206,9 @@ def dot(
         given = as_tensor(acc)
         kind = given.dtype
         added = broadcast_to(given, shape).handle
-    return tensor(current().multiply(a.handle, b.handle, added, kind), kind)
+    swaps = a.swapped is not None, b.swapped is not None
+    first, second = (one.handle if one.swapped is None else one.swapped.handle for one in (a, b))
+    return tensor(current().multiply(first, second, added, kind, swaps), kind)
 
 
 def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:

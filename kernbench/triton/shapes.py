@@ -103,6 +103,8 @@ def trans(input: Any, *dims: Any) -> tensor:
     rank = len(value.shape)
     if rank < 2:
         refuse(f"tl.trans of a tensor of {rank} axes: it needs two")
+    if rank == 2 and value.base is None and value.dtype.is_floating():
+        return tensor(None, value.dtype, swapped=value)
     return permute(value, *range(rank - 2), rank - 1, rank - 2)
 
 

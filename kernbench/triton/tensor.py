@@ -18,8 +18,12 @@ class tensor:
 
     __array_ufunc__ = None
 
-    def __init__(self, handle: KernelTensor, kind: dtype, base: DevicePointer | None = None) -> None:
-        self.handle = handle
+    def __init__(
+        self, handle: KernelTensor | None, kind: dtype, base: DevicePointer | None = None, swapped: tensor | None = None
+    ) -> None:
+        """`swapped`, in the place of a handle: a matrix whose transpose this is; a product reads it as it lies."""
+        self._handle = handle
+        self.swapped = swapped
         self.dtype = kind
         self.base = base  #: of pointers: which tensor they point into
 
@@ -29,8 +33,17 @@ class tensor:
         return self.dtype
 
     @property
+    def handle(self) -> KernelTensor:
+        """The tile; a transpose is made when something else than a product needs it."""
+        if self._handle is None:
+            assert self.swapped is not None
+            self._handle = current().compute("permute", [self.swapped.handle, 1, 0], self.shape, self.dtype)
+            self.swapped = None
+        return self._handle
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return self.handle.shape
+        return self.handle.shape if self.swapped is None else self.swapped.shape[::-1]
 
     @property
     def numel(self) -> int:
@@ -45,7 +58,10 @@ class tensor:
 
     @property
     def known(self) -> Array | None:
-        """The elements, where they are at hand: a load of integers or of one element is waited for."""
+        """The elements, where they are at hand: integers that are no results of floats (a load of them is waited for), and a
+        single element that is no result. Blocks of floats are left to the engines."""
+        if self.dtype.is_floating() and self.numel != 1:
+            return None
         tile = self.handle
         if tile.value is None and tile.flight is not None and tile.op == "dma_read":
             current().wait(tile)
@@ -57,7 +73,7 @@ class tensor:
         if found is None:
             refuse(
                 f"{what} is needed, but it comes after the timing, from {self.handle.op or 'a kernel'} ({self.handle.line}); "
-                "use tl.where, or what is known: arguments, integers, and what loads bring"
+                "use tl.where, or what is known: arguments, integers, and single elements that loads bring"
             )
         return found
 

@@ -71,7 +71,6 @@ class Autotuner(_Wrapped):
         super().__init__(fn)
         self.configs = list(configs) or [Config({})]
         self.key = list(key)
-        self.restored = [*(options.get("reset_to_zero") or ()), *(options.get("restore_value") or ())]
         self._zeroed = list(options.get("reset_to_zero") or ())
         self._prune = options.get("prune_configs_by") or {}
         self.cache: dict[tuple[Any, ...], Config] = {}

@@ -57,6 +57,7 @@ def test_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["run", "gemm", "--check", "races"]) == 2
-    assert capsys.readouterr().err.strip() == "--check: target = \"gemm\", but it takes a Python file that launches Triton kernels"
+    rule = 'target = "gemm", but it takes a Python file that launches Triton kernels'
+    assert capsys.readouterr().err.strip() == f"error: --check: {rule}"
     assert exit_code(["run", "gemm", "--check", "rates"]) == 2
-    assert capsys.readouterr().err.strip() == '--check: check = "rates", but it must be one or more of memory, races'
+    assert capsys.readouterr().err.strip() == 'error: --check: check = "rates", but it must be one or more of memory, races'

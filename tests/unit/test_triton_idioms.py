@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import kernbench
 import kernbench.triton as triton
 import kernbench.triton.language as tl
 
@@ -193,3 +194,44 @@ def test_masks_that_are_computed_choose() -> None:
     g, x, out = normal(64), normal(64), np.ones(64, np.float32)
     dropout_backward[(1,)](g, x, out, 7, 0.0, N=64)
     np.testing.assert_array_equal(out, np.where(x > 0, g, 0))
+
+
+@triton.jit
+def in_turn(ticket, order, width):
+    place = tl.program_id(1) * width + tl.program_id(0)
+    tl.store(order + place, tl.atomic_add(ticket, 1))
+
+
+def test_axis_0_of_a_grid_runs_fastest() -> None:
+    """On one PE programs run one after the other: the ticket of (x, y) of a grid of 3 by 2 is 3 y + x."""
+    order = np.zeros(6, np.int32)
+    with kernbench.machine("npu_server"):
+        in_turn[(3, 2)](np.zeros(1, np.int32), order, 3)
+    assert order.tolist() == list(range(6))
+
+
+@triton.jit
+def counted(bins, old):
+    lanes = tl.arange(0, 4)
+    tl.store(old + tl.program_id(0) * 4 + lanes, tl.atomic_add(bins + lanes % 2, 1))
+    tl.atomic_add(bins + 2 + lanes, lanes)
+
+
+def test_lanes_of_one_atomic_op_act_in_turn_and_race_with_none() -> None:
+    bins, old = np.zeros(6, np.int32), np.zeros(8, np.int32)
+    with kernbench.machine("single_cube", check="races") as runs:
+        counted[(2,)](bins, old)
+    assert bins.tolist() == [4, 4, 0, 2, 4, 6] and runs[0].races == []
+    assert sorted(old.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3] and old[0] < old[2] and old[1] < old[3]
+
+
+@triton.jit
+def of_five(out_ptr):
+    tl.store(out_ptr, tl.reduce(tl.arange(1, 6), 0, lambda a, b: a * 10 + b))
+
+
+def test_reduce_of_an_odd_length_keeps_the_order() -> None:
+    """Pairs first: (12, 34, 5), (12 * 10 + 34, 5), 154 * 10 + 5."""
+    out = np.zeros(1, np.int32)
+    of_five[(1,)](out)
+    assert out[0] == 1545

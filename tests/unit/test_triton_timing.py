@@ -188,3 +188,19 @@ def test_a_bench_launches_a_kernel() -> None:
     engine = GraphEngine("single_cube")
     engine.run(run)
     assert engine.activity.verify()
+
+
+def test_a_product_reads_a_transposed_matrix_as_it_lies() -> None:
+    @triton.jit
+    def kernel(x_ptr, out_ptr, moves: tl.constexpr):
+        places = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+        x = tl.load(x_ptr + places)
+        y = tl.dot(x.T, x) if not moves else x.T + x
+        tl.store(out_ptr + places, y)
+
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    for moves, expected in ((False, x.T @ x), (True, x.T + x)):
+        out = np.zeros((16, 16), np.float32)
+        run = kernel[(1,)](x, out, moves)
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+        assert any(one.op_name == "permute" for one in run.engine.op_log or ()) == moves

@@ -172,7 +172,7 @@ FUNCTIONS["int1"] = int1
 def __getattr__(name: str) -> Any:
     """What Triton has and this machine has not says what to use instead."""
     if name == "extra":
-        return import_module("kernbench.triton.language.extra.cuda") and import_module("kernbench.triton.language.extra")
+        return import_module("kernbench.triton.language.extra")
     if name in REFUSED:
         refuse(f"tl.{name} is not supported: {REFUSED[name]}")
     raise AttributeError(f"triton.language has no {name}")

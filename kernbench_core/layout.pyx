@@ -97,6 +97,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.backpressure = m["backpressure"]
     p.row = p.line * p.banks
     p.oldest = NEVER
+    p.calm = NEVER
     p.judge = True
     for side in range(2):
         p.ports[side] = min(m["ports"][side], max(lanes, 1))       # more ports than lanes are never used up

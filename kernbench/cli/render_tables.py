@@ -42,9 +42,13 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
     wide = width >= WIDE
     place = common_place([engine.name for engine in engines])
     barred = wide or max((len(without_place(engine.name, place)) for engine in engines), default=0) <= SHORT_NAME
-    columns: list[tuple[str, Justify]] = [("engine", "left"), *([("", "left")] if barred else [])]
+    columns: list[tuple[str, Justify]] = [("engine", "left")]
+    if barred:
+        columns.append(("", "left"))
     columns += [("use", "right"), ("busy", "right"), ("bank\nconflict", "right"), ("back-\npressure", "right")]
-    columns += [("idle", "right"), ("jobs", "right"), ("work", "right"), *([("per cycle", "right")] if wide else [])]
+    columns += [("idle", "right"), ("jobs", "right"), ("work", "right")]
+    if wide:
+        columns.append(("per cycle", "right"))
     made = table("Engines" + _of(place), columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else "")
     for kind in WORK_UNITS:
         rows = [engine for engine in engines if engine.kind == kind]

@@ -1,4 +1,4 @@
-"""A machine with a program in it: who runs `kernbench_core` (`components/base.py` only hands on what components derive from)."""
+"""A machine with a program in it: who runs `kernbench_core` (`components/base.py` hands on what components derive from)."""
 
 from __future__ import annotations
 

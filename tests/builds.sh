@@ -12,7 +12,7 @@ KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-v
 work=$home/suite
 rm -rf "$work"
 mkdir -p "$work"
-cp -r tests pyproject.toml "$work"
+cp -r tests docs configs benches README.md pyproject.toml "$work"
 # The tests look for ../shared beside the repository: keep that place for the copy.
 test -e "$home/shared" || test ! -e ../shared || ln -s "$(cd ../shared && pwd)" "$home/shared"
 cd "$work"

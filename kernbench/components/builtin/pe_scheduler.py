@@ -11,6 +11,7 @@ from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.tile_server import TileServer
 
 Submit = Callable[..., int]
@@ -22,19 +23,21 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     # fmt: off
     __slots__ = (
         "_backlog", "_cycles", "_due", "_jobs", "_op_logger", "_serving", "_tiles",
-        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth",
+        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth", "queues",
     )
     # fmt: on
 
     def __init__(
-        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
+        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, queues: PeIpcq, *, cycles: int, queue_depth: int
     ) -> None:
-        """`tiles` serves what is done in tiles by several parts."""
+        """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
         super().__init__()
         self._op_logger = None
         self.node_id = node_id
-        self.parts = (*parts, tiles)
+        self.parts = (*parts, tiles, queues)
         self._tiles = tiles
+        self.queues = queues
+        queues.scheduler = self
         self.queue_depth = queue_depth
         self._cycles = cycles
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
@@ -70,7 +73,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             self._due.append((due, flight, orders))
             if due < self.next_due:
                 self.next_due = due
-        elif part is self._tiles:
+        elif part.begins:
             self._begin(flight, now)
         else:
             self.put(flight, part.choose(), orders)
@@ -82,17 +85,21 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         while due and due[0][0] <= now:
             _, flight, orders = due.popleft()
             part = flight.part
-            if part is self._tiles:
+            if part.begins:
                 self._begin(flight, now)
             else:
                 self.put(flight, part.choose(), orders)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
-        next_due = self._tiles.next_due
-        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
+        if self.queues.next_due <= now:
+            self.queues.deliver(now)
+        self._look_ahead()
 
     def _look_ahead(self) -> None:
-        self.next_due = min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
+        next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
+        if tiles < next_due:
+            next_due = tiles
+        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""
@@ -119,8 +126,8 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         return flight
 
     def _begin(self, flight: Flight, now: int) -> None:
-        """A composite op is handed over."""
-        self._tiles.begin(self, flight, now)
+        """A command goes to a part that gives out its jobs itself."""
+        flight.part.begin(self, flight, now)
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:

@@ -27,7 +27,8 @@ from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import who_waits
 from kernbench.sim_engine.energy import energy_pj
-from kernbench.sim_engine.failure import component_failure, overlap_failure
+from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
+from kernbench.sim_engine.laws import check_laws
 from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -75,6 +76,7 @@ class Machine:
             self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
+        self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
 
@@ -230,15 +232,9 @@ class Machine:
             spent = time.monotonic() - begin
             width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
         if self._core.status == STATUS.index("overflow"):
-            raise InputError(
-                Problem(
-                    self.config.source,
-                    "a max-min share of this program needs terms of more than 128 bits",
-                    "allocation",
-                    self.config.allocation,
-                    "use shared_bw_v1, or capacities with smaller denominators",
-                )
-            )
+            raise overflow_refusal(self.config)
+        if self.checks:
+            check_laws(self.plan, self.cycle, self.status, self._core, list(self.components))
         return False
 
     def peek(self) -> MachineState:

@@ -147,6 +147,14 @@ class TLContext(TlMemory, TlMath, TlComposite, TlQueues):
             if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
                 self._after = (*self._after, one.op_id)
 
+    def wait_any(self, *handles: Any) -> int:
+        """Until one of these has come: its number among them, the first of several."""
+        while True:
+            for number, one in enumerate(handles):
+                if one.flight is None or one.flight.end >= 0:
+                    return number
+            self._runner.pause(f"tl.wait_any of {len(handles)}", any_end=True)
+
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
         """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""
         if tile.poison:

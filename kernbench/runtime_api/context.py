@@ -183,6 +183,7 @@ class Context:
         """
         if self.launches:
             self.synchronize()
+        self.queues.reserve = self._hbm.reserve
         self.queues.install(table, slots=slots, slot_bytes=slot_bytes, tier=tier)
 
     def synchronize(self) -> None:

@@ -25,7 +25,7 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.commands import Commands
 from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
-from kernbench.sim_engine.deadlock import who_waits
+from kernbench.sim_engine.deadlock import PeQueues, who_waits
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.failure import component_failure, overlap_failure
 from kernbench.sim_engine.overlaps import overlap_warnings
@@ -76,6 +76,7 @@ class Machine:
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
+        self.queues: PeQueues | None = None  #: between PEs, where kernels run
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
@@ -260,8 +261,8 @@ class Machine:
                 "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
-            warnings=self._overlaps(),
-            waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
+            warnings=self._overlaps() + self._unreceived(),
+            waiting=self._waiting(times) if self.status == "deadlock" else [],
             failure=self.failure(),
             components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
@@ -274,6 +275,13 @@ class Machine:
             EntryTimes(entry.id, entry.opcode, issue, start, end)
             for entry, issue, start, end in zip(self.program.entries, *columns, strict=True)
         ]
+
+    def _waiting(self, times: Sequence[EntryTimes]) -> list[dict[str, Any]]:
+        entries = who_waits(self.program, times, self._core.waiting()[1])
+        return entries if self.queues is None else [*entries, *self.queues.waits()]
+
+    def _unreceived(self) -> list[dict[str, Any]]:
+        return [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)
 
     def _overlaps(self) -> list[dict[str, Any]]:
         if self.plan.pe.spm.check_overlap != "warn":

@@ -132,6 +132,11 @@ class KernelRunner:
         self.pad, self._rings, self._slots = pad, list(rings), slots
 
     @property
+    def wanted(self) -> Flight | None:
+        """The command that the kernel waits for; None where it waits for none, or any."""
+        return self._wanted
+
+    @property
     def idle(self) -> bool:
         """No launch is here."""
         return self._launch is None

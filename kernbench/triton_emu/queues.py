@@ -13,6 +13,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench.policy.routing.windows import AddressMap, address_map
 from kernbench.triton_emu.errors import ScratchpadFullError
 from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.queue_report import unreceived, waits_of
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
@@ -76,12 +77,13 @@ class Queues:
         self._time = time
         self._machine: Machine | None = None
         self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
-        self.base_of: Callable[[str, Ring], int] | None = None  #: where slots in memory begin
+        self.reserve: Callable[[int, int], None] | None = None  #: told that bytes of HBM, [start, end), are slots; InputError
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
         """Before the run: the machine is there."""
         self._machine = machine
         self._time.wake = machine.wake
+        machine.queues = self
         for name, runner in self._runners.items():
             runner.scheduler.queues.component = position[self._nodes[name]]
         self._open()
@@ -111,6 +113,14 @@ class Queues:
             ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
         self._place(form)
         self._open()
+
+    def waits(self) -> list[dict[str, Any]]:
+        """Of a run in which nothing can happen any more: which PEs wait for a message or a credit of which."""
+        return waits_of(self._runners)
+
+    def unreceived(self, cycle: int) -> list[dict[str, Any]]:
+        """Warnings of a run that is over: messages that nobody received."""
+        return unreceived(self.rings, cycle)
 
     def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None) -> QueueForm:
         if isinstance(self.config, NpuConfig):
@@ -167,6 +177,25 @@ class Queues:
                 runner.new_pad(mine)
             except ScratchpadFullError as error:
                 raise InputError(Problem(f"queues of {name}", str(error))) from None
+        if form.tier != "tcm":
+            self._place_in_memory(form)
+
+    def _place_in_memory(self, form: QueueForm) -> None:
+        assert isinstance(self.config, SystemConfig)
+        memories, align = address_map(self.config), self.config.pe.dma.alignment_bytes
+        size = -(-form.slot_bytes // align) * align
+        free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
+        for ring in self.rings:
+            start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
+            at = free.setdefault(start, end // align * align) - ring.slots * size
+            if at < start:
+                rule = f"{ring.slots} slots of {size} bytes for the queue from {ring.source} find no room in the {end - start} bytes"
+                raise InputError(Problem(f"{form.tier} of {ring.target.pe}", rule, remedy="use fewer or smaller slots"))
+            free[start] = at
+            ring.addresses = tuple(range(at, at + ring.slots * size, size))
+        if form.tier == "hbm" and self.reserve is not None:
+            for start, at in free.items():
+                self.reserve(at, start + memories.slice_bytes)
 
     def _open(self) -> None:
         """The core makes room, and says which way messages and credits go."""
@@ -186,3 +215,13 @@ class Queues:
         if any(more):
             machine.open_peers(more)
             self._room = [new + old for new, old in zip(more, self._room, strict=True)]
+
+
+def _memory_of(memories: AddressMap, tier: str, pe: int) -> tuple[int, int]:
+    """The slice of the HBM, or the SRAM, that is nearest to a PE: its first byte and its end."""
+    window, number = divmod(pe, memories.pes)
+    if tier == "sram":
+        start = memories.sram.address(window, 0)
+        return start, start + memories.sram.nbytes
+    start = memories.hbm.address(window, number * memories.slices // memories.pes * memories.slice_bytes)
+    return start, start + memories.slice_bytes

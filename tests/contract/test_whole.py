@@ -20,7 +20,7 @@ from tests.systems_of_pes import systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 TWO_SIPS = Path(__file__).parents[2] / "configs" / "two_sips.yaml"
-ALONE = ("DMA_SEND_TILE", "DMA_RECV_TILE", "KV_STORE_TILE")  # a component's transfers have no peer, and no order of their own
+ALONE = ("KV_STORE_TILE",)  # a component's transfers have no order of their own
 
 
 def check_replay(described: Any, queue: dict[str, Any], data: st.DataObject) -> None:
@@ -129,7 +129,7 @@ def work(part: Part, jobs: int) -> None:
 def test_everything_of_a_system_is_there_and_what_was_not_used_is_not_in_the_result() -> None:
     run, part = on_two_sips({0: load})
     plan = run.plan
-    assert len(plan.scratchpads) == 64 and len(plan.dma) == 64 + 4 and len(plan.machine["memories"]) == 64 + 8
+    assert len(plan.scratchpads) == 64 and len(plan.dma) == 64 + 4 and len(plan.machine["memories"]) == 64 + 8 + 1
     assert plan.whole and plan.reach is not None and plan.reach.pes[9] == "sip0.cube1.pe1"
     assert len(plan.resources) - plan.channels == sum(e.bytes_per_cycle is not None for e in plan.reach.places.topology.edges)
     counters = run.result().counters

@@ -47,6 +47,7 @@ class KernelRunner:
         self.memory = memory
         self.rank: int | None = None  #: of the group whose queues were installed
         self.world_size = 0
+        self.slots = self.slot_bytes = 0  #: of its queues
         self._rings: list[Ring] = []  # whose slots lie in the scratchpad
         self._slots: list[Block] = []
         self.pad = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line)
@@ -128,7 +129,7 @@ class KernelRunner:
             if block is None:
                 raise pad.refusal(ring.slots * size, who)
             slots.append(block)
-            ring.addresses = tuple(range(block.addr, block.addr + ring.slots * size, size))
+            ring.lay_out(block.addr, size)
         self.pad, self._rings, self._slots = pad, list(rings), slots
 
     @property

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
 Port = tuple[int, str]  #: plane and direction
+Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and direction: rank and direction there
 WHERE = "neighbour table"
 
 
@@ -30,7 +31,7 @@ class NeighbourTable:
     """
 
     pes: Sequence[str]
-    links: Mapping[int, Mapping[Port, tuple[int, str]]]
+    links: Links
 
     def check(self) -> None:
         """InputError where the table is not symmetric, or names what is not there."""
@@ -102,12 +103,13 @@ class Queues:
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
         rings = [self._ring(table, form, *link) for link in links]
         for runner in self._runners.values():
-            runner.rank, runner.world_size = None, 0
+            runner.rank, runner.world_size, runner.slots, runner.slot_bytes = None, 0, 0, 0
             runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
         self.rings = rings
         for rank, name in enumerate(table.pes):
             runner = self._runners[name]
             runner.rank, runner.world_size = rank, len(table.pes)
+            runner.slots, runner.slot_bytes = form.slots, form.slot_bytes
         for ring in rings:
             ring.sender.queues_out[ring.source.plane, ring.source.direction] = ring
             ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
@@ -192,7 +194,7 @@ class Queues:
                 rule = f"{ring.slots} slots of {size} bytes for the queue from {ring.source} find no room in the {end - start} bytes"
                 raise InputError(Problem(f"{form.tier} of {ring.target.pe}", rule, remedy="use fewer or smaller slots"))
             free[start] = at
-            ring.addresses = tuple(range(at, at + ring.slots * size, size))
+            ring.lay_out(at, size)
         if form.tier == "hbm" and self.reserve is not None:
             for start, at in free.items():
                 self.reserve(at, start + memories.slice_bytes)
@@ -209,6 +211,7 @@ class Queues:
             source, target = self._number[ring.source.pe], self._number[ring.target.pe]
             ring.credit_cycles = self.config.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
+                ring.line = self.config.pe.spm.bank_width_bytes
                 ring.way = (*reach.peer_route(source, target), target)
                 room[target] += ring.slots
         more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]

@@ -45,6 +45,16 @@ class TlQueues:
         """PEs of that group; 0 without one."""
         return self._runner.world_size
 
+    @property
+    def slots(self) -> int:
+        """Messages that each of its queues has room for; 0 without any."""
+        return self._runner.slots
+
+    @property
+    def slot_bytes(self) -> int:
+        """[B] of the longest message; 0 without any."""
+        return self._runner.slot_bytes
+
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
         """The rank in a direction of a plane; None where there is no neighbour."""
         ring = self._runner.scheduler.queues.queues_out.get((plane, direction))

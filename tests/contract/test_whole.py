@@ -250,7 +250,7 @@ def test_routes_of_any_length_are_found_while_transfers_run() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, int], str]] = {
-    "no memory": ({"memory": 72}, "it submits a job with a wrong params[6]"),
+    "no memory": ({"memory": 73}, "it submits a job with a wrong params[6]"),
     "no route": ({"route": 2}, "it submits a job with a wrong params[7]"),
     "inside a route": ({"route": 1}, "it submits a job with a wrong params[7]"),
     "of another memory": ({"memory": 1}, "it submits a job with a wrong params[7]"),
@@ -279,7 +279,7 @@ def test_a_job_whose_place_is_taken_again_has_no_start() -> None:
 @pytest.mark.parametrize(
     ("memory", "links", "latency", "message"),
     [
-        (72, [200], 0, "a route to memory 72: the machine has 72"),
+        (73, [200], 0, "a route to memory 73: the machine has 73"),
         (0, [127], 0, "a route over resource 127: links are 128 to 889"),
         (0, [890], 0, "a route over resource 890: links are 128 to 889"),
         (0, [200, 300, 200], 0, "a route goes over each link once"),

@@ -80,8 +80,8 @@ class Ring:
 
     # fmt: off
     __slots__ = (
-        "addresses", "clock", "credit_cycles", "credits", "freed", "in_flight", "inbox", "last_recv", "last_send", "posted",
-        "received", "receiver", "sent", "slot_bytes", "slots", "source", "tail", "target", "tier", "sender", "waiting", "way",
+        "addresses", "clock", "credit_cycles", "credits", "freed", "in_flight", "inbox", "last_recv", "last_send", "line", "posted",
+        "received", "receiver", "room", "sent", "slot_bytes", "slots", "source", "tail", "target", "tier", "sender", "waiting", "way",
     )
     # fmt: on
 
@@ -97,6 +97,8 @@ class Ring:
         self.tier = tier
         self.clock = clock
         self.addresses: tuple[int, ...] = ()  #: of the slots
+        self.room = 0  #: [byte] from one slot to the next
+        self.line = 1  #: [byte] of the scratchpads
         self.way: tuple[int, ...] = ()  #: parameters of a job that say the way to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
@@ -122,6 +124,11 @@ class Ring:
     def idle(self) -> bool:
         """Nothing is in it, and nobody waits for it."""
         return not (self.used or self.waiting or self.posted)
+
+    def lay_out(self, first: int, room: int) -> None:
+        """Its slots lie from an address on, one every so many bytes."""
+        self.room = room
+        self.addresses = tuple(range(first, first + self.slots * room, room))
 
     def address(self, number: int) -> int:
         """Of the slot of a message, by its number."""

@@ -106,8 +106,10 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         """The transfer of a message into its slot."""
         place, nbytes = message.src - self.base, message.nbytes
         if ring.tier == "tcm":
+            before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
+            travel = min(before + nbytes, ring.room)
             there = message.slot - ring.receiver.base
-            return (((COMM, 1, there, nbytes, nbytes, 1, *ring.way), ((place, nbytes, 0),)),)
+            return (((COMM, 1, there, travel, travel, 1, *ring.way), ((place - before, travel, 0),)),)
         return self._dma.piece(COMM, 1, place, message.slot, nbytes, message.line)
 
     def _receive(self, ring: Ring, now: int) -> None:
@@ -124,6 +126,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 del self.scheduler.open[flight]
                 self.done.append(flight)
             else:
+                if message.command >= 0:
+                    flight.after = (*flight.after, message.command)
                 place = msg.handle.addr - self.base
                 self.scheduler.put(flight, self.choose(), self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.strategies import systems
 from tests.systems_of_pes import systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
-TWO_SIPS = Path(__file__).parents[2] / "configs" / "two_sips.yaml"
+TWO_SIPS = "two_sips"
 ALONE = ("KV_STORE_TILE",)  # a component's transfers have no order of their own
 
 

@@ -20,11 +20,13 @@ class PeQueues(Protocol):
         """A warning for each queue with messages that nobody received."""
 
 
-def who_waits(program: Program, times: Sequence[EntryTimes], gate: int) -> list[dict[str, Any]]:
+def who_waits(
+    program: Program, times: Sequence[EntryTimes], gate: int, queues: PeQueues | None = None
+) -> list[dict[str, Any]]:
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
     `gate` is the position of the first barrier that is not complete, or -1. An entry waits since the last of the things that it
-    waited for and got; 0 where it got none.
+    waited for and got; 0 where it got none. Behind them stand PEs that wait at their queues.
     """
     entries = program.entries
     before = predecessors(entries)
@@ -50,7 +52,7 @@ def who_waits(program: Program, times: Sequence[EntryTimes], gate: int) -> list[
                 "reason": reason,
             }
         )
-    return out
+    return out if queues is None else [*out, *queues.waits()]
 
 
 def _held(one: dict[str, Any]) -> str:
@@ -75,7 +77,7 @@ def wait_lines(waiting: Sequence[dict[str, Any]]) -> list[str]:
         side = f"{one['direction']}" + (f" of plane {one['plane']}" if one["plane"] else "")
         last = f"last received: {one['last_send']} by {one['last_recv']}" if one["last_recv"] else "nothing was received"
         lines.append(
-            f"rank {one['rank']} ({one['pe']}) waits for {what} of rank {one['waits_for']}, {side}, since cycle {one['since']:,} "
-            f"({one['line']}); {one['used']} of {one['slots']} slots are taken, {last}{_held(one)}"
+            f"rank {one['rank']} ({one['pe']}) waits for {what} of rank {one['waits_for']}, {side}, since cycle "
+            f"{one['since']:,} ({one['line']}); {one['used']} of {one['slots']} slots are taken, {last}{_held(one)}"
         )
     return lines

@@ -71,6 +71,7 @@ class Machine:
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self._core = self._new_core()
+        self.wake: Callable[[int, int], None] = self._core.wake  #: a component, by its position, in a cycle to come
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in program.entries}
@@ -103,10 +104,6 @@ class Machine:
     def open_peers(self, room: Sequence[int]) -> None:
         """Let DMA jobs of components lead to the scratchpads of PEs: to each so many at a time, more than before."""
         self._core.open_peers([*room, *([0] * (len(self.plan.machine["spm"]) - len(room)))])
-
-    def wake(self, component: int, cycle: int) -> None:
-        """Let a component, by its position, run in a cycle that has not begun: for what another one has done."""
-        self._core.wake(component, cycle)
 
     def keep_commands(self) -> Commands:
         """From now on `commands` takes what components say of the jobs that they submit."""
@@ -261,8 +258,8 @@ class Machine:
                 "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
-            warnings=self._overlaps() + self._unreceived(),
-            waiting=self._waiting(times) if self.status == "deadlock" else [],
+            warnings=self._warnings(),
+            waiting=who_waits(self.program, times, self._core.waiting()[1], self.queues) if self.status == "deadlock" else [],
             failure=self.failure(),
             components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
@@ -276,17 +273,11 @@ class Machine:
             for entry, issue, start, end in zip(self.program.entries, *columns, strict=True)
         ]
 
-    def _waiting(self, times: Sequence[EntryTimes]) -> list[dict[str, Any]]:
-        entries = who_waits(self.program, times, self._core.waiting()[1])
-        return entries if self.queues is None else [*entries, *self.queues.waits()]
-
-    def _unreceived(self) -> list[dict[str, Any]]:
-        return [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)
-
-    def _overlaps(self) -> list[dict[str, Any]]:
+    def _warnings(self) -> list[dict[str, Any]]:
+        left = [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)
         if self.plan.pe.spm.check_overlap != "warn":
-            return []
-        return overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps())
+            return left
+        return [*overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
         """Of a run that failed: which check or component, when, who; else None."""

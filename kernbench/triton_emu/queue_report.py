@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.ipcq_ring import Ring
-from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.triton_emu.kernel_runner import KernelRunner
 
 
@@ -54,7 +54,7 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
     sends = isinstance(msg, IpcqSendCmd)
     mine, other = (ring.source, ring.target) if sends else (ring.target, ring.source)
     return {
-        "rank": runner.rank,
+        "rank": runner.group.rank,
         "pe": runner.pe.name,
         "launch": state.launch,
         "line": flight.line,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.policy.routing.windows import AddressMap, address_map
 from kernbench.triton_emu.errors import ScratchpadFullError
 from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.launch import ALONE, Group, Launch
 from kernbench.triton_emu.queue_report import unreceived, waits_of
 
 if TYPE_CHECKING:
@@ -67,9 +67,15 @@ class Queues:
     """The queues of one machine."""
 
     def __init__(
-        self, config: NpuConfig | SystemConfig, runners: Mapping[str, KernelRunner], nodes: Mapping[str, str], time: QueueClock
+        self,
+        config: NpuConfig | SystemConfig,
+        runners: Mapping[str, KernelRunner],
+        nodes: Mapping[str, str],
+        time: QueueClock,
+        launches: Sequence[Launch],
     ) -> None:
         """`runners` and `nodes`, of processors: by the names of PEs, in their order."""
+        self._launches = launches
         self.config = config
         self.rings: list[Ring] = []
         self._runners = runners
@@ -78,7 +84,7 @@ class Queues:
         self._time = time
         self._machine: Machine | None = None
         self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
-        self.reserve: Callable[[int, int], None] | None = None  #: told that bytes of HBM, [start, end), are slots; InputError
+        self.reserve: Callable[[int, int], None] | None = None  #: told which bytes of HBM are slots
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
         """Before the run: the machine is there."""
@@ -94,7 +100,7 @@ class Queues:
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, a machine has no neighbours, a
+        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, the machine has one PE, a
         queue is in use, or slots find no room.
         """
         form = self._form(slots, slot_bytes, tier)
@@ -103,13 +109,11 @@ class Queues:
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
         rings = [self._ring(table, form, *link) for link in links]
         for runner in self._runners.values():
-            runner.rank, runner.world_size, runner.slots, runner.slot_bytes = None, 0, 0, 0
+            runner.group = ALONE
             runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
         self.rings = rings
         for rank, name in enumerate(table.pes):
-            runner = self._runners[name]
-            runner.rank, runner.world_size = rank, len(table.pes)
-            runner.slots, runner.slot_bytes = form.slots, form.slot_bytes
+            self._runners[name].group = Group(rank, len(table.pes), form.slots, form.slot_bytes)
         for ring in rings:
             ring.sender.queues_out[ring.source.plane, ring.source.direction] = ring
             ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
@@ -149,9 +153,9 @@ class Queues:
                 raise InputError(Problem(WHERE, rule))
             if table.pes.index(name) != rank:
                 raise InputError(Problem(WHERE, f"{name} is both rank {table.pes.index(name)} and rank {rank}"))
-        for name, runner in self._runners.items():
-            if not runner.idle:
-                raise InputError(Problem("queues", f"{name} runs a kernel: install them before the launch, or wait for it"))
+        for launch in self._launches:
+            if launch.end is None:
+                raise InputError(Problem("queues", f"launch {launch.name} has not ended", remedy="wait for it first"))
         for ring in self.rings:
             if not ring.idle:
                 rule = f"{ring.used} messages are in the queue from {ring.source} to {ring.target}: receive them first"
@@ -191,7 +195,7 @@ class Queues:
             start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
             at = free.setdefault(start, end // align * align) - ring.slots * size
             if at < start:
-                rule = f"{ring.slots} slots of {size} bytes for the queue from {ring.source} find no room in the {end - start} bytes"
+                rule = f"{ring.slots} slots of {size} bytes, from {ring.source}, find no room in {end - start} bytes"
                 raise InputError(Problem(f"{form.tier} of {ring.target.pe}", rule, remedy="use fewer or smaller slots"))
             free[start] = at
             ring.lay_out(at, size)
@@ -205,7 +209,7 @@ class Queues:
         if machine is None or not self.rings:
             return
         reach = machine.plan.reach
-        assert reach is not None
+        assert reach is not None and isinstance(self.config, SystemConfig)
         room = [0] * len(self._room)
         for ring in self.rings:
             source, target = self._number[ring.source.pe], self._number[ring.target.pe]

@@ -10,7 +10,15 @@ from typing import Any
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of
 from kernbench.common.errors import InputError
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
+from kernbench.common.pe_commands import (
+    CompositeCmd,
+    DmaReadCmd,
+    DmaWriteCmd,
+    GemmCmd,
+    IpcqRecvCmd,
+    IpcqSendCmd,
+    MemoryWriteMsg,
+)
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner

@@ -80,13 +80,45 @@ class Ring:
 
     # fmt: off
     __slots__ = (
-        "addresses", "clock", "credit_cycles", "credits", "freed", "in_flight", "inbox", "last_recv", "last_send", "line", "posted",
-        "received", "receiver", "room", "sent", "slot_bytes", "slots", "source", "tail", "target", "tier", "sender", "waiting", "way",
+        "addresses",
+        "clock",
+        "credit_cycles",
+        "credits",
+        "freed",
+        "in_flight",
+        "inbox",
+        "last_recv",
+        "last_send",
+        "line",
+        "posted",
+        "received",
+        "receiver",
+        "room",
+        "sender",
+        "sent",
+        "slot_bytes",
+        "slots",
+        "source",
+        "tail",
+        "taken",
+        "target",
+        "tier",
+        "waiting",
+        "way",
     )
     # fmt: on
 
     def __init__(
-        self, source: End, target: End, sender: PeIpcq, receiver: PeIpcq, *, slots: int, slot_bytes: int, tier: str, clock: QueueClock
+        self,
+        source: End,
+        target: End,
+        sender: PeIpcq,
+        receiver: PeIpcq,
+        *,
+        slots: int,
+        slot_bytes: int,
+        tier: str,
+        clock: QueueClock,
     ) -> None:
         self.source = source
         self.target = target
@@ -111,6 +143,7 @@ class Ring:
         self.inbox: deque[Message] = deque()  #: visible to the receiver
         self.posted: deque[Any] = deque()  #: receives that wait, in order: (cycle it may be served, flight)
         self.received = 0  #: receives that were issued
+        self.taken = 0  #: messages that were received
         self.tail = 0  #: messages whose slots are free again
         self.freed: set[int] = set()  #: of those behind the first that is not
         self.last_recv = ""
@@ -134,8 +167,15 @@ class Ring:
         """Of the slot of a message, by its number."""
         return self.addresses[number % self.slots]
 
+    def free_all(self) -> None:
+        """The program that received is over: whoever keeps its tensors, they are no longer its own."""
+        for number in range(self.tail, self.taken):
+            self.free(number)
+
     def free(self, number: int) -> None:
         """The slot of a received message is needed no more; credits of all that are free in order go back."""
+        if number < self.tail:
+            return
         self.freed.add(number)
         while self.tail in self.freed:
             self.freed.discard(self.tail)

@@ -1,9 +1,9 @@
-"""The queues of a PE: who may send, what has come, which slots are free. PE_DMA moves the bytes (docs/adr/0027-queues-between-pes.md)."""
+"""The queues of a PE: who may send, what has come, which slots are free; PE_DMA moves the bytes (docs/adr/0027)."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.naming import PE_IPCQ
@@ -25,7 +25,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     # fmt: off
     __slots__ = (
-        "_count", "_cycles", "_dma", "_due", "component", "done", "next_due", "queues_in", "queues_out", "scheduler", "time",
+        "_count", "_cycles", "_dma", "_due", "component", "done", "next_due", "queues_in", "queues_out",
+        "record_copy", "scheduler", "time",
     )
     # fmt: on
 
@@ -33,7 +34,17 @@ class PeIpcq(PePart, kind=PE_IPCQ):
     engine_type = DMA
     begins = True
 
-    def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, dma: PeDma, time: QueueClock, *, cycles: int) -> None:
+    def __init__(
+        self,
+        node_id: str,
+        engines: Sequence[int],
+        clock: Clock,
+        base: int,
+        dma: PeDma,
+        time: QueueClock,
+        *,
+        cycles: int,
+    ) -> None:
         super().__init__(node_id, engines, clock, base)
         self._cycles = cycles
         self._dma = dma
@@ -41,6 +52,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         self._count = 0
         self.time = time
         self.scheduler: PeScheduler
+        self.record_copy: Callable[..., int] | None = None  #: of the op log
         self.component = -1  #: position in the core of what stands for the PE
         self.next_due = NEVER  #: the cycle of the next queue to look at
         self.done: list[Flight] = []  #: receives that have just ended
@@ -59,8 +71,9 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         msg, ready = flight.msg, now + self._cycles
         ring: Ring = msg.ring
         if isinstance(msg, IpcqSendCmd):
-            tile = msg.handle
-            message = msg.message = Message(tile.shape, tile.dtype, tile.nbytes, tile.value, tile.addr, msg.line, msg.op_id)
+            tile, number = msg.handle, msg.op_id
+            assert number is not None
+            message = msg.message = Message(tile.shape, tile.dtype, tile.nbytes, tile.value, tile.addr, msg.line, number)
             ring.waiting.append(Sending(flight, message, ready))
         else:
             ring.posted.append((ready, flight))
@@ -117,6 +130,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         while inbox and posted and posted[0][0] <= now:
             flight = posted.popleft()[1]
             message = inbox.popleft()
+            ring.taken += 1
             msg = flight.msg
             msg.message = message
             ring.last_send, ring.last_recv = message.line, msg.line
@@ -129,7 +143,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 if message.command >= 0:
                     flight.after = (*flight.after, message.command)
                 place = msg.handle.addr - self.base
-                self.scheduler.put(flight, self.choose(), self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line))
+                read = self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line)
+                self.scheduler.put(flight, self.choose(), read)
 
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""
@@ -143,8 +158,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         """Head and data come together, in the order of the sends."""
         ring, message = msg.ring, msg.message
         message.arrived, message.command = True, flight.command
-        if self._op_logger is not None:
-            self._record(msg, flight)
+        if self.record_copy is not None:
+            self._record(msg, flight, self.record_copy)
         came = False
         while ring.in_flight and ring.in_flight[0].arrived:
             ring.inbox.append(ring.in_flight.popleft())
@@ -162,10 +177,9 @@ class PeIpcq(PePart, kind=PE_IPCQ):
             self._dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record(self, msg: IpcqSendCmd, flight: Flight) -> None:
+    def _record(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
         ring, message, made_by = msg.ring, msg.message, msg.handle.op_id
-        assert self._op_logger is not None
-        self._op_logger.record_copy(
+        record_copy(
             self.clock.at(flight.start).now,
             self.clock.at(flight.end).now,
             ring.receiver._dma.node_id,

@@ -25,7 +25,7 @@ def unreceived(rings: Sequence[Ring], cycle: int) -> list[dict[str, Any]]:
     """A warning for each queue with messages that nobody received."""
     found = []
     for ring in rings:
-        left = [*ring.inbox, *ring.in_flight, *(one.message for one in ring.waiting)]
+        left = [*ring.inbox, *ring.in_flight, *ring.waiting]
         if left:
             lines = ", ".join(dict.fromkeys(message.line for message in left))
             what = "a message" if len(left) == 1 else f"{len(left)} messages"
@@ -64,7 +64,7 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
         "plane": mine.plane,
         "used": ring.used,
         "slots": ring.slots,
-        "held": ring.waiting[0].message.line if ring.waiting and not sends else "",
+        "held": ring.waiting[0].line if ring.waiting and not sends else "",
         "since": flight.issued,
         "last_send": ring.last_send,
         "last_recv": ring.last_recv,

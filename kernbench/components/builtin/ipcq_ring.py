@@ -45,34 +45,29 @@ class End:
 
 
 class Message:
-    """What was sent."""
+    """What was sent; it waits in the sender's PE_IPCQ until there is a slot for it."""
 
-    __slots__ = ("arrived", "command", "dtype", "line", "nbytes", "op_id", "shape", "slot", "src", "value")
+    # fmt: off
+    __slots__ = (
+        "arrived", "command", "dtype", "flight", "line", "nbytes", "op_id", "ready", "shape", "slot", "src", "value",
+    )
+    # fmt: on
 
-    def __init__(
-        self, shape: tuple[int, ...], dtype: str, nbytes: int, value: Array | None, src: int, line: str, op_id: int
-    ) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.nbytes = nbytes
-        self.value = value  #: None: pending
-        self.src = src  #: where it was in the sender's scratchpad
-        self.line = line  #: of the send
-        self.op_id = op_id  #: of its record
-        self.slot = -1  #: address of its slot, once it has one
+    def __init__(self, flight: Flight, ready: int) -> None:
+        """`flight`: of the send. `ready`: the cycle from which it may go."""
+        tile, msg = flight.msg.handle, flight.msg
+        self.flight: Any = flight  #: None once it has a slot
+        self.ready = ready
+        self.shape: tuple[int, ...] = tile.shape
+        self.dtype: str = tile.dtype
+        self.nbytes: int = tile.nbytes
+        self.value: Array | None = tile.value  #: None: pending
+        self.src: int = tile.addr  #: where it was in the sender's scratchpad
+        self.line: str = msg.line  #: of the send
+        self.op_id: int = msg.op_id  #: of its record
+        self.slot = -1  #: address of its slot
         self.arrived = False
         self.command = -1  #: id of its transfer in a traced run
-
-
-class Sending:
-    """A send that the sender's PE_IPCQ has."""
-
-    __slots__ = ("flight", "message", "ready")
-
-    def __init__(self, flight: Flight, message: Message, ready: int) -> None:
-        self.flight = flight
-        self.message = message
-        self.ready = ready  #: [cycle] it may go
 
 
 class Ring:
@@ -135,7 +130,7 @@ class Ring:
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
         self.credits: deque[int] = deque([0] * slots)  #: the cycles from which they may be used
-        self.waiting: deque[Sending] = deque()
+        self.waiting: deque[Message] = deque()
         self.sent = 0  #: sends that took a credit
         self.in_flight: deque[Message] = deque()  #: in the order of their sends
         self.last_send = ""  #: line of the last one that was received

@@ -10,7 +10,7 @@ from kernbench.common.naming import PE_IPCQ
 from kernbench.common.pe_commands import DmaReadCmd, IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import DMA, NEVER, Clock
 from kernbench.components.builtin.flight import Flight, Order
-from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring, Sending
+from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_dma import PeDma
 
@@ -32,7 +32,6 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     serves = (IpcqSendCmd, IpcqRecvCmd)
     engine_type = DMA
-    begins = True
 
     def __init__(
         self,
@@ -66,18 +65,18 @@ class PeIpcq(PePart, kind=PE_IPCQ):
     def opcode(self, msg: Any) -> str:
         return "IPCQ_SEND" if isinstance(msg, IpcqSendCmd) else "IPCQ_RECV"
 
-    def begin(self, scheduler: PeScheduler, flight: Flight, now: int) -> None:
-        """The scheduler hands a command over."""
+    def begin(self, flight: Flight, now: int) -> None:
+        """The scheduler hands a command over, in a cycle that may be still to come."""
         msg, ready = flight.msg, now + self._cycles
         ring: Ring = msg.ring
-        if isinstance(msg, IpcqSendCmd):
-            tile, number = msg.handle, msg.op_id
-            assert number is not None
-            message = msg.message = Message(tile.shape, tile.dtype, tile.nbytes, tile.value, tile.addr, msg.line, number)
-            ring.waiting.append(Sending(flight, message, ready))
+        if type(msg) is IpcqSendCmd:
+            msg.message = Message(flight, ready)
+            ring.waiting.append(msg.message)
+            self.look(ready, ring)
         else:
             ring.posted.append((ready, flight))
-        self.look(ready, ring)
+            if ring.inbox:  # else it is looked at when a message comes
+                self.look(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
         """Something of a queue can go on in that cycle, which has not begun."""
@@ -109,11 +108,12 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 self.look(credits[0], ring)
                 return
             credits.popleft()
-            first = waiting.popleft()
-            first.message.slot = ring.address(ring.sent)
+            message = waiting.popleft()
+            message.slot = ring.address(ring.sent)
             ring.sent += 1
-            ring.in_flight.append(first.message)
-            self.scheduler.put(first.flight, self.choose(), self._move(ring, first.message))
+            ring.in_flight.append(message)
+            self.scheduler.put(message.flight, self.choose(), self._move(ring, message))
+            message.flight = None
 
     def _move(self, ring: Ring, message: Message) -> Sequence[Order]:
         """The transfer of a message into its slot."""

@@ -21,7 +21,7 @@ X = np.arange(4096, dtype=np.float32)
 machines = st.fixed_dictionaries(
     {"pe.scheduler.cycles": st.integers(0, 2), "pe.ipcq.cycles": st.integers(1, 3), "pe.ipcq.credit_cycles": st.integers(1, 6)}
 )
-#: of each message: cycles before its send, elements, cycles before its receive, and which of the tensors that are held goes then
+#: of each message: cycles before its send, elements, cycles before its receive, and which of the tensors held goes then
 messages = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 300), st.integers(0, 40), st.integers(0, 3)), max_size=12
 )

@@ -66,6 +66,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         part = self._serving.get(type(msg)) or self.part_for(msg)
         flight = Flight(msg, part, now, line)
         flight.after = self.after
+        if part is self.queues:  # it is told at once, and counts the cycles
+            self.open[flight] = None
+            self.queues.begin(flight, now + self._cycles)
+            return flight
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
@@ -73,7 +77,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
             self._due.append((due, flight, orders))
             if due < self.next_due:
                 self.next_due = due
-        elif part.begins:
+        elif part is self._tiles:
             self._begin(flight, now)
         else:
             self.put(flight, part.choose(), orders)
@@ -85,7 +89,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         while due and due[0][0] <= now:
             _, flight, orders = due.popleft()
             part = flight.part
-            if part.begins:
+            if part is self._tiles:
                 self._begin(flight, now)
             else:
                 self.put(flight, part.choose(), orders)
@@ -126,8 +130,8 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         return flight
 
     def _begin(self, flight: Flight, now: int) -> None:
-        """A command goes to a part that gives out its jobs itself."""
-        flight.part.begin(self, flight, now)
+        """A composite op is handed over."""
+        self._tiles.begin(self, flight, now)
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:

@@ -14,6 +14,8 @@ from kernbench.common.errors import InputError, Problem, shown
 from kernbench.noc.device import Device, Tile
 
 TRACE_BYTES = 1 << 30
+LAST = 1 << 62  #: [cycle] latest timestamp
+LARGEST = 1 << 26  #: [byte] of a transfer: more than a tile has
 OVERHEAD = 20  #: [cycle] that the published measure leaves out: last event minus first zone begin, less these
 
 #: What events do. A `with state` takes what its own fields leave open from the last `set state` of its processor.
@@ -136,20 +138,20 @@ class _Reader:
             raise self.wrong(k, "it must be a mapping of keys")
         return item
 
-    def number(self, k: int, item: dict[str, Any], key: str, low: int) -> int:
-        """An integer of an event."""
+    def number(self, k: int, item: dict[str, Any], key: str, most: int) -> int:
+        """An integer of an event, 0 to `most`."""
         value = item.get(key)
-        if type(value) is not int or value < low:
-            raise self.wrong(k, f"it must be an integer of at least {low}", key, value)
+        if type(value) is not int or not 0 <= value <= most:
+            raise self.wrong(k, f"it must be an integer from 0 to {most}", key, value)
         return value
 
     def time(self, k: int, item: Any) -> int:
         """[cycle] as recorded."""
-        return self.number(k, self.mapping(k, item), "timestamp", 0)
+        return self.number(k, self.mapping(k, item), "timestamp", LAST)
 
     def tile(self, k: int, item: dict[str, Any], keys: tuple[str, str]) -> Tile:
         """A place of an event."""
-        x, y = (self.number(k, item, key, 0) for key in keys)
+        x, y = (self.number(k, item, key, LAST) for key in keys)
         if not self.device.has((x, y)):
             rule = f"{self.device.name} has {self.device.columns} columns and {self.device.rows} rows"
             raise self.wrong(k, rule, f"({', '.join(keys)})", [x, y])
@@ -175,6 +177,8 @@ class _Reader:
 
     def _event(self, k: int, item: dict[str, Any], key: tuple[int, int, str], at: int) -> Event:
         kind = item.get("type")
+        if kind is not None and not isinstance(kind, str):
+            raise self.wrong(k, "it must be a text", "type", kind)
         if kind is None or kind in PASSES:
             return Event(at, Do.PASS)
         if kind in WAITS:
@@ -204,10 +208,10 @@ class _Reader:
 
     def _send(self, k: int, item: dict[str, Any], what: str, at: int) -> Event:
         noc = item.get("noc")
-        if noc not in self.device.nocs:
+        if not isinstance(noc, str) or noc not in self.device.nocs:
             raise self.wrong(k, f"{self.device.name} has {', '.join(self.device.nocs)}", "noc", noc)
         own = self.tile(k, item, ("sx", "sy"))
-        nbytes = self.number(k, item, "num_bytes", 0)
+        nbytes = self.number(k, item, "num_bytes", LARGEST)
         if not nbytes:
             self.empty += 1
             return Event(at, Do.PASS)

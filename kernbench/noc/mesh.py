@@ -52,7 +52,9 @@ class MeshTraffic(ComponentBase):
 
     no_snapshot = "its queues are not saved"
 
-    def __init__(self, load: Load, side: int = 8, channels: int = 8, depth: int = 8, router: int = ROUTER, credit: int = 2) -> None:
+    def __init__(
+        self, load: Load, side: int = 8, channels: int = 8, depth: int = 8, router: int = ROUTER, credit: int = 2
+    ) -> None:
         super().__init__()
         self.load, self.side, self.router, self.credit = load, side, router, credit
         self.born, self._source, self._target = load.packets(side)
@@ -144,7 +146,9 @@ class Traffic(Protocol):
 
 
 def mean_latency(load: Load, slower: Fraction = Fraction(1)) -> float:
-    """[cycle] from a packet's birth to its end, on an 8x8 mesh. `slower`: so many times as long takes a hop, to see who notices."""
+    """[cycle] from a packet's birth to its end, on an 8x8 mesh. `slower`: so many times as long takes a hop, to see
+    who notices.
+    """
     return run_mesh(MeshTraffic(load, router=ceil_div((ROUTER + 1) * slower, 1) - 1), load)
 
 

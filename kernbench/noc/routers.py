@@ -88,7 +88,7 @@ class Routers:
         flit, target = (table[(*at, self._head[at])] for table in (self._flit, self._target))
         self._head[at] = (self._head[at] + 1) % self.depth
         self._count[at] -= 1
-        self._turn[router, port] = channel % self.channels
+        self._turn[router, port] = (channel + 1) % self.channels
         return flit, target, router, port, channel, out
 
 

@@ -14,7 +14,9 @@ ONE = [
     *kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 170)),
     *kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 190), proc="BRISC"),
 ]
-WAITS = [*kernel(1, 1, read(100, 0, 1, 256), *barrier(104, 900), read(950, 2, 1, 64), {"type": "SEMAPHORE_WAIT", "timestamp": 960})]
+WAITS = [
+    *kernel(1, 1, read(100, 0, 1, 256), *barrier(104, 900), read(950, 2, 1, 64), {"type": "SEMAPHORE_WAIT", "timestamp": 960})
+]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,9 @@ def _traces() -> None:
 def test_one_trace_is_told_with_what_waited(kbsim: Kbsim) -> None:
     said = kbsim("noc", "replay", "traces/one.json", "--device", "toy.json", "--slowest", "2", "--mode", "closed")
     assert (said.code, said.err) == (0, "")
-    assert said.out == """\
+    assert (
+        said.out
+        == """\
 toy: cycles of each trace
 
 trace  reads, writes  measured  closed   error
@@ -40,12 +44,15 @@ transfer                     issued  cycles  waited  endpoint  links  sharing
 read 256 B 2,1 -> 1,1 NOC_0     100      62      16        16      0        0
 read 256 B 2,1 -> 1,1 NOC_0     100      46       0         0      0        0
 """
+    )
 
 
 def test_several_traces_are_told_in_a_table(kbsim: Kbsim) -> None:
     said = kbsim("noc", "replay", "traces", "--device", "toy.json")
     assert said.code == 0
-    assert said.out == """\
+    assert (
+        said.out
+        == """\
 toy: cycles of each trace
 
 trace  reads, writes  measured  recorded   error  closed   error
@@ -56,6 +63,7 @@ error at recorded times: mean 7.06%, median 7.06%, largest 14.12% of 2 traces
 error closed loop: mean 40.78%, median 40.78%, largest 67.45% of 2 traces
 note: waits: 1 x SEMAPHORE_WAIT: it takes as long as it was recorded to take
 """
+    )
 
 
 def test_as_json(kbsim: Kbsim) -> None:
@@ -73,7 +81,10 @@ def test_as_json(kbsim: Kbsim) -> None:
     [
         (("traces/none.json",), "error: traces/none.json: it cannot be read: No such file or directory\n"),
         (("empty",), "error: empty: the folder has no .json file\n"),
-        (("traces", "--device", "mars"), "error: mars: there is no such device; devices are: wormhole; a file of one ends in .yaml or .json\n"),
+        (
+            ("traces", "--device", "mars"),
+            "error: mars: there is no such device; devices are: wormhole; a file of one ends in .yaml or .json\n",
+        ),
     ],
 )
 def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], message: str) -> None:

@@ -19,7 +19,9 @@ def ends(
 
 
 class _Mesh:
-    def __init__(self, side: int, packets: list[tuple[int, int, int]], channels: int, depth: int, router: int, credit: int) -> None:
+    def __init__(
+        self, side: int, packets: list[tuple[int, int, int]], channels: int, depth: int, router: int, credit: int
+    ) -> None:
         self.side, self.packets, self.channels, self.depth = side, packets, channels, depth
         self.router, self.credit, self.now = router, credit, 0
         self.ends, self.left = [-1] * len(packets), len(packets)

@@ -31,7 +31,11 @@ def refused(*events: Any) -> str:
 
 def test_events_of_a_processor() -> None:
     trace = of(kernel(1, 1, read(100, 2, 1, 256), *barrier(110, 170), write(200, 3, 1, 64, "NOC_1")), kernel(2, 1, begin=990))
-    assert (trace.name, trace.measured, [one.name for one in trace.processors]) == ("t", 1200 - 990 - 20, ["NCRISC of (1, 1)", "NCRISC of (2, 1)"])
+    assert (trace.name, trace.measured, [one.name for one in trace.processors]) == (
+        "t",
+        1200 - 990 - 20,
+        ["NCRISC of (1, 1)", "NCRISC of (2, 1)"],
+    )
     assert [(event.at, event.do, event.waits) for event in trace.processors[0].events] == [
         (10, Do.PASS, ""), (110, Do.SEND, ""), (120, Do.PASS, ""), (180, Do.WAIT, "read"), (210, Do.SEND, ""),
     ]  # fmt: skip
@@ -66,15 +70,26 @@ def test_states_fill_in_what_an_event_leaves_open() -> None:
 def test_what_is_not_simulated_is_said() -> None:
     opaque = {"type": "SEMAPHORE_WAIT", "timestamp": 50}
     trace = of(kernel(1, 1, opaque, opaque | {"timestamp": 60}, read(100, 2, 1, 0)))
-    assert trace.notes == ("2 x SEMAPHORE_WAIT: it takes as long as it was recorded to take", "1 transfers of 0 bytes are left out")
+    assert trace.notes == (
+        "2 x SEMAPHORE_WAIT: it takes as long as it was recorded to take",
+        "1 transfers of 0 bytes are left out",
+    )
     assert not trace.transfers
 
 
 def test_a_multicast_reaches_workers_whatever_the_order_of_its_corners() -> None:
-    corners = {"type": "WRITE_MULTICAST", "mcast_start_x": 3, "mcast_start_y": 2, "mcast_end_x": 1, "mcast_end_y": 2}
+    corners: dict[str, Any] = {
+        "type": "WRITE_MULTICAST",
+        "mcast_start_x": 3,
+        "mcast_start_y": 2,
+        "mcast_end_x": 1,
+        "mcast_end_y": 2,
+    }
     assert of(kernel(1, 1, write(100, -1, -1, 64, "NOC_1", **corners))).transfers[0].targets == ((1, 2), (2, 2))
     only_port = corners | {"mcast_end_x": 3}
-    assert refused(*kernel(1, 1, write(100, -1, -1, 64, **only_port))) == "t.json: event 1: no worker is between [3, 2] and [3, 2]"
+    assert (
+        refused(*kernel(1, 1, write(100, -1, -1, 64, **only_port))) == "t.json: event 1: no worker is between [3, 2] and [3, 2]"
+    )
 
 
 def test_refusals() -> None:
@@ -82,13 +97,19 @@ def test_refusals() -> None:
     assert refused(3) == "t.json: event 0: it must be a mapping of keys"
     assert refused(kernel(1, 1, read(1, 2, 1, 8))[1]) == "t.json: no event has the zone_phase begin, from which time is counted"
     assert refused(*kernel(1, 1, read(1, 7, 1, 8))) == "t.json: event 1: (dx, dy) = [7, 1], but toy has 4 columns and 3 rows"
-    assert refused(*kernel(1, 1, read(1, 2, 1, -8))) == "t.json: event 1: num_bytes = -8, but it must be an integer of at least 0"
+    assert (
+        refused(*kernel(1, 1, read(1, 2, 1, -8)))
+        == "t.json: event 1: num_bytes = -8, but it must be an integer from 0 to 67108864"
+    )
     assert refused(*kernel(1, 1, read(1, 2, 1, 8, "NOC_2"))) == 't.json: event 1: noc = "NOC_2", but toy has NOC_0, NOC_1'
     assert refused(*kernel(1, 1, {"type": "FABRIC_UNICAST_WRITE", "timestamp": 5})).startswith(
-        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; known are: ATOMIC_BARRIER, '
+        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; known are: '
+        "ATOMIC_BARRIER, "
     )
+    assert refused(*kernel(1, 1, {"type": [], "timestamp": 5})) == "t.json: event 1: type = [], but it must be a text"
+    assert refused(*kernel(1, 1, read(1, 2, 1, 8) | {"noc": []})) == "t.json: event 1: noc = [], but toy has NOC_0, NOC_1"
     assert refused(*kernel(1, 1, {"timestamp": 4}), {"sx": 1}) == (
-        "t.json: event 2: timestamp = null, but it must be an integer of at least 0"
+        "t.json: event 2: timestamp = null, but it must be an integer from 0 to 4611686018427387904"
     )
 
 
@@ -120,10 +141,20 @@ def test_ways_follow_their_directions_round_the_torus() -> None:
 
 def test_devices(tmp_path: Path) -> None:
     wormhole = load_device("wormhole")
-    assert (wormhole.columns, wormhole.rows, wormhole.kind_of((5, 11)), wormhole.kind_of((1, 6))) == (10, 12, "dram", "ethernet")
-    assert [wormhole.injection_cycles(n, (1, 1)) for n in (64, 128, 1536, 4096)] == [24, 24, 55, 146]  # 28.7 B/cycle is above 28.1
+    assert (wormhole.columns, wormhole.rows, wormhole.kind_of((5, 11)), wormhole.kind_of((1, 6))) == (
+        10,
+        12,
+        "dram",
+        "ethernet",
+    )
+    assert [wormhole.injection_cycles(n, (1, 1)) for n in (64, 128, 1536, 4096)] == [
+        24,
+        24,
+        55,
+        146,
+    ]  # 28.7 B/cycle is above 28.1
     assert wormhole.injection_cycles(2048, (0, 0)) == 89  # 2048 / 23.2
-    with pytest.raises(InputError, match=r'^blackhole: there is no such device; devices are: wormhole; a file of one ends in'):
+    with pytest.raises(InputError, match=r"^blackhole: there is no such device; devices are: wormhole; a file of one ends in"):
         load_device("blackhole")
     path = tmp_path / "toy.json"
     for wrong, why in (

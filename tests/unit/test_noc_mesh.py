@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from kernbench.noc.fluid import FluidTraffic, fluid_latency
-from kernbench.noc.mesh import Load, MeshTraffic, mean_latency, run_mesh
+from kernbench.noc.mesh import Load, MeshTraffic, Pattern, mean_latency, run_mesh
+from kernbench.noc.routers import Ints
 from tests.oracles.ref_mesh import ends
 
 SHORT = Load(pattern="uniform", rate=0.3, warmup=0, until=60, tail=0)
 
 
-def hops(side: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def hops(side: int, source: Ints, target: Ints) -> Ints:
     """Links between routers."""
-    return abs(source % side - target % side) + abs(source // side - target // side)
+    links: Ints = abs(source % side - target % side) + abs(source // side - target // side)
+    return links
 
 
-@pytest.mark.parametrize(("pattern", "rate", "channels", "depth"), [("uniform", 0.7, 2, 2), ("transpose", 0.6, 1, 3), ("uniform", 0.2, 8, 8)])
-def test_packets_arrive_when_those_of_the_slow_mesh_do(pattern: str, rate: float, channels: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "rate", "channels", "depth"), [("uniform", 0.7, 2, 2), ("transpose", 0.6, 1, 3), ("uniform", 0.2, 8, 8)]
+)
+def test_packets_arrive_when_those_of_the_slow_mesh_do(pattern: Pattern, rate: float, channels: int, depth: int) -> None:
     load = replace(SHORT, pattern=pattern, rate=rate)
     traffic = MeshTraffic(load, side=4, channels=channels, depth=depth)
     run_mesh(traffic, load)
@@ -56,4 +61,4 @@ def test_flows_over_whole_ways_meet_earlier_than_packets() -> None:
 def test_a_slower_hop_is_seen() -> None:
     """5 cycles a hop for 4 (4.4 rounded up): a quarter more at low load."""
     load = replace(SHORT, rate=0.02, until=200)
-    assert mean_latency(load, slower=11 / 10) == pytest.approx(1.23 * mean_latency(load), rel=0.02)  # type: ignore[arg-type]
+    assert mean_latency(load, slower=Fraction(11, 10)) == pytest.approx(1.23 * mean_latency(load), rel=0.02)

@@ -11,8 +11,8 @@ from kernbench.cli.bench import app as bench_app
 from kernbench.cli.ccl import app as ccl_app
 from kernbench.cli.config import app as config_app
 from kernbench.cli.llm import llm
-from kernbench.cli.onnx import onnx
 from kernbench.cli.noc import app as noc_app
+from kernbench.cli.onnx import onnx
 from kernbench.cli.probe import probe
 from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run

@@ -34,6 +34,7 @@ class Ahead:
         if tile.shape == (count,):
             return tile
         start = tile.first
+        self._tl.wait(tile.tile)
         return self._tl.part(tile.tile, first - start, count)
 
     def _fetch(self) -> None:

@@ -55,8 +55,8 @@ class Launcher:
     queues: Queues = field(default_factory=Queues)
     _installed: tuple[tuple[str, ...], Table] | None = None
 
-    def __call__(self, call: Call, x: Any, out: Any) -> Launch:
-        """Launch it on all ranks and go on. `x`, `out`: tensors with a shard on each PE of the group."""
+    def install(self, call: Call) -> None:
+        """Have the queues of a call, for which all launches so far must end; nothing where they are there."""
         group = call.group
         table = call.algorithm.neighbours(group.kind, group.shape)
         if self._installed != (group.pes, table):
@@ -65,4 +65,8 @@ class Launcher:
                 table, ranks=group.pes, slots=how.slots, slot_bytes=how.slot_bytes, tier=how.tier
             )
             self._installed = group.pes, table
-        return self.ctx.launch(call.name, on_rank, call, x, out, pes=group.pes)
+
+    def __call__(self, call: Call, x: Any, out: Any) -> Launch:
+        """Launch it on all ranks and go on. `x`, `out`: tensors with a shard on each PE of the group."""
+        self.install(call)
+        return self.ctx.launch(call.name, on_rank, call, x, out, pes=call.group.pes)

@@ -116,6 +116,7 @@ def _paired(memory: Memory, number: int) -> Callable[[Range], Slice]:
             message = None
         else:
             yield True  # every rank takes as many turns
+            yield tile
         yield True
         yield from _halved(memory, tile, number, count)
         memory.put(first, tile)

@@ -53,7 +53,7 @@ def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) ->
         groups = [(together, max(len(rings) for rings, _ in used))]
     for_each = 2 * len(parts) // len(groups)
     limits = [(for_each, for_each // 2) if rings > 1 else (most, batch_of(len(some), most)) for some, rings in groups]
-    run(memory.tl, *(in_turn(some, *limit) for (some, _), limit in zip(groups, limits, strict=True)))
+    run(memory.tl, *(in_turn(some, *limit, plain=rings > 1) for (some, rings), limit in zip(groups, limits, strict=True)))
 
 
 def batch_of(lanes: int, most: int) -> int:
@@ -147,7 +147,10 @@ def _from_memory(memory: Memory, end: End, ranges: Sequence[Range], whole: Any, 
     at, count = ranges[end.at]
 
     def own(chunk: int) -> Any:
-        return memory.tl.part(whole, at - first, count) if chunk == end.at else ahead.take()
+        if chunk != end.at:
+            return ahead.take()
+        memory.tl.wait(whole)
+        return memory.tl.part(whole, at - first, count)
 
     kept: list[Any] = []
     yield from reduced(end, [size for _, size in ranges], own, kept)

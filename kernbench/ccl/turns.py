@@ -36,13 +36,13 @@ class _Running:
                 yield said
 
 
-def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False) -> Slice:
+def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
     """Run slices side by side, at most so many at a time: as a slice itself, whose turns are rounds.
 
     In a round each slice uses its message, and after the next slice has done so it sends: what it computes has time until
     then, and its message goes out while others' are used. With a `batch`, so many begin together, and the next when all that
-    run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as it must
-    be where several of these run in turn and share queues.
+    run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as it
+    must be where several of these run in turn and share queues; what runs those is `plain`: a turn each, round after round.
     """
     left = iter(slices)
     running: list[_Running] = []
@@ -56,6 +56,8 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
             for one in begin:
                 yield from one.turn()
                 running.append(one)
+            if begin and whole:
+                yield False
         if not running:
             return
         if before is running[0]:
@@ -65,7 +67,7 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
             yield from one.turn()
             if before is not None and before is not one:
                 yield from before.turn()
-            before = one
+            before = None if plain else one
         if before is not None and (whole or len(running) == 1):
             yield from before.turn()
             before = None

@@ -58,12 +58,8 @@ def run(
         raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
     slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
     queues = queues_of(registry, entry, slots, slot, tier)
-    first = options.size_of("--begin", begin)
-    last = first if end is None else options.size_of("--end", end)
-    if last < first:
-        raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
     asked = Asked(machine, group, entry, dtype, queues, check, seed)
-    return _tell(asked, (first, last, factor), plot, as_json=as_json, quiet=quiet)
+    return _tell(asked, (*_sizes(begin, end), factor), plot, as_json=as_json, quiet=quiet)
 
 
 def _group(
@@ -83,6 +79,15 @@ def _group(
             if name == names[-1]:
                 raise
     raise AssertionError("unreachable")
+
+
+def _sizes(begin: str, end: str | None) -> tuple[int, int]:
+    """The first and the last size."""
+    first = options.size_of("--begin", begin)
+    last = first if end is None else options.size_of("--end", end)
+    if last < first:
+        raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
+    return first, last
 
 
 def _shape(text: str) -> Shape:

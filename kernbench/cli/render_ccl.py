@@ -34,7 +34,8 @@ COLUMNS = (
 
 def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
     """What `kbsim ccl list` prints."""
-    made = table("Algorithms", [("collective", "left"), ("algorithm", "left"), ("topologies", "left"), ("module", "left")])
+    columns = ("collective", "algorithm", "topologies", "module")
+    made = table("Algorithms", [(name, "left") for name in columns])
     made.columns[-1].no_wrap = False
     last = ""
     for one in registry.entries:
@@ -50,8 +51,9 @@ def head(asked: Asked) -> Iterator[Text]:
     group, queues = asked.group, asked.queues
     sips, cubes, pes = group.shape
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
-    yield Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}: {where}")
-    yield Text(f"# queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}", "dim")
+    built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
+    yield Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
+    yield Text(f"# {where}; {built}", "dim")
     yield Text("#" + "".join(f"{name:>{width}}" for name, _, width in COLUMNS)[1:])
     yield Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in COLUMNS)[1:].rstrip(), "dim")
 

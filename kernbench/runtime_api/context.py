@@ -39,6 +39,7 @@ class Context:
 
     def __init__(self, places: Places, params: Mapping[str, Any], store: MemoryStore, log: OpLogger | None) -> None:
         self.params = params
+        self.config = places.config  #: of the machine
         self.machine = MachineFacts.of(places)
         self.memory = AddressSpace(places)
         self.tensors: dict[str, DeviceTensor] = {}

@@ -21,6 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "paged_attention": {"sequences": 5, "heads": 4, "depth": 16, "tokens": 50, "page_tokens": 4, "bank_pages": 3},
     "reduce": {"rows": 37, "columns": 48, "block": 3},
     "softmax": {"rows": 37, "columns": 48, "block": 3},
+    "tp_mlp": {"tokens": 5, "hidden": 24, "ffn": 36, "ranks": 6},
     "vector_add": {"n": 1001, "block": 50},
 }
 MACHINES = ("single_cube", "sip_4x4")

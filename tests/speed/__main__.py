@@ -12,6 +12,7 @@ from typing import Any
 
 import simpy
 
+from tests.speed.ccl_rows import ccl_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.llm_rows import llm_line, llm_row, reuse_line
@@ -70,12 +71,15 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{check_table(checks)}", flush=True)
     sweep = sweep_row(chosen.quick)
     print(f"\n{sweep_table(sweep)}", flush=True)
+    collectives = ccl_rows(chosen.quick)
+    print(f"\ncollectives, CPU time\n{json.dumps(collectives, indent=1)}", flush=True)
     traces = _traces(chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
+        report["collectives"] = collectives
         report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -34,7 +34,7 @@ def write(folder: Path, text: str, name: str = "mine.py") -> str:
 
 def test_the_package_has_these_benches() -> None:
     assert list(installed_benches()) == [
-        "flash_attention", "gemm", "layernorm", "moe_dispatch", "paged_attention", "reduce", "softmax", "vector_add",
+        "flash_attention", "gemm", "layernorm", "moe_dispatch", "paged_attention", "reduce", "softmax", "tp_mlp", "vector_add",
     ]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_refused_files(tmp_path: Path, text: str, said: str) -> None:
 
 def test_names_that_are_none() -> None:
     assert not is_bench_target("llama2-7b-decode") and not is_bench_target("prog.json")
-    assert refusal(lambda: load_bench("gem")).endswith("softmax, vector_add; did you mean gemm?")
+    assert refusal(lambda: load_bench("gem")).endswith("softmax, tp_mlp, vector_add; did you mean gemm?")
     assert refusal(lambda: load_bench("nowhere.py")) == "nowhere.py: there is no such file; check the path"
 
 

@@ -1,0 +1,158 @@
+"""Collectives as users of frameworks write them: a worker function a rank, `init_process_group`, `all_reduce`, `barrier`.
+
+Workers are the host's code: they take no time, and what they call is launched when all ranks have called it.
+
+    def worker(rank):
+        dist.init_process_group(backend="kernbench")
+        x = dist.from_numpy(np.full(1024, rank, np.float16))
+        dist.all_reduce(x)
+
+    @bench(name="mine", description="...", machine="single_cube")
+    def run(ctx):
+        dist.spawn(ctx, worker, ranks=8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from kernbench.ccl.dist_calls import Calls, Request, ShardOf
+from kernbench.common.dtypes import Array
+from kernbench.common.errors import InputError, Problem
+from kernbench.runtime_api import Context
+
+
+@dataclass
+class _Rank:
+    """What a worker's greenlet is."""
+
+    rank: int
+    size: int
+    hub: Any
+    ready: bool = False
+
+
+def spawn(
+    ctx: Context, worker: Callable[..., object], *args: Any, ranks: int, algorithms: dict[str, str] | None = None
+) -> None:
+    """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
+
+    `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. InputError where ranks
+    call different things, and as the groups and algorithms say.
+    """
+    calls = Calls(ctx, ranks, algorithms or {})
+    hub = getcurrent()
+    workers = []
+    for rank in range(ranks):
+        one: Any = greenlet(worker, hub)
+        one.of_group = _Rank(rank, ranks, hub)
+        workers.append(one)
+    wanted: dict[int, Request] = {}
+    answers: dict[int, Any] = {}
+    while True:
+        for rank, one in enumerate(workers):
+            if rank not in wanted and not one.dead:
+                request = one.switch(answers.pop(rank)) if rank in answers else one.switch(rank, *args)
+                if not one.dead:
+                    wanted[rank] = request
+        if not wanted:
+            return
+        answers = calls.answer(wanted)
+        for rank in answers:
+            del wanted[rank]
+
+
+def _me() -> _Rank:
+    found = getattr(getcurrent(), "of_group", None)
+    if found is None:
+        remedy = "dist.spawn(ctx, worker, ranks=8) runs workers"
+        raise InputError(Problem("dist", "it is called outside a worker", remedy=remedy))
+    assert isinstance(found, _Rank)
+    return found
+
+
+def _ask(name: str, *tensors: ShardOf, peer: int | None = None, value: Any = None) -> Any:
+    """Tell the hub what this rank calls; what it comes to."""
+    me = _me()
+    if not me.ready:
+        remedy = 'call dist.init_process_group(backend="kernbench") first'
+        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has joined no group", remedy=remedy))
+    return me.hub.switch(Request(name, tensors, peer, value))
+
+
+def init_process_group(backend: str = "kernbench") -> None:
+    """Join the group of all workers. InputError for another backend."""
+    if backend != "kernbench":
+        raise InputError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
+    _me().ready = True
+
+
+def get_rank() -> int:
+    """This worker's rank."""
+    return _me().rank
+
+
+def get_world_size() -> int:
+    """How many ranks there are."""
+    return _me().size
+
+
+def from_numpy(values: Any) -> ShardOf:
+    """A tensor in this rank's own memory; every rank makes one of the same shape and type."""
+    found: ShardOf = _ask("from_numpy", value=values)
+    return found
+
+
+def to_numpy(tensor: ShardOf) -> Array:
+    """The elements of a tensor of this rank, after all that was called before."""
+    found: Array = _ask("to_numpy", tensor)
+    return found
+
+
+def all_reduce(tensor: ShardOf) -> None:
+    """The sums of all ranks' tensors, in place."""
+    _ask("all_reduce", tensor, tensor)
+
+
+def all_gather(out: ShardOf, tensor: ShardOf) -> None:
+    """`out`: the tensors of all ranks, rank by rank."""
+    _ask("all_gather", tensor, out)
+
+
+def reduce_scatter(out: ShardOf, tensor: ShardOf) -> None:
+    """`out`: this rank's block of the sums of all ranks' tensors."""
+    _ask("reduce_scatter", tensor, out)
+
+
+def all_to_all(out: ShardOf, tensor: ShardOf) -> None:
+    """`out`: this rank's block of every rank's tensor, rank by rank."""
+    _ask("all_to_all", tensor, out)
+
+
+def broadcast(tensor: ShardOf, src: int = 0) -> None:
+    """Rank `src`'s elements into every rank's tensor."""
+    _ask("broadcast", tensor, tensor, peer=src)
+
+
+def reduce(tensor: ShardOf, dst: int = 0) -> None:
+    """The sums of all ranks' tensors into that of rank `dst`; the others stay."""
+    _ask("reduce", tensor, tensor, peer=dst)
+
+
+def send(tensor: ShardOf, dst: int) -> None:
+    """A tensor to rank `dst`, which calls `recv`."""
+    _ask("send", tensor, peer=dst)
+
+
+def recv(tensor: ShardOf, src: int) -> None:
+    """The tensor that rank `src` sends."""
+    _ask("recv", tensor, peer=src)
+
+
+def barrier() -> None:
+    """Wait until all ranks have come here."""
+    _ask("barrier")

@@ -1,0 +1,226 @@
+"""Collectives on real machines: right in every bit, never faster than links allow, and near that where links bind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench import GraphEngine
+from kernbench.benches.tp_mlp import run as tp_mlp
+from kernbench.ccl import dist
+from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.registry import read_registry
+from kernbench.ccl.single import Outcome, run_call
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.runtime_api import bench
+from kernbench.sim_engine.deadlock import wait_lines
+from kernbench.sim_engine.engine import KernelFailed
+
+REGISTRY = read_registry()
+ENTRIES = {one.full_name: one for one in REGISTRY.entries}
+
+
+def call(
+    name: str, machine: str, shape: Shape | int, count: int, dtype: str = "f16", *, slots: int = 16, slot_bytes: int = 32768,
+    tier: str = "tcm", check: bool = True, topo: str | None = None, over: tuple[str, ...] = (), module: Any = None,
+    skew: tuple[int, ...] = (),
+) -> Outcome:  # fmt: skip
+    config, entry = load_config(machine, over), ENTRIES[name]
+    group = group_of(config, shape if isinstance(shape, Shape) else shape_for(config, shape), topo)
+    collective = COLLECTIVES[entry.collective]
+    made = Call(name, module or entry.load(), group, count, dtype, slot_bytes, skew)
+    sizes = collective.has(count, group.size), collective.gets(count, group.size)
+    return run_call(config, made, sizes, Queues(slots, slot_bytes, tier), check=check)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_algorithm_is_right_in_every_bit(name: str) -> None:
+    for topo, dtype, count in (("ring", "f16", 1), ("torus", "bf16", 700), ("mesh", "i32", 333)):
+        assert call(name, "two_sips", Shape(2, 2, 2), count, dtype, topo=topo, slots=6, slot_bytes=1024).wrong == 0
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(sorted(ENTRIES)), st.sampled_from([2, 3, 5, 8, 12]), st.integers(1, 3000), st.integers(1, 6),
+    st.sampled_from(["tcm", "sram", "hbm"]), st.sampled_from(["f32", "f16", "f8e4m3", "u8", "i64"]),
+    st.lists(st.integers(0, 4), min_size=12, max_size=12),
+)  # fmt: skip
+def test_any_size_ranks_slots_tiers_and_skews(
+    name: str, ranks: int, count: int, slots: int, tier: str, dtype: str, skews: list[int]
+) -> None:
+    skew = () if name.startswith("barrier") else tuple(skews[:ranks])
+    found = call(name, "two_sips", ranks, count, dtype, slots=slots, slot_bytes=1024, tier=tier, skew=skew)
+    assert (found.status, found.wrong) == ("done", 0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "shape", "link", "rate"),
+    [
+        ("single_cube", Shape(1, 1, 8), "cube.mesh.link", 32),  # neighbours round a cube
+        ("pod_8sip", Shape(8, 1, 1), "system.link", 25),  # a rank a SIP
+    ],
+)
+def test_a_ring_comes_near_its_bound_where_links_bind(machine: str, shape: Shape, link: str, rate: int) -> None:
+    """`2 (n - 1) / n * S / B` and 5 %, and the latency term: what one element a rank takes. Never below the first."""
+    over = (f"{link}.bytes_per_cycle={rate}",)
+    latency = call("all_reduce_ring", machine, shape, 8, check=False, over=over).cycles
+    for count in (1 << 12, 1 << 18):
+        bound = 2 * 7 / 8 * count * 2 / rate
+        taken = call("all_reduce_ring", machine, shape, count, check=False, over=over).cycles
+        assert bound <= taken
+    assert taken <= 1.05 * bound + latency
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if not name.startswith("barrier")])
+def test_nothing_is_faster_than_the_links_of_a_pe(name: str) -> None:
+    """Each rank must send so many bytes over the 128 bytes a cycle between its DMA and its router."""
+    count, ranks = 6000, 8
+    collective = COLLECTIVES[ENTRIES[name].collective]
+    size = max(collective.has(count, ranks), collective.gets(count, ranks)) * 2
+    assert call(name, "single_cube", ranks, count, check=False).cycles >= float(collective.bus_factor(ranks)) * size / 128
+
+
+def test_fewer_credits_are_slower_and_right() -> None:
+    taken = [call("all_reduce_ring", "single_cube", 4, 20_000, slots=slots, slot_bytes=1024) for slots in (16, 4, 1)]
+    assert [one.wrong for one in taken] == [0, 0, 0]
+    assert taken[0].cycles < taken[1].cycles < taken[2].cycles
+
+
+def wrapped(name: str, kernel: Any) -> Any:
+    """A module with another kernel."""
+    module = ENTRIES[name].load()
+    members = {one: getattr(module, one) for one in ("kernel_args", "neighbours", "reference")}
+    return SimpleNamespace(kernel=kernel, **members)
+
+
+def test_a_missing_receive_is_told_as_a_hang() -> None:
+    """Rank 2 sends nothing and receives nothing: the ranks behind it wait, and the run says for whom."""
+    module = ENTRIES["all_gather_ring"].load()
+
+    def kernel(*args: Any) -> None:
+        if args[-1].rank != 2:
+            module.kernel(*args)
+
+    found = call("all_gather_ring", "single_cube", 4, 100, module=wrapped("all_gather_ring", kernel))
+    assert found.status == "deadlock"
+    lines = wait_lines(found.engine.machine.result().waiting)
+    assert any(line.startswith("rank 3 (") and "waits for a message of rank 2" in line for line in lines)
+
+
+def test_counts_that_differ_are_told() -> None:
+    module = ENTRIES["all_reduce_ring"].load()
+
+    def kernel(*args: Any) -> None:
+        module.kernel(*args[:2], args[2] - 4 * (args[-1].rank == 1), *args[3:])
+
+    with pytest.raises(KernelFailed, match=r"receives f16\[25\], but .* sent f16\[24\]"):
+        call("all_reduce_ring", "single_cube", 4, 100, module=wrapped("all_reduce_ring", kernel))
+
+
+def test_a_swapped_neighbour_is_refused() -> None:
+    module = ENTRIES["all_reduce_ring"].load()
+    bad = wrapped("all_reduce_ring", module.kernel)
+    bad.neighbours = lambda kind, shape: {**module.neighbours(kind, shape), 0: {(0, "E"): (2, "W"), (0, "W"): (3, "E")}}
+    with pytest.raises(InputError, match=r"rank 0 E of plane 0 leads to rank 2 W, but rank 2 W of plane 0 leads to rank 1 E"):
+        call("all_reduce_ring", "single_cube", 4, 100, module=bad)
+
+
+@pytest.mark.parametrize(("tier", "algo"), [("tcm", "ring"), ("sram", "hierarchical"), ("hbm", "halving_doubling")])
+def test_gemm_all_reduce_gemm(tier: str, algo: str) -> None:
+    """Kernels of one PE follow each other in its scratchpad; Phase 2 op by op, and in batches, gives the same."""
+    engine = GraphEngine("single_cube")
+    engine.run(tp_mlp, tier=tier, algo=algo, tokens=8, hidden=64, ffn=128, ranks=4)
+    assert engine.activity.verify().ok
+    assert engine.activity.verify(debug=True).ok
+
+
+def test_workers_as_in_frameworks() -> None:
+    got: dict[int, list[list[float]]] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group(backend="kernbench")
+        assert (dist.get_rank(), dist.get_world_size()) == (rank, 4)
+        x = dist.from_numpy(np.full(6, rank, np.float32))
+        dist.all_reduce(x)  # 0 + 1 + 2 + 3
+        y = dist.from_numpy(np.asarray([rank, 10 * rank], np.int32))
+        every, block = dist.from_numpy(np.zeros(8, np.int32)), dist.from_numpy(np.zeros(2, np.int32))
+        dist.all_gather(every, y)
+        dist.reduce_scatter(block, every)  # all have the same: 4 times this rank's pair
+        dist.broadcast(y, src=2)
+        dist.reduce(x, dst=1)  # 4 * 6 there
+        dist.barrier()
+        if rank == 1:
+            dist.send(x, dst=3)
+        if rank == 3:
+            dist.recv(x, src=1)
+        turned = dist.from_numpy(np.zeros(8, np.int32))
+        dist.all_to_all(turned, every)
+        got[rank] = [dist.to_numpy(one).tolist() for one in (x, every, block, y, turned)]
+
+    @bench(name="workers", description="all calls", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4)
+
+    GraphEngine("single_cube").run(run)
+    pairs = [0, 0, 1, 10, 2, 20, 3, 30]
+    for rank in range(4):
+        own = pairs[2 * rank : 2 * rank + 2]
+        x = [24.0 if rank in (1, 3) else 6.0] * 6
+        assert got[rank] == [x, pairs, [4 * one for one in own], [2, 20], own * 4]
+
+
+def test_workers_that_call_different_things_are_told() -> None:
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        dist.barrier() if rank else dist.recv(None, src=1)  # type: ignore[arg-type]
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=2)
+
+    with pytest.raises(InputError, match=r"dist: ranks call what does not fit together: rank 0 recv, rank 1 barrier"):
+        GraphEngine("single_cube").run(run)
+
+
+def test_a_module_of_the_user(tmp_path: Path) -> None:
+    """A .py beside a file like ccl.yaml works as the package's do; one that lacks something is refused with its line."""
+    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
+    (tmp_path / "mine.py").write_text(source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine"))
+    (tmp_path / "empty.py").write_text("")
+    file = tmp_path / "ccl.yaml"
+    lines = ["schema: kernbench/ccl/1", "algorithms:", "  all_reduce:", "    mine: {module: mine.py, topologies: [ring]}"]
+    file.write_text("\n".join([*lines, "    empty: {module: empty.py, topologies: [ring]}"]))
+    registry = read_registry(file)
+    found = call("all_reduce_ring", "single_cube", 3, 50, module=registry.find("all_reduce", "mine").load())
+    assert found.wrong == 0
+    with pytest.raises(InputError, match=r"ccl.yaml:5:\d+: module = .*it must have a function all_reduce_empty"):
+        registry.find("all_reduce", "empty").load()
+
+
+def test_groups_say_what_does_not_fit() -> None:
+    config = load_config("two_sips")
+    assert shape_for(config, 12) == Shape(1, 2, 6)
+    with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 2 SIPs of 4 cubes of 8 PEs, 64 in all"):
+        shape_for(config, 65)
+    with pytest.raises(InputError, match='shape = "3x1x1", but it has 2 SIPs, and the group takes 3'):
+        group_of(config, Shape(3, 1, 1))
+    with pytest.raises(InputError, match="it is one NPU, without neighbours"):
+        shape_for(load_config("npu_mobile"), 2)
+
+
+def test_ranks_lie_next_to_each_other() -> None:
+    """Round a cube, and cube by neighbouring cube: 2 x 2 cubes are a circle 1, 3, 2, 0."""
+    group = group_of(load_config("two_sips"), Shape(1, 4, 1))
+    assert [name.split(".")[1] for name in group.pes] == ["cube1", "cube3", "cube2", "cube0"]
+    assert replace(group, kind=1).kind_name == "torus"

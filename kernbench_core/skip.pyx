@@ -5,10 +5,10 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 engines change in no earlier one.
 """
 from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
-from kernbench_core.compute cimport Compute, compute_jump, compute_seek, on_period
+from kernbench_core.compute cimport Compute, compute_seek, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
-from kernbench_core.flow cimport flow_jump
+from kernbench_core.jump cimport compute_jump, flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of

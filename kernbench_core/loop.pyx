@@ -25,7 +25,7 @@ from kernbench_core.phases cimport complete_phase, share_phase, start_phase, sub
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
-from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
+from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_due, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim, next_body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
@@ -77,7 +77,7 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
         return
     for k in range(s.n_spm):
         if s.horizon[k] <= now:
-            scratchpad_touch(s, k, now + 1)
+            scratchpad_due(s, k, now + 1)
 
 
 cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
@@ -107,6 +107,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.touched[k] = k
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
+        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:

@@ -5,6 +5,7 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 engines change in no earlier one.
 """
 from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
+from kernbench_core.clear cimport scratchpad_clear
 from kernbench_core.compute cimport Compute, compute_seek, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
@@ -158,9 +159,13 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if not (s.skip and scratchpad_uncontended(s, spm)):
+    if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
+        to = min(to, p.clear) if not p.uncontended else to
+    else:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1))
+        if s.skip and p.doubt > p.done:
+            to = min(to, max(p.doubt - 1, p.done))      # then it is looked for a clear time again
         rounds = -patience(p)
     for k in range(n_order):
         a = &lanes[order[k]]

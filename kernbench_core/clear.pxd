@@ -1,0 +1,7 @@
+"""Up to when nothing is denied."""
+from kernbench_core.bank cimport Spm
+from kernbench_core.sim cimport Sim
+from kernbench_core.types cimport cycle_t, int32_t
+
+cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil
+cdef void clear_over(Spm* p, cycle_t now) noexcept nogil

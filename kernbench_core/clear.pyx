@@ -22,6 +22,7 @@ cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
     RARE = 4                  # at most (SPAN << 3 * RARE) // 32 cycles are waited for the next look,
+    WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
     LANES = 320               # with more, or with more TEs and VEs, it is not tried
     BODIES = 16
@@ -287,21 +288,23 @@ cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     return known if to == first + turn else to
 
 
-cdef void clear_ends(Spm* p, cycle_t now) noexcept nogil:
+cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """What was found held up to cycle `now`, and no longer; looks that do not pay are
     made less often, those that do go further."""
     if now - p.doubt >= 2 * SPAN:
         p.doubts = max(p.doubts - 2, -LOOK)
+        s.looks = min(s.looks + WORTH, TRIES)
     elif now - p.doubt < SPAN:
-        p.doubts = min(max(p.doubts, 0) + 1, RARE)
+        p.doubts = min(max(p.doubts, 0) + 1, RARE) if s.looks > 0 else RARE
+        s.looks = max(s.looks - 1, 0)
     p.clear = 0
     p.doubt = now + (SPAN << 3 * p.doubts) // 32 if p.doubts > 0 else now
 
 
-cdef void clear_over(Spm* p, cycle_t now) noexcept nogil:
+cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
     if p.clear:
-        clear_ends(p, now)
+        clear_ends(s, p, now)
     if p.doubts > 1:
         p.doubt = max(p.doubt, now + QUIET)
 
@@ -315,7 +318,10 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
     if p.clear > p.done:
         return True
     if p.clear:
-        clear_ends(p, p.clear)
+        clear_ends(s, p, p.clear)
+    if p.doubts == 0 and s.looks <= 0:
+        p.doubts = RARE
+        p.doubt = p.done + (SPAN << 3 * RARE) // 32
     if p.done < p.doubt or p.n_held:
         return False
     if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_pairs or p.n_order > LANES:
@@ -324,6 +330,6 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
     p.clear = clear_to(s, p, x, n) if n >= 0 else p.done
     p.doubt = p.done
     if p.clear - p.done < SPAN:
-        clear_ends(p, p.clear)
+        clear_ends(s, p, p.clear)
         return False
     return True

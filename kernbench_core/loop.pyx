@@ -7,6 +7,7 @@ denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.clear cimport TRIES
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport (
     component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
@@ -113,6 +114,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     s.n_touched = s.n_spm
+    s.looks = 0
     s.soonest = 0
     s.share.touch = NULL
     s.share.sim = NULL
@@ -182,6 +184,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     cdef int64_t full = trace.n + BATCH if trace != NULL else 0     # records of the cycle to come may be there already
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
+    s.looks = TRIES
     forget_ahead(s)
     s.share.touch = touch_flow
     s.share.sim = s

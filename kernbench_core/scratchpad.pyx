@@ -233,4 +233,4 @@ cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
 cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """Before something is done to a scratchpad in cycle `now`: the cycles before it are run, and its horizon will be found again."""
     scratchpad_due(s, spm, now)
-    clear_over(&s.spm[spm], now)
+    clear_over(s, &s.spm[spm], now)

@@ -9,10 +9,12 @@ comes later each time.
 """
 from libc.string cimport memcpy, memset
 
+from kernbench_core.ahead cimport ahead_of
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport MAX_REGIONS, Compute, Stream, compute_seek, stream_lines, stream_next
+from kernbench_core.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport Dram
+from kernbench_core.lanes cimport vectors
 from kernbench_core.share cimport Flow, quotient
 from kernbench_core.sim cimport memory_of, next_body_cycle
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -37,14 +39,15 @@ cdef struct Course:           # the requests to come of one lane
     int64_t lines             # to the end of its run
     int64_t chunk             # lines of the runs behind it,
     int64_t hop               # and how far a bank their first ones are from where the run before ended; -1: not known
-    cycle_t i                 # a TE or VE: that body cycle
+    bint dense                # a TE or VE: its requests are worked out by ahead.pyx
+    cycle_t i                 # that body cycle
     Stream* stream            # and its streams
 
 cdef struct Plan:             # SPAN cycles from `begin` on
     cycle_t begin
     cycle_t end               # of the clear time, as far as it is known
     int32_t each[2]           # ports
-    uint64_t taken[2][PORTS * SPAN]
+    uint64_t taken[2][PORTS * SPAN + 16]
 
 
 cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
@@ -78,8 +81,9 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nog
     if x.at == NEVER:
         return True
     x.i = next_body_cycle(s, x.lane - s.n_flows)
+    x.dense = e.dense
     if e.dense:
-        compute_seek(e, s.compute_job, p, x.i)
+        return True
     memcpy(x.stream, e.stream, sizeof(e.stream))
     for k in range(e.streams):
         if x.stream[k].at < 0:
@@ -176,6 +180,30 @@ cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
     return True
 
 
+cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
+    """The same for a dense TE or VE, whose requests are worked out many at a time."""
+    cdef int32_t each = w.each[0]
+    cdef int64_t n = min(min(w.begin + SPAN, w.end) - x.at, e.body - x.i), c
+    cdef uint64_t* taken = w.taken[0] + (x.at - w.begin) * each
+    cdef uint64_t* want
+    if n <= 0:
+        return True
+    want = ahead_of(&s.ahead[x.lane - s.n_flows], e, s.compute_job, p, x.i, n)
+    if each <= 2 and vectors.level:
+        c = vectors.take[each - 1](taken, want, n)
+    else:
+        c = 0
+        while c < n and not want[c] & taken[(c + 1) * each - 1]:
+            take(taken + c * each, each, want[c])
+            c += 1
+    if c < n:
+        w.end = x.at + c
+        return False
+    x.i += n
+    x.at = x.at + n if x.i < e.body else NEVER
+    return True
+
+
 cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
     cdef int64_t t
     while b:
@@ -223,7 +251,9 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
         memset(w.taken[0], 0, SPAN * w.each[0] * sizeof(uint64_t))
         memset(w.taken[1], 0, SPAN * w.each[1] * sizeof(uint64_t))
         for k in range(n):
-            if s.lane[x[k].lane].compute:
+            if x[k].dense:
+                clear &= lay_dense(s, &w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
+            elif s.lane[x[k].lane].compute:
                 clear &= lay_body(&w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
             else:
                 clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].lane])
@@ -238,6 +268,7 @@ cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept n
     for k in range(p.n_order):
         a = &s.lane[p.order[k]]
         x[n].lane = p.order[k]
+        x[n].dense = False
         if a.compute:
             x[n].stream = streams + MAX_REGIONS * bodies
             bodies += 1
@@ -278,7 +309,7 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
     cdef cycle_t known = known_to(s, x, n), first = p.done, to
-    cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 1 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
+    cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # behind its first request every lane is regular
@@ -291,7 +322,7 @@ cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """What was found held up to cycle `now`, and no longer; looks that do not pay are
     made less often, those that do go further."""
-    if now - p.doubt >= 2 * SPAN:
+    if now - p.doubt >= 4 * SPAN:
         p.doubts = max(p.doubts - 2, -LOOK)
         s.looks = min(s.looks + WORTH, TRIES)
     elif now - p.doubt < SPAN:
@@ -317,7 +348,10 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
     cdef int32_t n
     if p.clear > p.done:
         return True
-    if p.clear:
+    if p.clear and p.clear - p.doubt >= 2 * SPAN:       # all that was looked at is over: look further
+        p.clear = 0
+        p.doubts = max(p.doubts - 1, -LOOK)
+    elif p.clear:
         clear_ends(s, p, p.clear)
     if p.doubts == 0 and s.looks <= 0:
         p.doubts = RARE

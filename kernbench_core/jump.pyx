@@ -4,16 +4,18 @@ What moves then depends on time alone, and what is left to find is how often eac
 does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
 banks is gone through cycle by cycle and taken as often as it comes.
 """
-from kernbench_core.bank cimport Spm, line_of
-from kernbench_core.compute cimport Compute, Stream, compute_want, sleep_idle, stream_lines, stream_next
+from kernbench_core.ahead cimport AHEAD, Ahead, ahead_of
+from kernbench_core.bank cimport Spm
+from kernbench_core.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
 from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.share cimport flow_accrue, quotient
-from kernbench_core.tally cimport tally_done, tally_range, tally_times, tally_word
+from kernbench_core.tally cimport tally_done, tally_eight, tally_range, tally_times, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef enum:
-    TURN = 256                # body cycles that are gone through to know a turn of the banks, at most
+    TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
+    SHORT = 32                # and where all can be counted quickly
 
 
 cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
@@ -157,7 +159,7 @@ cdef int64_t turn_of(Compute* e, Spm* p, int64_t i) noexcept nogil:
             g = b
             b = a
         turn = turn // g * each
-        if turn > TURN or e.stream[k].at < i * e.stream[k].per_cycle:
+        if turn > (SHORT if e.dense else TURN) or e.stream[k].at < i * e.stream[k].per_cycle:
             return 0
     return turn
 
@@ -219,3 +221,34 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
             break
         at += (1 + sleep_idle(e)) * e.period
     return at
+
+
+cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+    """Count the requests of the next `n` body cycles, which are worked out many at a time."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef int64_t k, m
+    cdef uint64_t* want
+    while n:
+        m = min(n, AHEAD)
+        want = ahead_of(x, e, jobs, p, i, m)
+        for k in range(m // 8):
+            tally_eight(&p.grants, want + 8 * k)
+        for k in range(m // 8 * 8, m):
+            tally_word(&p.grants, 0, want[k])
+            tally_done(&p.grants, 1)
+        i += m
+        n -= m
+
+
+cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
+    """The same for a dense engine: it has a cycle a body cycle, and its streams need not follow."""
+    cdef int64_t n = min(e.body_left, end - at)
+    cdef uint64_t reads = 0, writes = 0
+    cdef int64_t many = 0
+    if n > AHEAD:
+        compute_seek(e, jobs, p, e.body - e.body_left)
+        many = jump_body(e, p, n, &reads, &writes)
+        e.body_left -= many
+    count_ahead(e, x, jobs, p, n - many)
+    e.body_left -= n - many
+    return at + n if e.body_left else at + n - 1

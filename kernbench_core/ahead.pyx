@@ -65,7 +65,7 @@ cdef void look_ahead(Ahead* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) 
                 alike |= mask
             else:
                 add_steady(x.want, n, mask, t.step, p)
-        elif vectors.add_lines != NULL and (p.banks & (p.banks - 1)) == 0:
+        elif vectors.add_lines != NULL and (p.banks & (p.banks - 1)) == 0 and t.at >= i * t.per_cycle:
             vectors.add_lines(x.want, n, t.line, t.at, i * t.per_cycle, t.per_cycle, t.nbytes, p.line_shift, p.banks, p.full)
         else:
             add_stream(x.want, n, t, p, i)

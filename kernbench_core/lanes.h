@@ -9,7 +9,7 @@
 #include <immintrin.h>
 
 /* The lines of a stream that begin in each of `n` body cycles, the first of which begins at byte `end`: their banks are added to `want`,
-   which has room for seven cycles more. `at`: the next line's byte; its bank is `bank`. `banks` and the bytes of a line (`shift`) are
+   which has room for seven cycles more. `at`: the next line's byte, not before `end`; its bank is `bank`. `banks` and the bytes of a line (`shift`) are
    powers of two. */
 __attribute__((target("avx512f"))) static void kb_add_lines_avx512(uint64_t* want, int64_t n, int64_t bank, int64_t at, int64_t end, int64_t q,
                                                                   int64_t nbytes, int64_t shift, int64_t banks, uint64_t full) {

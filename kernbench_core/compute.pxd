@@ -64,7 +64,6 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
-cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil
 
 cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""

@@ -23,7 +23,7 @@ from kernbench_core.walk cimport PORTS, take
 cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
-    RARE = 4                  # at most (SPAN << 3 * RARE) // 32 cycles are waited for the next look,
+    RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
     WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
     LANES = 320               # with more, or with more TEs and VEs, it is not tried
@@ -329,7 +329,7 @@ cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         p.doubts = min(max(p.doubts, 0) + 1, RARE) if s.looks > 0 else RARE
         s.looks = max(s.looks - 1, 0)
     p.clear = 0
-    p.doubt = now + (SPAN << 3 * p.doubts) // 32 if p.doubts > 0 else now
+    p.doubt = now + (SPAN << 3 * p.doubts) // 128 if p.doubts > 0 else now
 
 
 cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -355,7 +355,7 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
         clear_ends(s, p, p.clear)
     if p.doubts == 0 and s.looks <= 0:
         p.doubts = RARE
-        p.doubt = p.done + (SPAN << 3 * RARE) // 32
+        p.doubt = p.done + (SPAN << 3 * RARE) // 128
     if p.done < p.doubt or p.n_held:
         return False
     if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_pairs or p.n_order > LANES:

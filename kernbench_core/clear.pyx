@@ -66,9 +66,10 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
         x.at += wait
         x.carry += wait * f.num
     x.bank = f.bank
-    x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
+    x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
     x.hop = -1
     if j.extent.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
+        x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
         x.chunk = d.interleave // p.line
         x.hop = x.chunk * (d.channels - 1) % p.banks
     return quotient(x.carry + f.num, f.cost) + 2 <= p.banks
@@ -280,15 +281,22 @@ cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept n
     return n
 
 
-cdef cycle_t known_to(Sim* s, Course* x, int32_t n) noexcept nogil:
-    """No flow comes to the end of a run behind which its banks are not known before that cycle."""
+cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+    """Before that cycle no flow comes to a piece that is less than a line, or to one whose bank is not known."""
     cdef cycle_t to = NEVER
     cdef Flow* f
+    cdef int64_t lines
     cdef int32_t k
     for k in range(n):
-        if not s.lane[x[k].lane].compute and x[k].hop < 0:
-            f = &s.share.flow[x[k].lane]
-            to = min(to, x[k].at + (x[k].lines * f.every if f.every else x[k].lines // (quotient(f.num, f.cost) + 2)))
+        if s.lane[x[k].lane].compute:
+            continue
+        f = &s.share.flow[x[k].lane]
+        lines = x[k].lines
+        if x[k].hop >= 0:
+            if (f.left - f.piece) % p.line == 0:
+                continue
+            lines = (f.left - f.piece) // p.line
+        to = min(to, x[k].at + (lines * f.every if f.every else lines // (quotient(f.num, f.cost) + 2)))
     return to
 
 
@@ -308,7 +316,7 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
-    cdef cycle_t known = known_to(s, x, n), first = p.done, to
+    cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
     cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
     cdef int32_t k
     for k in range(n):

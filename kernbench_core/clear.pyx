@@ -23,7 +23,7 @@ from kernbench_core.walk cimport PORTS, take
 cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
-    RARE = 4                  # at most (SPAN << 3 * RARE) // 32 cycles are waited for the next look,
+    RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
     WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
     LANES = 320               # with more, or with more TEs and VEs, it is not tried
@@ -66,9 +66,10 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
         x.at += wait
         x.carry += wait * f.num
     x.bank = f.bank
-    x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
+    x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
     x.hop = -1
     if j.extent.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
+        x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
         x.chunk = d.interleave // p.line
         x.hop = x.chunk * (d.channels - 1) % p.banks
     return quotient(x.carry + f.num, f.cost) + 2 <= p.banks
@@ -280,15 +281,22 @@ cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept n
     return n
 
 
-cdef cycle_t known_to(Sim* s, Course* x, int32_t n) noexcept nogil:
-    """No flow comes to the end of a run behind which its banks are not known before that cycle."""
+cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+    """Before that cycle no flow comes to a piece that is less than a line, or to one whose bank is not known."""
     cdef cycle_t to = NEVER
     cdef Flow* f
+    cdef int64_t lines
     cdef int32_t k
     for k in range(n):
-        if not s.lane[x[k].lane].compute and x[k].hop < 0:
-            f = &s.share.flow[x[k].lane]
-            to = min(to, x[k].at + (x[k].lines * f.every if f.every else x[k].lines // (quotient(f.num, f.cost) + 2)))
+        if s.lane[x[k].lane].compute:
+            continue
+        f = &s.share.flow[x[k].lane]
+        lines = x[k].lines
+        if x[k].hop >= 0:
+            if (f.left - f.piece) % p.line == 0:
+                continue
+            lines = (f.left - f.piece) // p.line
+        to = min(to, x[k].at + (lines * f.every if f.every else lines // (quotient(f.num, f.cost) + 2)))
     return to
 
 
@@ -308,7 +316,7 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
-    cdef cycle_t known = known_to(s, x, n), first = p.done, to
+    cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
     cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
     cdef int32_t k
     for k in range(n):
@@ -329,7 +337,7 @@ cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         p.doubts = min(max(p.doubts, 0) + 1, RARE) if s.looks > 0 else RARE
         s.looks = max(s.looks - 1, 0)
     p.clear = 0
-    p.doubt = now + (SPAN << 3 * p.doubts) // 32 if p.doubts > 0 else now
+    p.doubt = now + (SPAN << 3 * p.doubts) // 128 if p.doubts > 0 else now
 
 
 cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -355,7 +363,7 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
         clear_ends(s, p, p.clear)
     if p.doubts == 0 and s.looks <= 0:
         p.doubts = RARE
-        p.doubt = p.done + (SPAN << 3 * RARE) // 32
+        p.doubt = p.done + (SPAN << 3 * RARE) // 128
     if p.done < p.doubt or p.n_held:
         return False
     if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_pairs or p.n_order > LANES:

@@ -47,7 +47,7 @@ cdef struct Compute:          # one TE or VE
     cycle_t body              # body cycles of the job
     cycle_t body_left         # not done of them, without those that are slept through
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
-    bint sparse               # no region begins a line every cycle
+    bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
     bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
     int32_t often             # asks for one bank in CALM cycles, at most
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER

@@ -66,7 +66,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.often = 0
     for k in range(j.regions):
         open_stream(&e.stream[k], &j.region[k], p, j.body)
-        if e.stream[k].per_cycle >= p.line:
+        if 4 * e.stream[k].per_cycle >= p.line:
             e.sparse = False
         e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)
     e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked

@@ -1,4 +1,4 @@
-"""Skipping against stepping where it goes far: long transfers, bodies and idle times, on machines whose banks are hardly contended.
+"""Skipping against stepping where it goes far: long transfers, bodies and idle times, on hardly contended banks.
 
 Stepping is compared with the reference elsewhere (test_differential.py), on programs short enough for it.
 """
@@ -15,10 +15,11 @@ from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
 from kernbench_core import Core
-from tests.speed.skip_loads import SHORT, SPARSE, STABLE, sparse_tables, stable_tables
+from tests.speed.skip_loads import SHORT, SPARSE, sparse_tables, stable_tables
 from tests.speed.workloads import LOADS, npu_machine
 
 END = 1 << 40
+DRAWN = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 Tables = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -71,40 +72,58 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     }
     for kind in ("dma", "te", "ve"):
         machine[kind]["period"] = draw(st.sampled_from([1, 1, 2]))
+    for kind in ("te", "ve"):
+        machine[kind]["init_cycles"] = draw(st.sampled_from([8, 8, 500]))  # the traffic begins long after the job
     return machine
 
 
 @st.composite
-def programs(draw: st.DrawFn, machine: dict[str, Any]) -> dict[str, Any]:
+def programs(draw: st.DrawFn, machine: dict[str, Any], kinds: list[str], sizes: list[int]) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
     banks, engines = machine["spm"]["num_banks"], machine["dma"]["engines"]
     place = st.builds(lambda bank, line: (bank, 64 * line), st.integers(0, banks - 1), st.integers(0, 15))
     for number in range(draw(st.integers(1, 8))):
-        kind, engine = draw(st.sampled_from(["dma", "dma", "te", "ve"])), draw(st.integers(0, engines - 1))
+        kind, engine = draw(st.sampled_from(kinds)), draw(st.integers(0, engines - 1))
         (bank, offset), (other, there), odd = draw(place), draw(place), draw(st.sampled_from([0, 0, 8]))
         if kind == "dma":
-            size = draw(st.sampled_from([1 << 10, 5000, 1 << 13, 1 << 15]))
+            size = draw(st.sampled_from(sizes))
             address = draw(st.integers(0, 63)) * 64 + odd
-            entry = {"opcode": draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE"])), "dma_id": engine, "num_elements": size}
-            entry |= {"tensor_role": "activation", "qbits": 8, "dram_addr": address, "spm_bank": bank, "spm_offset": offset + odd}
+            entry = {"opcode": draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE"])), "dma_id": engine}
+            entry |= {"tensor_role": "activation", "qbits": 8, "num_elements": size, "dram_addr": address}
+            entry |= {"spm_bank": bank, "spm_offset": offset + odd}
+            if draw(st.integers(0, 3)) == 0:  # rows that begin on other banks than the ones before ended on
+                del entry["num_elements"]
+                gap = draw(st.sampled_from([0, 64, 1000]))
+                entry |= {"rows": 8, "row_elements": size // 8, "stride_bytes": size // 8 + gap}
         elif kind == "te":
             m, n, k = (draw(st.sampled_from([16, 40, 128])) for _ in range(3))
-            entry = {"opcode": "TE_GEMM_TILE", "te_id": engine, "m": m, "n": n, "k": k, "qbits_weight": 8, "qbits_activation": 8}
-            entry |= {"ifm_bank": bank, "ifm_offset": offset, "wgt_bank": other, "wgt_offset": there + odd}
-            entry |= {"ofm_bank": bank, "ofm_offset": there}
+            entry = {"opcode": "TE_GEMM_TILE", "te_id": engine, "m": m, "n": n, "k": k}
+            entry |= {"qbits_weight": 8, "qbits_activation": 8, "ifm_bank": bank, "ifm_offset": offset}
+            entry |= {"wgt_bank": other, "wgt_offset": there + odd, "ofm_bank": bank, "ofm_offset": there}
         else:
-            entry = {"opcode": draw(st.sampled_from(["VE_COPY_TILE", "VE_SOFTMAX_TILE"])), "ve_id": engine, "qbits_activation": 8}
-            entry |= {"length": draw(st.sampled_from([100, 4096, 10_000]))}
+            entry = {"opcode": draw(st.sampled_from(["VE_COPY_TILE", "VE_SOFTMAX_TILE"])), "ve_id": engine}
+            entry |= {"qbits_activation": 8, "length": draw(st.sampled_from([100, 4096, 10_000]))}
             entry |= {"in_bank": bank, "in_offset": offset + odd, "out_bank": other, "out_offset": there}
-        waits = draw(st.sets(st.integers(0, number - 1), max_size=2)) if number else set()
+        waits = draw(st.sets(st.integers(0, number - 1), max_size=2)) if number and "te" in kinds else set()
         entries.append(entry | {"id": number} | ({"deps_before": sorted(waits)} if waits else {}))
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+def compare(data: st.DataObject, kinds: list[str], sizes: list[int]) -> None:
+    machine = data.draw(machines())
+    config, program = load_config(machine), load_program(data.draw(programs(machine, kinds, sizes)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, 4000), max_size=2)))
+    check((lower_machine(config), lower_program(program, config)), cuts)
+
+
+@DRAWN
 @given(data=st.data())
 def test_drawn_machines(data: st.DataObject) -> None:
-    machine = data.draw(machines())
-    config, program = load_config(machine), load_program(data.draw(programs(machine)))
-    cuts = sorted(data.draw(st.sets(st.integers(1, 4000), max_size=3)))
-    check((lower_machine(config), lower_program(program, config)), cuts)
+    compare(data, ["dma", "dma", "te", "ve"], [1 << 10, 5000, 1 << 13, 1 << 15])
+
+
+@DRAWN
+@given(data=st.data())
+def test_drawn_transfers(data: st.DataObject) -> None:
+    """Nothing but transfers, all at once: shares stay for long, and what is asked for comes again and again."""
+    compare(data, ["dma"], [1 << 12, 20_000, 1 << 15, 1 << 16])

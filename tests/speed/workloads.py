@@ -231,7 +231,7 @@ def core_tables(load: Load, pes: int, jobs: Jobs) -> tuple[Tables, Tables]:
     groups = pes // size
     config = load_config(npu_machine(load, size))
     programs = [lower_program(load_program(cmdq(load, jobs, range(g * size, (g + 1) * size))), config) for g in range(groups)]
-    return machine_of_groups(lower_machine(config), groups, size), _program_of_groups(programs, size)
+    return machine_of_groups(lower_machine(config), groups, size), program_of_groups(programs, size)
 
 
 def machine_of_groups(one: Tables, groups: int, size: int) -> Tables:
@@ -254,7 +254,7 @@ def machine_of_groups(one: Tables, groups: int, size: int) -> Tables:
     }
 
 
-def _program_of_groups(programs: list[Tables], size: int) -> Tables:
+def program_of_groups(programs: list[Tables], size: int) -> Tables:
     """One program of the groups' programs, which have no dependencies."""
     entries = _starts([len(p["op"]) for p in programs])
     first_job = {

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
+from kernbench_core.pycomponent import Plugged
 
 # fmt: off
 __all__ = [
     "BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE",
-    "Clock", "ComponentBase", "HasCommands", "Job", "OpLog",
+    "Clock", "ComponentBase", "HasCommands", "Job", "OpLog", "Typed",
 ]
 # fmt: on
 
@@ -44,8 +45,6 @@ class HasCommands(Protocol):
 class Clock:
     """The time as hooks are told it: `now` is ns."""
 
-    __slots__ = ("_den", "_num", "now")
-
     def __init__(self, freq_ghz: Any = 1) -> None:
         self._num, self._den = freq_ghz.numerator, freq_ghz.denominator
         self.now = 0.0
@@ -54,6 +53,10 @@ class Clock:
         """This clock, standing at the beginning of a cycle."""
         self.now = cycle * self._den / self._num
         return self
+
+
+class Typed(Plugged):
+    """What the fields of a component stand in whose methods are compiled: a second base, before `ComponentBase`."""
 
 
 class ComponentBase(Component):

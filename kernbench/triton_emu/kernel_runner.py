@@ -15,6 +15,7 @@ from greenlet import greenlet
 from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_cpu import CommandSource
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
 from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
@@ -26,7 +27,7 @@ from kernbench.triton_emu.source_lines import kernel_line, line_of
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
 
-class KernelRunner:
+class KernelRunner(CommandSource):
     """The `CommandSource` of a PE."""
 
     def __init__(
@@ -40,6 +41,7 @@ class KernelRunner:
         scalar_cycles: int = 0,
         strict_wait: bool = False,
     ) -> None:
+        super().__init__()
         self.pe = pe
         self.scheduler = scheduler
         self.memory = memory
@@ -66,7 +68,7 @@ class KernelRunner:
         self._since: int | None = None
         self._wanted: Flight | None = None
         self._any = False
-        self.next_due = NEVER  #: a kernel that waits for time goes on then
+        self.next_due = NEVER  # a kernel that waits for time goes on then
 
     # The side of the PE's processor.
 
@@ -156,7 +158,7 @@ class KernelRunner:
         """Give a command to the scheduler; wait for room in its queue first."""
         scheduler = self.scheduler
         while len(scheduler.open) >= scheduler.queue_depth:
-            self.pause("the command queue is full", any_end=True)
+            self.pause("the command queue is full", None, True)
         return scheduler.issue(msg, self.now, line)
 
     def wait_for(self, flight: Flight, reason: str) -> None:
@@ -181,9 +183,9 @@ class KernelRunner:
     def scalar_work(self, ops: int = 1) -> None:
         """Time of integer ops on known operands."""
         if self.scalar_cycles:
-            self.pause("scalar work", until=self.now + ops * self.scalar_cycles)
+            self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 
-    def pause(self, reason: str, flight: Flight | None = None, *, any_end: bool = False, until: int = NEVER) -> None:
+    def pause(self, reason: str, flight: Flight | None = None, any_end: bool = False, until: int = NEVER) -> None:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until

@@ -53,7 +53,8 @@ class MemorySide:
         elif msg.src_strides is None:
             self._order.load_issued(msg, start, start + msg.nbytes)
         else:
-            self._order.load_issued(msg, *_span(start, msg.handle, msg.src_strides))
+            start, end = _span(start, msg.handle, msg.src_strides)
+            self._order.load_issued(msg, start, end)
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
         """The elements that a load brings, as they are in memory now; None: they are pending."""

@@ -16,12 +16,13 @@ from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.op_types import product_shape
-from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.source_lines import caller_of, line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
 from kernbench.triton_emu.tl_memory import Completion, TlMemory
 
 _nbytes = cache(nbytes_of)
+_UP = caller_of(__file__)
 
 
 @cache
@@ -48,12 +49,9 @@ class TLContext(TlMemory, TlMath, TlComposite):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
-        self._runner = runner
-        self._translation = runner.memory.translation
+        super().__init__(runner, runner.memory.translation)
         self._program = program
         self._grid = grid
-        self._count = 0
-        self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
 
     # Where the program is.
 
@@ -91,7 +89,7 @@ class TLContext(TlMemory, TlMath, TlComposite):
 
         The result is of `out_dtype`, else of acc's type, else of a's (of integers: i32).
         """
-        return self.product(a, b, sys._getframe(1), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)
+        return self.product(a, b, sys._getframe(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)
 
     def product(
         self,
@@ -139,7 +137,7 @@ class TLContext(TlMemory, TlMath, TlComposite):
             return
         for one in handles:
             if not isinstance(one, KernelTensor | Completion | MemoryTensor):
-                line = line_of(sys._getframe(1))
+                line = line_of(sys._getframe(_UP))
                 raise KernelError(f"{line}: tl.wait takes tensors and what tl.store returns, and not a {type(one).__name__}")
             if one.flight is not None and one.flight.end < 0:
                 runner.wait_for(one.flight, f"tl.wait({one.handle_id})")

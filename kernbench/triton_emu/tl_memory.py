@@ -17,19 +17,18 @@ from kernbench.sim_engine.memory_strides import span_of
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.scratchpad import Block, Owner
-from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.source_lines import caller_of, line_of
 
 if TYPE_CHECKING:
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory_side import Translation
 
 _new: Any = object.__new__  # of what is made for each command: its class's own way to set fields takes most of the time
+_UP = caller_of(__file__)
 
 
 class Completion:
     """Of a store: something to wait for."""
-
-    __slots__ = ("flight", "handle_id", "op_id")
 
     def __init__(self, flight: Flight, handle_id: str, op_id: int | None) -> None:
         self.flight: Flight | None = flight
@@ -40,10 +39,11 @@ class Completion:
 class TlMemory:
     """The part of `tl` that moves tensors."""
 
-    _runner: KernelRunner
-    _after: tuple[int, ...]
-    _translation: Translation | None
-    _count: int
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        self._runner = runner
+        self._translation = translation
+        self._count = 0
+        self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
 
     if TYPE_CHECKING:  # what TLContext gives
 
@@ -67,7 +67,7 @@ class TlMemory:
         `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
         on at once. `out`: a tile to load into.
         """
-        line = line_of(sys._getframe(1))
+        line = line_of(sys._getframe(_UP))
         shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
         if channel not in CHANNELS:
             self._refuse_channel(channel, line)
@@ -102,7 +102,7 @@ class TlMemory:
         channel: str = "act_weight",
     ) -> Completion:
         """A tensor into memory, visible to every load from now on; returns something to wait for."""
-        line = line_of(sys._getframe(1))
+        line = line_of(sys._getframe(_UP))
         tile = self.operand(value, line)
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, line)
@@ -120,7 +120,7 @@ class TlMemory:
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
-        line = line_of(sys._getframe(1))
+        line = line_of(sys._getframe(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         tile = self._new(shape, dtype, self._size(shape, dtype, line), line, name=name)
         tile.poison = line
@@ -132,14 +132,17 @@ class TlMemory:
         """A tile of the scratchpad."""
         self._count = count = self._count + 1
         name = name or f"t{count}"
-        tile: KernelTensor = _new(KernelTensor)
-        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes
-        tile.value = tile.flight = None
-        tile.space, tile.poison = "tcm", ""
+        tile = KernelTensor.__new__(KernelTensor)
+        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes  # type: ignore[misc]
+        tile.value = tile.flight = tile.op_id = None
+        tile.space, tile.op, tile.poison = "tcm", "", ""
         tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
         size = nbytes if nbytes > travel else travel
         who = (name, dtype, shape, line)
-        tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)
+        block = self._runner.pad.take(size, who)
+        if block is None:
+            block = self._take(size, who)
+        tile.block = block
         tile.addr = block.addr
         return tile
 
@@ -152,7 +155,7 @@ class TlMemory:
                 return block
             if not runner.scheduler.open:
                 raise runner.pad.refusal(nbytes, who)
-            runner.pause(f"{nbytes} bytes of scratchpad for {who[0]} {who[1]}{list(who[2])}", any_end=True)
+            runner.pause(f"{nbytes} bytes of scratchpad for {who[0]} {who[1]}{list(who[2])}", None, True)
 
     def _in_memory(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str

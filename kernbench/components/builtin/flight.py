@@ -15,8 +15,6 @@ Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the co
 class Flight:
     """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
 
-    __slots__ = ("after", "command", "end", "engine", "issued", "jobs_left", "line", "msg", "parent", "part", "start")
-
     def __init__(self, msg: Any, part: PePart, issued: int, line: str) -> None:
         self.msg = msg
         self.part = part

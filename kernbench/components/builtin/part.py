@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from kernbench.common.pe_commands import Stage
-from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.base import Clock, ComponentBase, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
 
-class PePart(ComponentBase):
-    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+class Serving(Typed):
+    """A part without its place among components."""
 
-    Its hooks are called when a message has ended, with the times that the core recorded.
-    """
-
-    __slots__ = ("_op_logger", "base", "clock", "engines", "kind_of_engine", "load", "node_id")
-
-    serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages
     engine_type: ClassVar[int] = -1  #: of the core
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
@@ -54,3 +48,14 @@ class PePart(ComponentBase):
             clock = self.clock
             self._on_process_start(clock.at(flight.start), flight.msg)
             self._on_process_end(clock.at(flight.end), flight.msg)
+
+
+class PePart(Serving, ComponentBase):
+    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+
+    Its hooks are called when a message has ended, with the times that the core recorded.
+    """
+
+    __slots__ = ()
+
+    serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from kernbench.common.naming import PE_CPU
-from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job
+from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, Typed
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 
-class CommandSource(Protocol):
-    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended."""
+class CommandSource:
+    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended.
+
+    `next_due` is the cycle in which to resume, whatever ends before; NEVER: none.
+    """
+
+    def __init__(self) -> None:
+        self.next_due = NEVER
 
     def begin(self, launch: int) -> None:
         """The programs of a launch are next."""
+        raise NotImplementedError
 
     def resume(self, now: int) -> bool:
         """P1: go on as far as the programs can; true when the launch is over."""
+        raise NotImplementedError
 
     def ended(self, flight: Flight) -> bool:
         """P7: a command has ended; true where the programs can go on in the next cycle."""
+        raise NotImplementedError
 
-    next_due: int  #: the cycle in which to resume, whatever ends before; NEVER: none
 
-
-class PeCpu(ComponentBase, kind=PE_CPU):
-    """One launch at a time. A job is a launch, by its number; it ends in the cycle after its last command.
-
-    A launch takes the processor's `cycles`, at least 1, before its first program.
-    """
-
-    # fmt: off
-    __slots__ = (
-        "_begin_at", "_clock", "_cycles", "_free_at", "_launch", "_op_logger", "_resume",
-        "jobs", "node_id", "scheduler", "source",
-    )
-    # fmt: on
-
-    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
+class Processor(Typed):
+    """Takes launches, one at a time, and hands on what becomes of commands."""
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()
@@ -46,14 +41,13 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler
-        self.jobs = scheduler.places
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
         self._free_at = 0
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
-        scheduler.give = self.submit
+        scheduler.processor = self
 
     def accept(self, job: Job, now: int) -> int:
         if self._launch is not None or now < self._free_at:
@@ -99,7 +93,8 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
             return NEVER
-        flight.part.ended(flight)
+        part = flight.part
+        part.ended(flight)
         if flight.parent is not None:
             flight = self.scheduler.tile_ended(flight, end)
             if flight is None:
@@ -109,3 +104,18 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             return self.scheduler.next_due
         self._resume = True
         return end
+
+
+class PeCpu(Processor, ComponentBase, kind=PE_CPU):
+    """One launch at a time. A job is a launch, by its number; it ends in the cycle after its last command.
+
+    A launch takes the processor's `cycles`, at least 1, before its first program.
+    """
+
+    __slots__ = ("jobs",)
+
+    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
+
+    def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
+        super().__init__(node_id, source, scheduler, clock, cycles=cycles)
+        self.jobs = scheduler.places

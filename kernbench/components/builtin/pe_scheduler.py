@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
-from kernbench.components.base import NEVER, ComponentBase, HasCommands
+from kernbench.components.base import NEVER, ComponentBase, HasCommands, Typed
 from kernbench.components.builtin.flight import Flight, Order
-from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.tile_server import TileServer
 
-Submit = Callable[..., int]
 
-
-class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
-    """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
-
-    # fmt: off
-    __slots__ = (
-        "_backlog", "_cycles", "_due", "_jobs", "_op_logger", "_serving", "_tiles",
-        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth",
-    )
-    # fmt: on
+class CommandQueue(Typed):
+    """The commands of a PE, from their issue to their end."""
 
     def __init__(
         self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
@@ -46,7 +37,7 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
         self.machine: HasCommands | None = None  #: whose trace is told what jobs are
-        self.give: Submit | None = None  #: of the component in the core that stands for the PE
+        self.processor: Typed | None = None  #: the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
         """Who serves a message: the part that names its class, or the nearest one that it derives from."""
@@ -79,16 +70,21 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def deliver(self, now: int) -> None:
         """P1: hand over what is due."""
         due = self._due
-        while due and due[0][0] <= now:
-            _, flight, orders = due.popleft()
+        while due:
+            first = due[0]
+            if first[0] > now:
+                break
+            due.popleft()
+            flight = first[1]
             part = flight.part
             if part is self._tiles:
                 self._begin(flight, now)
             else:
-                self.put(flight, part.choose(), orders)
-        if self._tiles.next_due <= now:
-            self._tiles.deliver(self, now)
+                self.put(flight, part.choose(), first[2])
         next_due = self._tiles.next_due
+        if next_due <= now:
+            self._tiles.deliver(self, now)
+            next_due = self._tiles.next_due
         self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
 
     def _look_ahead(self) -> None:
@@ -135,10 +131,16 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
                 self._submit(flight, order)
 
     def _submit(self, flight: Flight, order: Order) -> None:
-        part, submit = flight.part, self.give
-        assert submit is not None
+        part = flight.part
+        assert self.processor is not None
         params, regions = order
-        number = submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
+        number = self.processor.submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
         self._jobs[number] = flight
         if self.machine is not None and self.machine.commands is not None:
             flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)
+
+
+class PeScheduler(CommandQueue, ComponentBase, kind=PE_SCHEDULER):
+    """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
+
+    __slots__ = ()

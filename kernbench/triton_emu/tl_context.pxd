@@ -1,0 +1,1 @@
+from kernbench.triton_emu.tl_memory cimport TlMemory

@@ -32,6 +32,8 @@ cdef struct Spm:
     bint nowhere              # stands for what has no banks: its addresses mean nothing
     bint split                # read_ports + write_ports; else everything asks for read ports
     int32_t ports[2]          # read (or shared), write; no more than there are lanes
+    int32_t given[2]          # the same as the machine says
+    int32_t lanes
     cycle_t penalty           # conflict_penalty_cycles
     cycle_t max_wait
     cycle_t backpressure

@@ -75,7 +75,7 @@ cdef nbytes_t room_in(Spm* p) noexcept nogil:
 
 
 cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """Where its bytes are and the way there: on one NPU its own, else memory and route."""
+    """Where its bytes are and the way there: on one NPU its own, else memory and route, and the peer's scratchpad if there is one."""
     d.peer = NONE
     if s.own_routes:
         d.memory = 0
@@ -87,12 +87,29 @@ cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexc
         return 7
     d.memory = <int32_t>j.params[6]
     d.route = <int32_t>j.params[7]
+    if j.n_params == 8 or j.params[8] == NONE:
+        return NONE
+    if not 0 <= j.params[8] < s.n_spm or s.spm[j.params[8]].nowhere or j.params[8] == s.dma_spm[engine]:
+        return 8
+    if s.far_open == NULL or s.far_open[j.params[8]] >= s.far_room[j.params[8]]:
+        return 8
+    d.peer = <int32_t>j.params[8]
     return NONE
 
 
+cdef int32_t wrong_pair(Sim* s, DmaJob* d) noexcept nogil:
+    """Between scratchpads: one run of bytes from line to line, inside both."""
+    cdef Spm* far = &s.spm[d.peer]
+    if d.extent.rows != 1:
+        return 5
+    if d.extent.dram_addr % far.line or d.extent.dram_addr > room_in(far) - d.nbytes:
+        return 2
+    return KB_PARAMS if d.extent.spm_addr % far.line else NONE
+
+
 cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route; its one region says where in
-    the scratchpad."""
+    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route, and, between scratchpads, peer;
+    its one region says where in the scratchpad."""
     cdef int32_t k
     cdef nbytes_t room = room_in(&s.spm[s.dma_spm[engine]])
     if j.n_params < (6 if s.own_routes else 8) or j.n_regions != 1:
@@ -126,7 +143,9 @@ cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexce
     channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
     for k in range(s.memory[d.memory].channels):
         d.nbytes += s.channel_bytes[k]
-    return KB_PARAMS if not 0 <= d.extent.spm_addr <= room - d.nbytes else NONE
+    if not 0 <= d.extent.spm_addr <= room - d.nbytes:
+        return KB_PARAMS
+    return NONE if d.peer == NONE else wrong_pair(s, d)
 
 
 cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j) noexcept nogil:
@@ -181,6 +200,8 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     e.start = e.end = NEVER
     s.control.submitted += 1
     if engine < s.n_dma:
+        if s.dma_job[e.job].peer != NONE:
+            s.far_open[s.dma_job[e.job].peer] += 1
         dma_submit(&s.dma[engine], s.dma_job, e.job, e.number)
     elif engine < s.n_dma + s.n_compute:
         compute_enqueue(&s.compute[engine - s.n_dma], s.compute_job, e.job)

@@ -76,6 +76,9 @@ cdef struct Sim:
     int32_t n_paired
     slot_t* pair              # those flows
     int32_t n_pairs
+    bint far_lanes            # every flow may have one in another scratchpad
+    int32_t* far_open         # [scratchpads] transfers of components to or from it by others' engines; NULL: there is no room for any
+    int32_t* far_room         # as many at most
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order

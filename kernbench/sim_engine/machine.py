@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -98,6 +98,14 @@ class Machine:
     def status(self) -> str:
         """running, done, aborted, deadlock or failed."""
         return STATUS[self._core.status]
+
+    def open_peers(self, room: Sequence[int]) -> None:
+        """Let DMA jobs of components lead to the scratchpads of PEs: to each so many at a time, more than before."""
+        self._core.open_peers([*room, *([0] * (len(self.plan.machine["spm"]) - len(room)))])
+
+    def wake(self, component: int, cycle: int) -> None:
+        """Let a component, by its position, run in a cycle that has not begun: for what another one has done."""
+        self._core.wake(component, cycle)
 
     def keep_commands(self) -> Commands:
         """From now on `commands` takes what components say of the jobs that they submit."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of
 from kernbench.common.errors import InputError
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MemoryWriteMsg
+from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
@@ -20,6 +20,7 @@ from kernbench.triton_emu.source_lines import caller_of, line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
 from kernbench.triton_emu.tl_memory import Completion, TlMemory
+from kernbench.triton_emu.tl_queues import TlQueues
 
 _nbytes = cache(nbytes_of)
 _UP = caller_of(__file__)
@@ -45,7 +46,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlMemory, TlMath, TlComposite):
+class TLContext(TlMemory, TlMath, TlComposite, TlQueues):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
@@ -149,7 +150,7 @@ class TLContext(TlMemory, TlMath, TlComposite):
         if tile.poison:
             self._refuse_poison(tile, line_of(frame))
         flight = tile.flight
-        if flight is not None and (tile.op == "dma_read" or getattr(flight.msg, "value", None) is not None):
+        if flight is not None and (tile.op in ("dma_read", "recv") or getattr(flight.msg, "value", None) is not None):
             self._runner.wait_implicitly(flight, tile.handle_id, line_of(frame))
 
     # Operands and results.
@@ -232,7 +233,7 @@ class TLContext(TlMemory, TlMath, TlComposite):
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
-    if isinstance(msg, DmaReadCmd | DmaWriteCmd):
+    if isinstance(msg, DmaReadCmd | DmaWriteCmd | IpcqSendCmd | IpcqRecvCmd):
         return msg.handle is tile
     if isinstance(msg, CompositeCmd):
         extra = any(one.operand is tile for one in msg.epilogue)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.strategies import systems
 from tests.systems_of_pes import systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
-TWO_SIPS = Path(__file__).parents[2] / "configs" / "two_sips.yaml"
+TWO_SIPS = "two_sips"
 ALONE = ("DMA_SEND_TILE", "DMA_RECV_TILE", "KV_STORE_TILE")  # a component's transfers have no peer, and no order of their own
 
 
@@ -328,7 +327,7 @@ def test_bytes_in_no_memory_are_refused(address: int, nbytes: int, bytes_at: str
     with pytest.raises(InputError) as raised:
         run.plan.reach.route_to(0, address, False, nbytes)
     said = f"its bytes, aligned to 64, are {bytes_at}, and they must be in one slice of an HBM stack or in one SRAM"
-    assert f"{TWO_SIPS}: address = {address}, but {said}" in str(raised.value), raised.value
+    assert f"{TWO_SIPS}.yaml: address = {address}, but {said}" in str(raised.value), raised.value
     where = "stack K has 17179869184 bytes from 0 + K * 17179869184 on, in slices of 2147483648"
     assert where in str(raised.value)
 

@@ -14,6 +14,7 @@ class Serving(Typed):
     """A part without its place among components."""
 
     engine_type: ClassVar[int] = -1  #: of the core
+    begins: ClassVar[bool] = False  #: it is told of a command (`begin`) and gives out jobs itself
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
         super().__init__()
@@ -27,6 +28,10 @@ class Serving(Typed):
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""
+        raise NotImplementedError
+
+    def begin(self, scheduler: Any, flight: Flight, now: int) -> None:
+        """A command is handed over (`begins`)."""
         raise NotImplementedError
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:

@@ -2,6 +2,7 @@ cimport cython
 
 from kernbench.components.base cimport Clock, Typed
 from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.builtin.ipcq_ring cimport QueueClock
 from kernbench.components.builtin.part cimport Serving
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
 
@@ -14,6 +15,7 @@ cdef class CommandSource:
 cdef class Processor(Typed):
     cdef public CommandSource source
     cdef public CommandQueue scheduler
+    cdef QueueClock _time
     cdef long long _cycles
     cdef object _launch
     cdef long long _begin_at

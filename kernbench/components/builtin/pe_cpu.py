@@ -7,6 +7,7 @@ from typing import Any
 from kernbench.common.naming import PE_CPU
 from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, Typed
 from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 
@@ -41,6 +42,7 @@ class Processor(Typed):
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler
+        self._time = scheduler.queues.time
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
@@ -59,9 +61,12 @@ class Processor(Typed):
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
+        self._time.now = now
         due = scheduler.next_due
         if due <= now:
             scheduler.deliver(now)
+            if scheduler.queues.done:
+                self._received(scheduler.queues)
             due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
@@ -76,6 +81,12 @@ class Processor(Typed):
         later = source.next_due
         return later if later < due else due
 
+    def _received(self, queues: PeIpcq) -> None:
+        """Messages that the programs asked for are there."""
+        for flight in queues.done:
+            self._resume |= self.source.ended(flight)
+        queues.done.clear()
+
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
         if self._op_logger is not None:
@@ -89,7 +100,7 @@ class Processor(Typed):
             self.emit(self._launch, "implicit_wait", line)
 
     def notify(self, notice: int, number: int, now: int) -> int:
-        end = now + 1
+        end = self._time.now = now + 1
         flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
             return NEVER

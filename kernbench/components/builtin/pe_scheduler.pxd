@@ -7,6 +7,7 @@ from kernbench.components.builtin.part cimport Serving
 cdef class CommandQueue(Typed):
     cdef public tuple parts
     cdef public object _tiles
+    cdef public object queues
     cdef public Py_ssize_t queue_depth
     cdef public long long _cycles
     cdef public dict _serving
@@ -22,8 +23,10 @@ cdef class CommandQueue(Typed):
 
     @cython.locals(flight=Flight, due="long long")
     cpdef Flight issue(self, object msg, long long now, object line)
-    @cython.locals(flight=Flight, part=Serving, next_due="long long", first=tuple)
+    @cython.locals(flight=Flight, part=Serving, first=tuple)
     cpdef deliver(self, long long now)
+    @cython.locals(next_due="long long", tiles="long long", due=object)
+    cpdef _look_ahead(self)
     @cython.locals(flight=Flight, part=Serving)
     cpdef Flight job_ended(self, object number, long long start, long long end)
     @cython.locals(part=Serving)

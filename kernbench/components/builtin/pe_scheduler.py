@@ -11,6 +11,7 @@ from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands, Typed
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart, Serving
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.tile_server import TileServer
 
 
@@ -18,14 +19,16 @@ class CommandQueue(Typed):
     """The commands of a PE, from their issue to their end."""
 
     def __init__(
-        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
+        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, queues: PeIpcq, *, cycles: int, queue_depth: int
     ) -> None:
-        """`tiles` serves what is done in tiles by several parts."""
+        """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
         super().__init__()
         self._op_logger = None
         self.node_id = node_id
-        self.parts = (*parts, tiles)
+        self.parts = (*parts, tiles, queues)
         self._tiles = tiles
+        self.queues = queues
+        queues.scheduler = self
         self.queue_depth = queue_depth
         self._cycles = cycles
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
@@ -61,7 +64,7 @@ class CommandQueue(Typed):
             self._due.append((due, flight, orders))
             if due < self.next_due:
                 self.next_due = due
-        elif part is self._tiles:
+        elif part.begins:
             self._begin(flight, now)
         else:
             self.put(flight, part.choose(), orders)
@@ -77,18 +80,21 @@ class CommandQueue(Typed):
             due.popleft()
             flight = first[1]
             part = flight.part
-            if part is self._tiles:
+            if part.begins:
                 self._begin(flight, now)
             else:
                 self.put(flight, part.choose(), first[2])
-        next_due = self._tiles.next_due
-        if next_due <= now:
+        if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
-            next_due = self._tiles.next_due
-        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
+        if self.queues.next_due <= now:
+            self.queues.deliver(now)
+        self._look_ahead()
 
     def _look_ahead(self) -> None:
-        self.next_due = min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
+        next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
+        if tiles < next_due:
+            next_due = tiles
+        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""
@@ -115,8 +121,8 @@ class CommandQueue(Typed):
         return flight
 
     def _begin(self, flight: Flight, now: int) -> None:
-        """A composite op is handed over."""
-        self._tiles.begin(self, flight, now)
+        """A command goes to a part that gives out its jobs itself."""
+        flight.part.begin(self, flight, now)
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:

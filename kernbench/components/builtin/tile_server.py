@@ -24,6 +24,7 @@ class TileServer(PePart):
     __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks", "next_due")
 
     serves = (CompositeCmd,)
+    begins = True
 
     def __init__(self, node_id: str, clock: Clock, base: int, parts: Sequence[PePart], fetch_store: PeFetchStore) -> None:
         super().__init__(node_id, (), clock, base)

@@ -1,0 +1,151 @@
+"""A queue between two PEs: its slots lie at the receiver, and the sender may fill as many as it has credits for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernbench.components.builtin.flight import Flight
+
+if TYPE_CHECKING:
+    from kernbench.common.dtypes import Array
+    from kernbench.components.builtin.pe_ipcq import PeIpcq
+
+DIRECTIONS = ("N", "E", "S", "W")
+TIERS = ("tcm", "sram", "hbm")
+
+
+def _no_wake(component: int, cycle: int) -> None:
+    """Nothing runs yet."""
+
+
+class QueueClock:
+    """What all queues of a machine have in common: the time, and how one PE makes another one run."""
+
+    def __init__(self) -> None:
+        self.now = 0  #: [cycle] of the core's call that goes on
+        self.wake: Callable[[int, int], None] = _no_wake  #: a component, by its position, runs in a cycle
+
+
+@dataclass(frozen=True)
+class End:
+    """One side of a queue, as kernels and errors name it."""
+
+    rank: int
+    pe: str  #: `sip0.cube3.pe1`
+    direction: str
+    plane: int
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} ({self.pe}) {self.direction}" + (f" of plane {self.plane}" if self.plane else "")
+
+
+class Message:
+    """What was sent."""
+
+    __slots__ = ("arrived", "command", "dtype", "line", "nbytes", "op_id", "shape", "slot", "src", "value")
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, nbytes: int, value: Array | None, src: int, line: str, op_id: int
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = nbytes
+        self.value = value  #: None: pending
+        self.src = src  #: where it was in the sender's scratchpad
+        self.line = line  #: of the send
+        self.op_id = op_id  #: of its record
+        self.slot = -1  #: address of its slot, once it has one
+        self.arrived = False
+        self.command = -1  #: id of its transfer in a traced run
+
+
+class Sending:
+    """A send that the sender's PE_IPCQ has."""
+
+    __slots__ = ("flight", "message", "ready")
+
+    def __init__(self, flight: Flight, message: Message, ready: int) -> None:
+        self.flight = flight
+        self.message = message
+        self.ready = ready  #: [cycle] it may go
+
+
+class Ring:
+    """From one PE to another: messages arrive in the order of their sends, and slots become free in that order as well."""
+
+    # fmt: off
+    __slots__ = (
+        "addresses", "clock", "credit_cycles", "credits", "freed", "in_flight", "inbox", "last_recv", "last_send", "posted",
+        "received", "receiver", "sent", "slot_bytes", "slots", "source", "tail", "target", "tier", "sender", "waiting", "way",
+    )
+    # fmt: on
+
+    def __init__(
+        self, source: End, target: End, sender: PeIpcq, receiver: PeIpcq, *, slots: int, slot_bytes: int, tier: str, clock: QueueClock
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.sender = sender
+        self.receiver = receiver
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.tier = tier
+        self.clock = clock
+        self.addresses: tuple[int, ...] = ()  #: of the slots
+        self.way: tuple[int, ...] = ()  #: parameters of a job that say the way to the receiver's scratchpad
+        self.credit_cycles = 0  #: [cycle] until a credit is back
+        # The sender's side.
+        self.credits: deque[int] = deque([0] * slots)  #: the cycles from which they may be used
+        self.waiting: deque[Sending] = deque()
+        self.sent = 0  #: sends that took a credit
+        self.in_flight: deque[Message] = deque()  #: in the order of their sends
+        self.last_send = ""  #: line of the last one that was received
+        # The receiver's side.
+        self.inbox: deque[Message] = deque()  #: visible to the receiver
+        self.posted: deque[Any] = deque()  #: receives that wait, in order: (cycle it may be served, flight)
+        self.received = 0  #: receives that were issued
+        self.tail = 0  #: messages whose slots are free again
+        self.freed: set[int] = set()  #: of those behind the first that is not
+        self.last_recv = ""
+
+    @property
+    def used(self) -> int:
+        """Slots that are taken: messages on their way, waiting, or in use."""
+        return self.sent - self.tail
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is in it, and nobody waits for it."""
+        return not (self.used or self.waiting or self.posted)
+
+    def address(self, number: int) -> int:
+        """Of the slot of a message, by its number."""
+        return self.addresses[number % self.slots]
+
+    def free(self, number: int) -> None:
+        """The slot of a received message is needed no more; credits of all that are free in order go back."""
+        self.freed.add(number)
+        while self.tail in self.freed:
+            self.freed.discard(self.tail)
+            self.tail += 1
+            at = self.clock.now + self.credit_cycles
+            self.credits.append(at)
+            if self.waiting:
+                self.sender.look(at, self)
+
+
+class SlotBlock:
+    """Keeps a slot of a scratchpad, until the last handle or command that needs it is gone."""
+
+    __slots__ = ("_number", "_ring", "addr")
+
+    def __init__(self, ring: Ring, number: int) -> None:
+        self._ring = ring
+        self._number = number
+        self.addr = ring.address(number)
+
+    def __del__(self) -> None:
+        self._ring.free(self._number)

@@ -39,9 +39,9 @@ extensions = [
     )
     for path in sources
 ]
-# What runs kernels, in the same words: Python sources that a .pxd beside them gives their types.
+# What runs kernels: Python sources, each with a .pxd beside it that gives its classes types (docs/adr/0019-kernels.md).
 COMPILED = {"language_level": 3, "annotation_typing": False, "freethreading_compatible": True}
-typed = sorted(path.with_suffix(".py") for path in Path("kernbench").rglob("*.pxd") if path.stem != "__init__")
+typed = sorted(path.with_suffix(".py") for path in Path("kernbench").rglob("*.pxd"))
 kernels = [
     Extension(
         ".".join(path.with_suffix("").parts),

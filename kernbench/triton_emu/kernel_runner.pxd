@@ -40,9 +40,14 @@ cdef class KernelRunner(CommandSource):
     cdef bint _any
 
     cpdef bint resume(self, long long now) except -1
+
     @cython.locals(tile=KernelTensor)
     cpdef bint ended(self, Flight flight) except -1
+
     cpdef Flight issue(self, object msg, object line)
+
     cpdef wait_for(self, Flight flight, object reason)
+
     cpdef wait_implicitly(self, Flight flight, object name, object line)
+
     cpdef pause(self, object reason, Flight flight=*, bint any_end=*, long long until=*)

@@ -60,12 +60,10 @@ class KernelRunner(CommandSource):
         self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
         self.on_placed: Callable[[Any, int], None] = _nothing  #: of the PE's processor: known elements went into the scratchpad
         self.line_of = line_of
-        self._launches = launches
-        self._make_context = make_context
+        self._launches, self._make_context = launches, make_context
         self._launch: Launch | None = None
         self._work: PeWork | None = None
-        self._next_program = 0
-        self._begun = False
+        self._next_program, self._begun = 0, False
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
         self._failed: KernelError | None = None
@@ -73,8 +71,7 @@ class KernelRunner(CommandSource):
         self._reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
-        self._any = False
-        self.next_due = NEVER  # a kernel that waits for time goes on then
+        self._any = False  # with `next_due`: a kernel that waits for time goes on then
 
     # The side of the PE's processor.
 

@@ -9,4 +9,5 @@ cdef class MemoryOrder:
     cdef Ranges _reads
 
     cpdef load_issued(self, object msg, object start, object end)
+
     cpdef load_ended(self, object msg, object start)

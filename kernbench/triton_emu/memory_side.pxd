@@ -11,4 +11,5 @@ cdef class MemorySide:
     cdef bint _started
 
     cpdef load_issued(self, object msg)
+
     cpdef load_ended(self, object msg)

@@ -1,5 +1,6 @@
 cimport cython
 
+
 @cython.no_gc
 cdef class Block:
     cdef readonly Scratchpad pad
@@ -16,5 +17,6 @@ cdef class Scratchpad:
 
     @cython.locals(size="long long", addr="long long", room="long long", i="Py_ssize_t")
     cpdef Block take(self, long long nbytes, tuple who)
+
     @cython.locals(i="Py_ssize_t")
     cpdef give_back(self, long long addr, long long nbytes)

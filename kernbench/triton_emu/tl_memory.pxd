@@ -18,5 +18,7 @@ cdef class TlMemory:
 
     @cython.locals(tile=KernelTensor, size="long long")
     cpdef KernelTensor _new(self, tuple shape, object dtype, long long nbytes, object line, long long travel=*, object name=*)
+
     cpdef Block _take(self, long long nbytes, tuple who)
+
     cpdef _in_memory(self, object addr, tuple shape, object steps, object dtype, object nbytes, object line)

@@ -134,7 +134,7 @@ class TlMemory:
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
         line = line_of(sys._getframe(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, name=name)
+        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, 0, name)
         tile.poison = line
         return tile
 

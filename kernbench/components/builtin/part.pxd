@@ -11,4 +11,5 @@ cdef class Serving(Typed):
     cdef public list load
 
     cpdef int choose(self) except -1
+
     cpdef ended(self, Flight flight)

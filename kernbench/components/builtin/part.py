@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
-from kernbench.components.base import Clock, ComponentBase, Typed
+from kernbench.components.base import Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
 
@@ -18,7 +18,7 @@ class Serving(Typed):
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.kind_of_engine = self.engine_type
         self.node_id = node_id
         self.base = base  #: address of the scratchpad's first byte
@@ -50,9 +50,9 @@ class Serving(Typed):
     def ended(self, flight: Flight) -> None:
         """Log a message that was served."""
         if self._op_logger is not None:
-            clock = self.clock
-            self._on_process_start(clock.at(flight.start), flight.msg)
-            self._on_process_end(clock.at(flight.end), flight.msg)
+            clock, component = self.clock, cast(ComponentBase, self)
+            component._on_process_start(clock.at(flight.start), flight.msg)
+            component._on_process_end(clock.at(flight.end), flight.msg)
 
 
 class PePart(Serving, ComponentBase):

@@ -10,6 +10,7 @@ cdef class CommandSource:
     cdef public long long next_due
 
     cpdef bint resume(self, long long now) except -1
+
     cpdef bint ended(self, Flight flight) except -1
 
 cdef class Processor(Typed):
@@ -25,5 +26,6 @@ cdef class Processor(Typed):
 
     @cython.locals(scheduler=CommandQueue, source=CommandSource, due="long long", later="long long")
     cpdef step(self, long long now)
+
     @cython.locals(flight=Flight, part=Serving, end="long long")
     cpdef notify(self, int notice, object number, long long now)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from kernbench.common.naming import PE_CPU
-from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, Typed
+from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, OpLog, Typed
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
@@ -38,7 +38,7 @@ class Processor(Typed):
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler
@@ -90,8 +90,9 @@ class Processor(Typed):
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
         if self._op_logger is not None:
-            self._on_process_start(self._clock.at(now), msg)
-            self._on_process_end(self._clock, msg)
+            component = cast(ComponentBase, self)
+            component._on_process_start(self._clock.at(now), msg)
+            component._on_process_end(self._clock, msg)
 
     def waited(self, line: int) -> None:
         """Tell the trace of an implicit wait at a source line."""

@@ -1,1 +1,1 @@
-# compiled
+# Compiled as it is.

@@ -15,7 +15,7 @@ from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_dma import PeDma
 
 if TYPE_CHECKING:
-    from kernbench.components.builtin.pe_scheduler import PeScheduler
+    from kernbench.components.builtin.pe_scheduler import CommandQueue
 
 COMM = 3  #: channel of the DMA engines
 
@@ -40,7 +40,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         self._due: list[tuple[int, int, Ring]] = []  # queues to look at: when, order, which
         self._count = 0
         self.time = time
-        self.scheduler: PeScheduler
+        self.scheduler: CommandQueue
         self.component = -1  #: position in the core of what stands for the PE
         self.next_due = NEVER  #: the cycle of the next queue to look at
         self.done: list[Flight] = []  #: receives that have just ended
@@ -54,7 +54,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
     def opcode(self, msg: Any) -> str:
         return "IPCQ_SEND" if isinstance(msg, IpcqSendCmd) else "IPCQ_RECV"
 
-    def begin(self, scheduler: PeScheduler, flight: Flight, now: int) -> None:
+    def begin(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
         """The scheduler hands a command over."""
         msg, ready = flight.msg, now + self._cycles
         ring: Ring = msg.ring

@@ -23,13 +23,18 @@ cdef class CommandQueue(Typed):
 
     @cython.locals(flight=Flight, due="long long")
     cpdef Flight issue(self, object msg, long long now, object line)
+
     @cython.locals(flight=Flight, part=Serving, first=tuple)
     cpdef deliver(self, long long now)
+
     @cython.locals(next_due="long long", tiles="long long", due=object)
     cpdef _look_ahead(self)
+
     @cython.locals(flight=Flight, part=Serving)
     cpdef Flight job_ended(self, object number, long long start, long long end)
+
     @cython.locals(part=Serving)
     cpdef put(self, Flight flight, int engine, object orders)
+
     @cython.locals(part=Serving)
     cpdef _submit(self, Flight flight, object order)

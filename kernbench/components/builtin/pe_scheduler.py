@@ -8,9 +8,9 @@ from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
-from kernbench.components.base import NEVER, ComponentBase, HasCommands, Typed
+from kernbench.components.base import NEVER, ComponentBase, HasCommands, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
-from kernbench.components.builtin.part import PePart, Serving
+from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.tile_server import TileServer
 
@@ -23,7 +23,7 @@ class CommandQueue(Typed):
     ) -> None:
         """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.node_id = node_id
         self.parts = (*parts, tiles, queues)
         self._tiles = tiles

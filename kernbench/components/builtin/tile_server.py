@@ -16,7 +16,7 @@ from kernbench.components.builtin.pe_fetch_store import PeFetchStore
 from kernbench.components.builtin.tile_plan import TilePlan
 
 if TYPE_CHECKING:
-    from kernbench.components.builtin.pe_scheduler import PeScheduler
+    from kernbench.components.builtin.pe_scheduler import CommandQueue
 
 class TileServer(PePart):
     """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
@@ -39,7 +39,7 @@ class TileServer(PePart):
         """None of its own: its tiles have jobs."""
         return ()
 
-    def begin(self, scheduler: PeScheduler, flight: Flight, now: int) -> None:
+    def begin(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
         """The op is handed over: its first tiles set out."""
         plan: TilePlan = flight.msg.plan
         part = self._parts[plan.part]
@@ -47,7 +47,7 @@ class TileServer(PePart):
         flight.start = now
         self._serve(scheduler, flight, walk.go_on(), now, flight.after)
 
-    def tile_ended(self, scheduler: PeScheduler, tile: Flight, end: int) -> Flight | None:
+    def tile_ended(self, scheduler: CommandQueue, tile: Flight, end: int) -> Flight | None:
         """A tile's stage was served up to cycle `end`: the op, where it is over."""
         flight = tile.parent
         assert flight is not None
@@ -60,7 +60,7 @@ class TileServer(PePart):
         flight.end = end
         return flight
 
-    def deliver(self, scheduler: PeScheduler, now: int) -> None:
+    def deliver(self, scheduler: CommandQueue, now: int) -> None:
         """P1: tiles whose time in the fetch and store part is over go on."""
         while self._timed and self._timed[0][0] <= now:
             _, _, tile = heapq.heappop(self._timed)
@@ -70,7 +70,7 @@ class TileServer(PePart):
         self.next_due = self._timed[0][0] if self._timed else NEVER
 
     def _serve(
-        self, scheduler: PeScheduler, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
+        self, scheduler: CommandQueue, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
     ) -> None:
         """Begin stages; one of the fetch and store part that takes no time is over at once, and brings more."""
         waiting = list(serves)

@@ -69,10 +69,12 @@ class ComponentBase(Component):
 
     def _on_process_start(self, env: Clock, msg: Any) -> None:
         """The component has begun to serve a message, at `env.now`; links are behind it."""
-        if self._op_logger and getattr(msg, "data_op", False):
-            self._op_logger.record_start(env.now, self.node_id, msg)
+        log = self._op_logger
+        if log is not None and getattr(msg, "data_op", False):
+            log.record_start(env.now, self.node_id, msg)
 
     def _on_process_end(self, env: Clock, msg: Any) -> None:
         """It is done with it."""
-        if self._op_logger and getattr(msg, "data_op", False):
-            self._op_logger.record_end(env.now, self.node_id, msg)
+        log = self._op_logger
+        if log is not None and getattr(msg, "data_op", False):
+            log.record_end(env.now, self.node_id, msg)

@@ -31,8 +31,6 @@ def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np
 class Space(dict[int, Array]):
     """`{address: array}`, the arrays disjoint as ranges of bytes."""
 
-    __slots__ = ("owned", "pending", "starts", "tensors")
-
     def __init__(self) -> None:
         super().__init__()
         self.starts: list[int] = []  #: the keys in order

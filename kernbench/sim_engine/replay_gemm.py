@@ -19,13 +19,6 @@ from kernbench.sim_engine.replay_math import rounding
 class GemmForm:
     """What all GEMMs of one template have in common."""
 
-    # fmt: off
-    __slots__ = (
-        "_integer", "_swap_a", "_swap_b", "columns_out", "dtype_out", "exact", "k", "lie_a", "lie_b", "round_sum", "shape",
-        "small", "tile_k",
-    )
-    # fmt: on
-
     def __init__(self, params: Mapping[str, Any]) -> None:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
         columns_a, columns_b = (params.get(key, "row_major") == "col_major" for key in ("layout_a", "layout_b"))

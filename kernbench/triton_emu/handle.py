@@ -201,3 +201,7 @@ class KernelTensor(TensorHandle):
 
     def __hash__(self) -> int:
         return object.__hash__(self)
+
+
+if _UP:  # not compiled: a field there hides the property of TensorHandle by itself
+    setattr(KernelTensor, "nbytes", 0)  # noqa: B010  # no compiler takes it otherwise

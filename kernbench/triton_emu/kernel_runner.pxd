@@ -1,5 +1,6 @@
 cimport cython
 
+from kernbench.common.pe_ops cimport GemmCmd
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.components.builtin.pe_cpu cimport CommandSource
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
@@ -41,7 +42,7 @@ cdef class KernelRunner(CommandSource):
 
     cpdef bint resume(self, long long now) except -1
 
-    @cython.locals(tile=KernelTensor)
+    @cython.locals(tile=KernelTensor, product=GemmCmd)
     cpdef bint ended(self, Flight flight) except -1
 
     cpdef Flight issue(self, object msg, object line)

@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 from greenlet import greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, IpcqRecvCmd, IpcqSendCmd, MathCmd
+from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.ipcq_ring import Ring
@@ -147,9 +148,11 @@ class KernelRunner(CommandSource):
         flight.msg = None  # handles and messages refer to each other until here
         kind = type(msg)
         if kind is GemmCmd:
-            msg.out.flight = None
+            product: GemmCmd = msg
+            tile: Any = product.out  # a KernelTensor
+            tile.flight = None
         elif kind is DmaReadCmd or isinstance(msg, DmaReadCmd):
-            tile: Any = msg.handle  # a KernelTensor
+            tile = msg.handle
             tile.flight = None
             try:
                 tile.value = self.memory.load_ended(msg)

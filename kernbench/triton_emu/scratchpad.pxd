@@ -2,6 +2,7 @@ cimport cython
 
 
 @cython.no_gc
+@cython.freelist(64)
 cdef class Block:
     cdef readonly Scratchpad pad
     cdef readonly long long addr

@@ -1,3 +1,7 @@
+cimport cython
+
+
+@cython.freelist(64)
 cdef class Flight:
     cdef public object msg
     cdef public object part
@@ -5,6 +9,8 @@ cdef class Flight:
     cdef public object line
     cdef public long long start
     cdef public long long end
+    cdef public long long due
+    cdef public object orders
     cdef public int engine
     cdef public int jobs_left
     cdef public tuple after

@@ -22,6 +22,8 @@ class Flight:
         self.line = line  #: of the kernel
         self.start = -1  #: [cycle] of its first job
         self.end = -1
+        self.due = issued  #: [cycle] in which it is handed over,
+        self.orders: Sequence[Order] = ()  #: and as which jobs
         self.engine = 0  #: which of the part's engines
         self.jobs_left = 0
         self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
-from kernbench.components.base import Clock, ComponentBase, OpLog, Typed
+from kernbench.components.base import NEVER, Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
 
@@ -14,7 +14,6 @@ class Serving(Typed):
     """A part without its place among components."""
 
     engine_type: ClassVar[int] = -1  #: of the core
-    begins: ClassVar[bool] = False  #: it is told of a command (`begin`) and gives out jobs itself
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
         super().__init__()
@@ -25,6 +24,8 @@ class Serving(Typed):
         self.engines = tuple(engines)  #: ids in the core
         self.clock = clock
         self.load = [0] * len(self.engines)  #: commands on each that have not ended
+        self.begins = False  #: it is told of a command (`begin`) and gives out jobs itself,
+        self.next_due = NEVER  #: and has something to do in that cycle
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""

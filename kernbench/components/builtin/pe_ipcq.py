@@ -25,13 +25,12 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     # fmt: off
     __slots__ = (
-        "_count", "_cycles", "_dma", "_due", "component", "done", "next_due", "queues_in", "queues_out", "scheduler", "time",
+        "_count", "_cycles", "_dma", "_due", "component", "done", "queues_in", "queues_out", "scheduler", "time",
     )
     # fmt: on
 
     serves = (IpcqSendCmd, IpcqRecvCmd)
     engine_type = DMA
-    begins = True
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, dma: PeDma, time: QueueClock, *, cycles: int) -> None:
         super().__init__(node_id, engines, clock, base)
@@ -42,7 +41,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         self.time = time
         self.scheduler: CommandQueue
         self.component = -1  #: position in the core of what stands for the PE
-        self.next_due = NEVER  #: the cycle of the next queue to look at
+        self.begins = True  # `next_due` is the cycle of the next queue to look at
         self.done: list[Flight] = []  #: receives that have just ended
         self.queues_out: dict[tuple[int, str], Ring] = {}  #: by plane and direction
         self.queues_in: dict[tuple[int, str], Ring] = {}

@@ -6,8 +6,8 @@ from kernbench.components.builtin.part cimport Serving
 
 cdef class CommandQueue(Typed):
     cdef public tuple parts
-    cdef public object _tiles
-    cdef public object queues
+    cdef public Serving _tiles
+    cdef public Serving queues
     cdef public Py_ssize_t queue_depth
     cdef public long long _cycles
     cdef public dict _serving
@@ -21,13 +21,13 @@ cdef class CommandQueue(Typed):
     cdef public object machine
     cdef public Typed processor
 
-    @cython.locals(flight=Flight, due="long long")
+    @cython.locals(flight=Flight, part=Serving)
     cpdef Flight issue(self, object msg, long long now, object line)
 
-    @cython.locals(flight=Flight, part=Serving, first=tuple)
+    @cython.locals(flight=Flight, part=Serving)
     cpdef deliver(self, long long now)
 
-    @cython.locals(next_due="long long", tiles="long long", due=object)
+    @cython.locals(next_due="long long", tiles="long long", due=object, first=Flight)
     cpdef _look_ahead(self)
 
     @cython.locals(flight=Flight, part=Serving)

@@ -35,7 +35,7 @@ class CommandQueue(Typed):
         self._jobs: dict[int, Flight] = {}  # by the core's number of each job
         self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
         self.places = queue_depth + 16  #: jobs in the core at a time
-        self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
+        self._due: deque[Flight] = deque()
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
@@ -60,10 +60,10 @@ class CommandQueue(Typed):
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
-            due = now + self._cycles
-            self._due.append((due, flight, orders))
-            if due < self.next_due:
-                self.next_due = due
+            flight.due, flight.orders = now + self._cycles, orders
+            self._due.append(flight)
+            if flight.due < self.next_due:
+                self.next_due = flight.due
         elif part.begins:
             self._begin(flight, now)
         else:
@@ -74,16 +74,15 @@ class CommandQueue(Typed):
         """P1: hand over what is due."""
         due = self._due
         while due:
-            first = due[0]
-            if first[0] > now:
+            flight = due[0]
+            if flight.due > now:
                 break
             due.popleft()
-            flight = first[1]
             part = flight.part
             if part.begins:
                 self._begin(flight, now)
             else:
-                self.put(flight, part.choose(), first[2])
+                self.put(flight, part.choose(), flight.orders)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
         if self.queues.next_due <= now:
@@ -94,7 +93,11 @@ class CommandQueue(Typed):
         next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
         if tiles < next_due:
             next_due = tiles
-        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
+        if due:
+            first: Flight = due[0]
+            if first.due < next_due:
+                next_due = first.due
+        self.next_due = next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 class TileServer(PePart):
     """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
 
-    __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks", "next_due")
+    __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks")
 
     serves = (CompositeCmd,)
-    begins = True
 
     def __init__(self, node_id: str, clock: Clock, base: int, parts: Sequence[PePart], fetch_store: PeFetchStore) -> None:
         super().__init__(node_id, (), clock, base)
@@ -33,7 +32,7 @@ class TileServer(PePart):
         self._walks: dict[Flight, Composite] = {}
         self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store part: when they are done, order, tile
         self._count = 0
-        self.next_due = NEVER  #: the cycle of the next of those that are timed
+        self.begins = True  # `next_due` is the cycle of the next of those that are timed
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """None of its own: its tiles have jobs."""

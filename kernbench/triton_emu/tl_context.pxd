@@ -1,1 +1,0 @@
-from kernbench.triton_emu.tl_memory cimport TlMemory

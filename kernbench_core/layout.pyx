@@ -281,6 +281,7 @@ cdef list far_lanes(Sim* s, n_spm, list flows):
     far = [0] * n_spm
     for peer, engine in reach:
         far[peer] += flows[engine]
+    s.far_lanes = any(far)
     return far
 
 
@@ -313,11 +314,10 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         s.spm[k].touched = True
         s.touched[k] = k
     s.n_touched = s.n_spm
-    s.far_lanes = any(far)
-    lanes = s.n_flows + s.n_compute + s.n_asks + (s.n_flows if s.far_lanes else 0)
+    lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
     a.own(<void**>&s.lane, lanes, sizeof(Lane))
-    a.own(<void**>&s.paired, s.n_spm if s.far_lanes else 0, sizeof(int32_t))
-    a.own(<void**>&s.pair, s.n_flows if s.far_lanes else 0, sizeof(slot_t))
+    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t))
     a.alias(<void**>&s.share.lane, s.lane)
     a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words, sizeof(uint64_t))
     for k in range(lanes):

@@ -28,8 +28,6 @@ class OpLog(Protocol):
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None: ...
 
-    def record_copy(self, t_start: float, t_end: float, component_id: str, **what: Any) -> int: ...
-
 
 class Commands(Protocol):
     """What takes descriptions of submitted jobs, for traces."""

@@ -234,7 +234,7 @@ class PeIpcq(Section):
     )
     cycles: Count = Field(default=1, description="[cycle] of a send or a receive in it")
     credit_cycles: Count = Field(default=2, description="[cycle] of a credit on its way back, without those of the way")
-    max_concurrent: Count = Field(default=4, description="[transfers] sends at a time, per DMA engine, beside its other transfers")
+    max_concurrent: Count = Field(default=4, description="[transfers] at a time, per DMA engine, beside its other transfers")
     weight: Count = Field(default=1, description="share of a resource relative to other member flows")
 
 

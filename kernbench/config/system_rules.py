@@ -83,9 +83,9 @@ def most_flow_weight(config: SystemConfig) -> int:
     A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top of those by PEs.
     """
     queues = config.pe.ipcq
-    engine = engine_weight(config.pe.dma, (0, 1, 2)) + queues.max_concurrent * queues.weight
-    flows = config.slice_channels * config.pe.dma.engines * engine
-    return (config.pes + config.system.sips) * flows
+    one = engine_weight(config.pe.dma, (0, 1, 2))
+    every = config.pes * (one + queues.max_concurrent * queues.weight) + config.system.sips * one
+    return config.slice_channels * config.pe.dma.engines * every
 
 
 def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:

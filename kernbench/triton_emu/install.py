@@ -97,7 +97,7 @@ def kernel_system(
     host = Host(host_runner, jobs=max(64, 2 * len(pes)))
     components: dict[str, ComponentBase] = {naming.HOST: host}
     components |= {cpu.node_id: cpu for cpu in processors.values()}
-    queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time)
+    queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time, launches)
     return KernelSystem(components, host_runner, runners, launches, processors, queues, ways)
 
 

@@ -13,9 +13,7 @@ cdef class KernelRunner(CommandSource):
     cdef public CommandQueue scheduler
     cdef public MemorySide memory
     cdef public Scratchpad pad
-    cdef public object rank
-    cdef public long long world_size
-    cdef list _rings
+    cdef public object group
     cdef list _slots
     cdef public long long scalar_cycles
     cdef public bint strict_wait

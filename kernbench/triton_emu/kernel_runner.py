@@ -20,7 +20,7 @@ from kernbench.components.builtin.ipcq_ring import Ring
 from kernbench.components.builtin.pe_cpu import CommandSource
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
-from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
+from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
 from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.scratchpad import Block, Scratchpad
@@ -48,10 +48,8 @@ class KernelRunner(CommandSource):
         self.pe = pe
         self.scheduler = scheduler
         self.memory = memory
-        self.rank: int | None = None  #: of the group whose queues were installed
-        self.world_size = 0
-        self._rings: list[Ring] = []  # whose slots lie in the scratchpad
-        self._slots: list[Block] = []
+        self.group = ALONE  #: whose queues were installed
+        self._slots: list[tuple[Ring, Block]] = []  # of queues, in the scratchpad
         self.pad = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line)
         self.scalar_cycles = scalar_cycles
         self.strict_wait = strict_wait
@@ -101,8 +99,10 @@ class KernelRunner(CommandSource):
                     launch.ended(self.pe.name, now)
                     self._launch = self._work = None
                     return True
-                if len(self.pad.tiles) > len(self._slots):  # someone kept tiles of the program before: they are no longer its own
-                    self.new_pad(self._rings)
+                if len(self.pad.tiles) > len(self._slots):  # someone kept tiles of the program before: it is over
+                    self.new_pad([ring for ring, _ in self._slots])
+                for ring, _ in self._slots:
+                    ring.free_all()
                 self._greenlet = greenlet(self._run_program)
                 self._enter, self._leave = self._greenlet.switch, self._greenlet.parent.switch
                 self._next_program += 1
@@ -127,14 +127,14 @@ class KernelRunner(CommandSource):
             block = pad.take(ring.slots * size, who)
             if block is None:
                 raise pad.refusal(ring.slots * size, who)
-            slots.append(block)
-            ring.addresses = tuple(range(block.addr, block.addr + ring.slots * size, size))
-        self.pad, self._rings, self._slots = pad, list(rings), slots
+            slots.append((ring, block))
+            ring.lay_out(block.addr, size)
+        self.pad, self._slots = pad, slots
 
     @property
-    def idle(self) -> bool:
-        """No launch is here."""
-        return self._launch is None
+    def wanted(self) -> Flight | None:
+        """The command that the kernel waits for; None where it waits for none, or any."""
+        return self._wanted
 
     def _fail(self, error: KernelError) -> NoReturn:
         """What a command brought ends the program where it stands."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.components.builtin.pe_fetch_store import PeFetchStore
-from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.pe_gemm import PeGemm
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_math import PeMath
@@ -94,8 +94,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
     queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
-    ipcq_node, ipcq_cycles = ids[naming.PE_IPCQ], spec.ipcq_cycles
-    queues: PeIpcq = make(naming.PE_IPCQ, ipcq_node, dma.engines, clock, base, dma, shared.time, cycles=ipcq_cycles)
+    queues = _queues(spec, shared, dma)
     scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], parts, tiles, queues, **queue)
     runner = KernelRunner(
         spec.facts,
@@ -113,3 +112,12 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     for one in logged:
         one._op_logger = shared.log
     return cpu, runner
+
+
+def _queues(spec: PeSpec, shared: Shared, dma: PeDma) -> PeIpcq:
+    node, cycles = spec.parts[naming.PE_IPCQ], spec.ipcq_cycles
+    made: PeIpcq = shared.kinds.make(
+        naming.PE_IPCQ, node, dma.engines, shared.clock, spec.base, dma, shared.time, cycles=cycles
+    )
+    made.record_copy = None if shared.log is None else shared.log.record_copy
+    return made

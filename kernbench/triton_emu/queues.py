@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.policy.routing.windows import AddressMap, address_map
 from kernbench.triton_emu.errors import ScratchpadFullError
 from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.launch import ALONE, Group, Launch
+from kernbench.triton_emu.queue_report import unreceived, waits_of
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
 Port = tuple[int, str]  #: plane and direction
+Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and direction: rank and direction there
 WHERE = "neighbour table"
 
 
@@ -29,7 +31,7 @@ class NeighbourTable:
     """
 
     pes: Sequence[str]
-    links: Mapping[int, Mapping[Port, tuple[int, str]]]
+    links: Links
 
     def check(self) -> None:
         """InputError where the table is not symmetric, or names what is not there."""
@@ -65,9 +67,15 @@ class Queues:
     """The queues of one machine."""
 
     def __init__(
-        self, config: NpuConfig | SystemConfig, runners: Mapping[str, KernelRunner], nodes: Mapping[str, str], time: QueueClock
+        self,
+        config: NpuConfig | SystemConfig,
+        runners: Mapping[str, KernelRunner],
+        nodes: Mapping[str, str],
+        time: QueueClock,
+        launches: Sequence[Launch],
     ) -> None:
         """`runners` and `nodes`, of processors: by the names of PEs, in their order."""
+        self._launches = launches
         self.config = config
         self.rings: list[Ring] = []
         self._runners = runners
@@ -76,12 +84,13 @@ class Queues:
         self._time = time
         self._machine: Machine | None = None
         self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
-        self.base_of: Callable[[str, Ring], int] | None = None  #: where slots in memory begin
+        self.reserve: Callable[[int, int], None] | None = None  #: told which bytes of HBM are slots
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
         """Before the run: the machine is there."""
         self._machine = machine
         self._time.wake = machine.wake
+        machine.queues = self
         for name, runner in self._runners.items():
             runner.scheduler.queues.component = position[self._nodes[name]]
         self._open()
@@ -91,7 +100,7 @@ class Queues:
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, a machine has no neighbours, a
+        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, the machine has one PE, a
         queue is in use, or slots find no room.
         """
         form = self._form(slots, slot_bytes, tier)
@@ -100,17 +109,24 @@ class Queues:
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
         rings = [self._ring(table, form, *link) for link in links]
         for runner in self._runners.values():
-            runner.rank, runner.world_size = None, 0
+            runner.group = ALONE
             runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
         self.rings = rings
         for rank, name in enumerate(table.pes):
-            runner = self._runners[name]
-            runner.rank, runner.world_size = rank, len(table.pes)
+            self._runners[name].group = Group(rank, len(table.pes), form.slots, form.slot_bytes)
         for ring in rings:
             ring.sender.queues_out[ring.source.plane, ring.source.direction] = ring
             ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
         self._place(form)
         self._open()
+
+    def waits(self) -> list[dict[str, Any]]:
+        """Of a run in which nothing can happen any more: which PEs wait for a message or a credit of which."""
+        return waits_of(self._runners)
+
+    def unreceived(self, cycle: int) -> list[dict[str, Any]]:
+        """Warnings of a run that is over: messages that nobody received."""
+        return unreceived(self.rings, cycle)
 
     def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None) -> QueueForm:
         if isinstance(self.config, NpuConfig):
@@ -137,9 +153,9 @@ class Queues:
                 raise InputError(Problem(WHERE, rule))
             if table.pes.index(name) != rank:
                 raise InputError(Problem(WHERE, f"{name} is both rank {table.pes.index(name)} and rank {rank}"))
-        for name, runner in self._runners.items():
-            if not runner.idle:
-                raise InputError(Problem("queues", f"{name} runs a kernel: install them before the launch, or wait for it"))
+        for launch in self._launches:
+            if launch.end is None:
+                raise InputError(Problem("queues", f"launch {launch.name} has not ended", remedy="wait for it first"))
         for ring in self.rings:
             if not ring.idle:
                 rule = f"{ring.used} messages are in the queue from {ring.source} to {ring.target}: receive them first"
@@ -167,6 +183,25 @@ class Queues:
                 runner.new_pad(mine)
             except ScratchpadFullError as error:
                 raise InputError(Problem(f"queues of {name}", str(error))) from None
+        if form.tier != "tcm":
+            self._place_in_memory(form)
+
+    def _place_in_memory(self, form: QueueForm) -> None:
+        assert isinstance(self.config, SystemConfig)
+        memories, align = address_map(self.config), self.config.pe.dma.alignment_bytes
+        size = -(-form.slot_bytes // align) * align
+        free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
+        for ring in self.rings:
+            start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
+            at = free.setdefault(start, end // align * align) - ring.slots * size
+            if at < start:
+                rule = f"{ring.slots} slots of {size} bytes, from {ring.source}, find no room in {end - start} bytes"
+                raise InputError(Problem(f"{form.tier} of {ring.target.pe}", rule, remedy="use fewer or smaller slots"))
+            free[start] = at
+            ring.lay_out(at, size)
+        if form.tier == "hbm" and self.reserve is not None:
+            for start, at in free.items():
+                self.reserve(at, start + memories.slice_bytes)
 
     def _open(self) -> None:
         """The core makes room, and says which way messages and credits go."""
@@ -174,15 +209,26 @@ class Queues:
         if machine is None or not self.rings:
             return
         reach = machine.plan.reach
-        assert reach is not None
+        assert reach is not None and isinstance(self.config, SystemConfig)
         room = [0] * len(self._room)
         for ring in self.rings:
             source, target = self._number[ring.source.pe], self._number[ring.target.pe]
             ring.credit_cycles = self.config.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
+                ring.line = self.config.pe.spm.bank_width_bytes
                 ring.way = (*reach.peer_route(source, target), target)
                 room[target] += ring.slots
         more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]
         if any(more):
             machine.open_peers(more)
             self._room = [new + old for new, old in zip(more, self._room, strict=True)]
+
+
+def _memory_of(memories: AddressMap, tier: str, pe: int) -> tuple[int, int]:
+    """The slice of the HBM, or the SRAM, that is nearest to a PE: its first byte and its end."""
+    window, number = divmod(pe, memories.pes)
+    if tier == "sram":
+        start = memories.sram.address(window, 0)
+        return start, start + memories.sram.nbytes
+    start = memories.hbm.address(window, number * memories.slices // memories.pes * memories.slice_bytes)
+    return start, start + memories.slice_bytes

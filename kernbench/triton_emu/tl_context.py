@@ -16,6 +16,7 @@ from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
 from kernbench.triton_emu.tl_memory import Completion
+from kernbench.triton_emu.tl_parts import TlParts
 from kernbench.triton_emu.tl_products import TlProducts
 from kernbench.triton_emu.tl_queues import TlQueues
 
@@ -34,7 +35,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlProducts, TlMath, TlComposite, TlQueues):
+class TLContext(TlProducts, TlMath, TlComposite, TlQueues, TlParts):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
@@ -77,6 +78,14 @@ class TLContext(TlProducts, TlMath, TlComposite, TlQueues):
                 runner.wait_for(one.flight, f"tl.wait({one.handle_id})")
             if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
                 self._after = (*self._after, one.op_id)
+
+    def wait_any(self, *handles: Any) -> int:
+        """Until one of these has come: its number among them, the first of several."""
+        while True:
+            for number, one in enumerate(handles):
+                if one.flight is None or one.flight.end >= 0:
+                    return number
+            self._runner.pause(f"tl.wait_any of {len(handles)}", None, True)
 
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
         """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""

@@ -38,12 +38,22 @@ class TlQueues:
     @property
     def rank(self) -> int | None:
         """The PE's number in the group whose queues were installed; None where it is in none."""
-        return self._runner.rank
+        return self._runner.group.rank
 
     @property
     def world_size(self) -> int:
         """PEs of that group; 0 without one."""
-        return self._runner.world_size
+        return self._runner.group.size
+
+    @property
+    def slots(self) -> int:
+        """Messages that each of its queues has room for; 0 without any."""
+        return self._runner.group.slots
+
+    @property
+    def slot_bytes(self) -> int:
+        """[B] of the longest message; 0 without any."""
+        return self._runner.group.slot_bytes
 
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
         """The rank in a direction of a plane; None where there is no neighbour."""
@@ -128,7 +138,7 @@ class TlQueues:
             return ring
         if direction not in DIRECTIONS:
             raise KernelError(f"{line}: a direction is one of {', '.join(DIRECTIONS)}, and not {direction!r}")
-        pe, rank = self._runner.pe.name, self._runner.rank
+        pe, rank = self._runner.pe.name, self._runner.group.rank
         if rank is None:
             raise KernelError(f"{line}: {pe} has no queues; install them before the launch")
         planes = sorted({number for number, _ in queues})
@@ -136,7 +146,7 @@ class TlQueues:
             there = f"planes {', '.join(map(str, planes))}" if planes else "no plane"
             raise KernelError(f"{line}: rank {rank} ({pe}) has {there}, and not plane {plane!r}")
         there = ", ".join(one for one in DIRECTIONS if (plane, one) in queues)
-        raise KernelError(f"{line}: rank {rank} ({pe}) has no neighbour {direction} in plane {plane}: its neighbours are {there}")
+        raise KernelError(f"{line}: rank {rank} ({pe}) has no neighbour {direction} in plane {plane}, but {there}")
 
 
 def take(msg: IpcqRecvCmd) -> None:

@@ -163,10 +163,19 @@ class TlTiles:
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
     if isinstance(msg, DmaReadCmd | DmaWriteCmd | IpcqSendCmd | IpcqRecvCmd):
-        return msg.handle is tile
+        return _touch(msg.handle, tile)
     if isinstance(msg, CompositeCmd):
-        extra = any(one.operand is tile for one in msg.epilogue)
+        extra = any(_touch(one.operand, tile) for one in msg.epilogue)
         return extra or _uses(msg.work, tile)
     if isinstance(msg, GemmCmd):
-        return tile is msg.a or tile is msg.b or tile is msg.out or tile is msg.acc
-    return tile is msg.out or any(one is tile for one in msg.inputs)
+        return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
+    return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+
+
+def _touch(one: Any, tile: KernelTensor) -> bool:
+    """Whether they have bytes in common: parts of a tile lie in its block."""
+    if one is tile:
+        return True
+    if getattr(one, "block", None) is None or one.block is not tile.block:
+        return False
+    return bool(one.addr < tile.addr + tile.nbytes and tile.addr < one.addr + one.nbytes)

@@ -17,7 +17,8 @@ class Reach:
     """What a DMA job of a component names on a whole system: the memory of an address and the route there, each found once.
 
     PEs, endpoints and M_CPUs go by their positions in the topology, memories stand in the order of their addresses: every
-    slice of every stack, then every SRAM; behind them what stands in the place of one between two scratchpads. Methods raise InputError for bytes that are not in one memory.
+    slice of every stack, then every SRAM; behind them what stands in the place of one between two scratchpads.
+    Methods raise InputError for bytes that are not in one memory.
     """
 
     def __init__(

@@ -43,34 +43,29 @@ class End:
 
 
 class Message:
-    """What was sent."""
+    """What was sent; it waits in the sender's PE_IPCQ until there is a slot for it."""
 
-    __slots__ = ("arrived", "command", "dtype", "line", "nbytes", "op_id", "shape", "slot", "src", "value")
+    # fmt: off
+    __slots__ = (
+        "arrived", "command", "dtype", "flight", "line", "nbytes", "op_id", "ready", "shape", "slot", "src", "value",
+    )
+    # fmt: on
 
-    def __init__(
-        self, shape: tuple[int, ...], dtype: str, nbytes: int, value: Array | None, src: int, line: str, op_id: int
-    ) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.nbytes = nbytes
-        self.value = value  #: None: pending
-        self.src = src  #: where it was in the sender's scratchpad
-        self.line = line  #: of the send
-        self.op_id = op_id  #: of its record
-        self.slot = -1  #: address of its slot, once it has one
+    def __init__(self, flight: Flight, ready: int) -> None:
+        """`flight`: of the send. `ready`: the cycle from which it may go."""
+        tile, msg = flight.msg.handle, flight.msg
+        self.flight: Any = flight  #: None once it has a slot
+        self.ready = ready
+        self.shape: tuple[int, ...] = tile.shape
+        self.dtype: str = tile.dtype
+        self.nbytes: int = tile.nbytes
+        self.value: Array | None = tile.value  #: None: pending
+        self.src: int = tile.addr  #: where it was in the sender's scratchpad
+        self.line: str = msg.line  #: of the send
+        self.op_id: int = msg.op_id  #: of its record
+        self.slot = -1  #: address of its slot
         self.arrived = False
         self.command = -1  #: id of its transfer in a traced run
-
-
-class Sending:
-    """A send that the sender's PE_IPCQ has."""
-
-    __slots__ = ("flight", "message", "ready")
-
-    def __init__(self, flight: Flight, message: Message, ready: int) -> None:
-        self.flight = flight
-        self.message = message
-        self.ready = ready  #: [cycle] it may go
 
 
 class Ring:
@@ -78,13 +73,45 @@ class Ring:
 
     # fmt: off
     __slots__ = (
-        "addresses", "clock", "credit_cycles", "credits", "freed", "in_flight", "inbox", "last_recv", "last_send", "posted",
-        "received", "receiver", "sent", "slot_bytes", "slots", "source", "tail", "target", "tier", "sender", "waiting", "way",
+        "addresses",
+        "clock",
+        "credit_cycles",
+        "credits",
+        "freed",
+        "in_flight",
+        "inbox",
+        "last_recv",
+        "last_send",
+        "line",
+        "posted",
+        "received",
+        "receiver",
+        "room",
+        "sender",
+        "sent",
+        "slot_bytes",
+        "slots",
+        "source",
+        "tail",
+        "taken",
+        "target",
+        "tier",
+        "waiting",
+        "way",
     )
     # fmt: on
 
     def __init__(
-        self, source: End, target: End, sender: PeIpcq, receiver: PeIpcq, *, slots: int, slot_bytes: int, tier: str, clock: QueueClock
+        self,
+        source: End,
+        target: End,
+        sender: PeIpcq,
+        receiver: PeIpcq,
+        *,
+        slots: int,
+        slot_bytes: int,
+        tier: str,
+        clock: QueueClock,
     ) -> None:
         self.source = source
         self.target = target
@@ -95,11 +122,13 @@ class Ring:
         self.tier = tier
         self.clock = clock
         self.addresses: tuple[int, ...] = ()  #: of the slots
+        self.room = 0  #: [byte] from one slot to the next
+        self.line = 1  #: [byte] of the scratchpads
         self.way: tuple[int, ...] = ()  #: parameters of a job that say the way to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
         self.credits: deque[int] = deque([0] * slots)  #: the cycles from which they may be used
-        self.waiting: deque[Sending] = deque()
+        self.waiting: deque[Message] = deque()
         self.sent = 0  #: sends that took a credit
         self.in_flight: deque[Message] = deque()  #: in the order of their sends
         self.last_send = ""  #: line of the last one that was received
@@ -107,6 +136,7 @@ class Ring:
         self.inbox: deque[Message] = deque()  #: visible to the receiver
         self.posted: deque[Any] = deque()  #: receives that wait, in order: (cycle it may be served, flight)
         self.received = 0  #: receives that were issued
+        self.taken = 0  #: messages that were received
         self.tail = 0  #: messages whose slots are free again
         self.freed: set[int] = set()  #: of those behind the first that is not
         self.last_recv = ""
@@ -121,12 +151,24 @@ class Ring:
         """Nothing is in it, and nobody waits for it."""
         return not (self.used or self.waiting or self.posted)
 
+    def lay_out(self, first: int, room: int) -> None:
+        """Its slots lie from an address on, one every so many bytes."""
+        self.room = room
+        self.addresses = tuple(range(first, first + self.slots * room, room))
+
     def address(self, number: int) -> int:
         """Of the slot of a message, by its number."""
         return self.addresses[number % self.slots]
 
+    def free_all(self) -> None:
+        """The program that received is over: whoever keeps its tensors, they are no longer its own."""
+        for number in range(self.tail, self.taken):
+            self.free(number)
+
     def free(self, number: int) -> None:
         """The slot of a received message is needed no more; credits of all that are free in order go back."""
+        if number < self.tail:
+            return
         self.freed.add(number)
         while self.tail in self.freed:
             self.freed.discard(self.tail)

@@ -9,7 +9,6 @@ cdef class Serving(Typed):
     cdef public tuple engines
     cdef public Clock clock
     cdef public list load
-    cdef public bint begins
     cdef public long long next_due
 
     cpdef int choose(self) except -1

@@ -24,15 +24,10 @@ class Serving(Typed):
         self.engines = tuple(engines)  #: ids in the core
         self.clock = clock
         self.load = [0] * len(self.engines)  #: commands on each that have not ended
-        self.begins = False  #: it is told of a command (`begin`) and gives out jobs itself,
-        self.next_due = NEVER  #: and has something to do in that cycle
+        self.next_due = NEVER  #: it has something to do in that cycle
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""
-        raise NotImplementedError
-
-    def begin(self, scheduler: Any, flight: Flight, now: int) -> None:
-        """A command is handed over (`begins`)."""
         raise NotImplementedError
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:

@@ -1,16 +1,16 @@
-"""The queues of a PE: who may send, what has come, which slots are free. PE_DMA moves the bytes (docs/adr/0027-queues-between-pes.md)."""
+"""The queues of a PE: who may send, what has come, which slots are free; PE_DMA moves the bytes (docs/adr/0027)."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.naming import PE_IPCQ
 from kernbench.common.pe_commands import DmaReadCmd, IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import DMA, NEVER, Clock
 from kernbench.components.builtin.flight import Flight, Order
-from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring, Sending
+from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_dma import PeDma
 
@@ -25,14 +25,25 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     # fmt: off
     __slots__ = (
-        "_count", "_cycles", "_dma", "_due", "component", "done", "queues_in", "queues_out", "scheduler", "time",
+        "_count", "_cycles", "_dma", "_due", "component", "done", "queues_in", "queues_out",
+        "record_copy", "scheduler", "time",
     )
     # fmt: on
 
     serves = (IpcqSendCmd, IpcqRecvCmd)
     engine_type = DMA
 
-    def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, dma: PeDma, time: QueueClock, *, cycles: int) -> None:
+    def __init__(
+        self,
+        node_id: str,
+        engines: Sequence[int],
+        clock: Clock,
+        base: int,
+        dma: PeDma,
+        time: QueueClock,
+        *,
+        cycles: int,
+    ) -> None:
         super().__init__(node_id, engines, clock, base)
         self._cycles = cycles
         self._dma = dma
@@ -40,8 +51,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         self._count = 0
         self.time = time
         self.scheduler: CommandQueue
+        self.record_copy: Callable[..., int] | None = None  #: of the op log
         self.component = -1  #: position in the core of what stands for the PE
-        self.begins = True  # `next_due` is the cycle of the next queue to look at
         self.done: list[Flight] = []  #: receives that have just ended
         self.queues_out: dict[tuple[int, str], Ring] = {}  #: by plane and direction
         self.queues_in: dict[tuple[int, str], Ring] = {}
@@ -53,17 +64,18 @@ class PeIpcq(PePart, kind=PE_IPCQ):
     def opcode(self, msg: Any) -> str:
         return "IPCQ_SEND" if isinstance(msg, IpcqSendCmd) else "IPCQ_RECV"
 
-    def begin(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
-        """The scheduler hands a command over."""
+    def begin(self, flight: Flight, now: int) -> None:
+        """The scheduler hands a command over, in a cycle that may be still to come."""
         msg, ready = flight.msg, now + self._cycles
         ring: Ring = msg.ring
-        if isinstance(msg, IpcqSendCmd):
-            tile = msg.handle
-            message = msg.message = Message(tile.shape, tile.dtype, tile.nbytes, tile.value, tile.addr, msg.line, msg.op_id)
-            ring.waiting.append(Sending(flight, message, ready))
+        if type(msg) is IpcqSendCmd:
+            msg.message = Message(flight, ready)
+            ring.waiting.append(msg.message)
+            self.look(ready, ring)
         else:
             ring.posted.append((ready, flight))
-        self.look(ready, ring)
+            if ring.inbox:  # else it is looked at when a message comes
+                self.look(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
         """Something of a queue can go on in that cycle, which has not begun."""
@@ -95,18 +107,21 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 self.look(credits[0], ring)
                 return
             credits.popleft()
-            first = waiting.popleft()
-            first.message.slot = ring.address(ring.sent)
+            message = waiting.popleft()
+            message.slot = ring.address(ring.sent)
             ring.sent += 1
-            ring.in_flight.append(first.message)
-            self.scheduler.put(first.flight, self.choose(), self._move(ring, first.message))
+            ring.in_flight.append(message)
+            self.scheduler.put(message.flight, self.choose(), self._move(ring, message))
+            message.flight = None
 
     def _move(self, ring: Ring, message: Message) -> Sequence[Order]:
         """The transfer of a message into its slot."""
         place, nbytes = message.src - self.base, message.nbytes
         if ring.tier == "tcm":
+            before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
+            travel = min(before + nbytes, ring.room)
             there = message.slot - ring.receiver.base
-            return (((COMM, 1, there, nbytes, nbytes, 1, *ring.way), ((place, nbytes, 0),)),)
+            return (((COMM, 1, there, travel, travel, 1, *ring.way), ((place - before, travel, 0),)),)
         return self._dma.piece(COMM, 1, place, message.slot, nbytes, message.line)
 
     def _receive(self, ring: Ring, now: int) -> None:
@@ -114,6 +129,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         while inbox and posted and posted[0][0] <= now:
             flight = posted.popleft()[1]
             message = inbox.popleft()
+            ring.taken += 1
             msg = flight.msg
             msg.message = message
             ring.last_send, ring.last_recv = message.line, msg.line
@@ -123,8 +139,11 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 del self.scheduler.open[flight]
                 self.done.append(flight)
             else:
+                if message.command >= 0:
+                    flight.after = (*flight.after, message.command)
                 place = msg.handle.addr - self.base
-                self.scheduler.put(flight, self.choose(), self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line))
+                read = self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line)
+                self.scheduler.put(flight, self.choose(), read)
 
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""
@@ -138,8 +157,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         """Head and data come together, in the order of the sends."""
         ring, message = msg.ring, msg.message
         message.arrived, message.command = True, flight.command
-        if self._op_logger is not None:
-            self._record(msg, flight)
+        if self.record_copy is not None:
+            self._record(msg, flight, self.record_copy)
         came = False
         while ring.in_flight and ring.in_flight[0].arrived:
             ring.inbox.append(ring.in_flight.popleft())
@@ -157,10 +176,9 @@ class PeIpcq(PePart, kind=PE_IPCQ):
             self._dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record(self, msg: IpcqSendCmd, flight: Flight) -> None:
+    def _record(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
         ring, message, made_by = msg.ring, msg.message, msg.handle.op_id
-        assert self._op_logger is not None
-        self._op_logger.record_copy(
+        record_copy(
             self.clock.at(flight.start).now,
             self.clock.at(flight.end).now,
             ring.receiver._dma.node_id,

@@ -57,6 +57,10 @@ class CommandQueue(Typed):
         part = self._serving.get(type(msg)) or self.part_for(msg)
         flight = Flight(msg, part, now, line)
         flight.after = self.after
+        if part is self.queues:  # it is told at once, and counts the cycles
+            self.open[flight] = None
+            self.queues.begin(flight, now + self._cycles)
+            return flight
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
@@ -64,7 +68,7 @@ class CommandQueue(Typed):
             self._due.append(flight)
             if flight.due < self.next_due:
                 self.next_due = flight.due
-        elif part.begins:
+        elif part is self._tiles:
             self._begin(flight, now)
         else:
             self.put(flight, part.choose(), orders)
@@ -79,7 +83,7 @@ class CommandQueue(Typed):
                 break
             due.popleft()
             part = flight.part
-            if part.begins:
+            if part is self._tiles:
                 self._begin(flight, now)
             else:
                 self.put(flight, part.choose(), flight.orders)
@@ -124,8 +128,8 @@ class CommandQueue(Typed):
         return flight
 
     def _begin(self, flight: Flight, now: int) -> None:
-        """A command goes to a part that gives out its jobs itself."""
-        flight.part.begin(self, flight, now)
+        """A composite op is handed over."""
+        self._tiles.begin(self, flight, now)
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:

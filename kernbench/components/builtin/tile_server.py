@@ -32,7 +32,6 @@ class TileServer(PePart):
         self._walks: dict[Flight, Composite] = {}
         self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store part: when they are done, order, tile
         self._count = 0
-        self.begins = True  # `next_due` is the cycle of the next of those that are timed
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """None of its own: its tiles have jobs."""

@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-SOURCES := pyproject.toml setup.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h)
+TYPED := $(shell find kernbench -name "*.pxd")
+SOURCES := pyproject.toml setup.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h) $(TYPED) $(TYPED:.pxd=.py)
 JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
@@ -28,7 +29,7 @@ check: lint types test checked sanitize package
 
 lint: $(VENV)/.check
 	$(BIN)/ruff check kernbench tests benches configs docs setup.py
-	PATH="$(abspath $(BIN)):$$PATH" cython-lint kernbench_core
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint kernbench_core kernbench
 
 types: $(VENV)/.check
 	$(BIN)/mypy

@@ -39,10 +39,25 @@ extensions = [
     )
     for path in sources
 ]
+# What runs kernels: Python sources, each with a .pxd beside it that gives its classes types (docs/adr/0019-kernels.md).
+COMPILED = {"language_level": 3, "annotation_typing": False, "freethreading_compatible": True}
+typed = sorted(path.with_suffix(".py") for path in Path("kernbench").rglob("*.pxd"))
+kernels = [
+    Extension(
+        ".".join(path.with_suffix("").parts),
+        [str(path)],
+        depends=[str(p.with_suffix(".pxd")) for p in typed],
+        extra_compile_args=FLAGS[BUILD],
+        extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
+    )
+    for path in typed
+]
 workers = os.cpu_count() or 1
+build = {"build_dir": f"build/cython-{BUILD}", "force": CHECKED, "nthreads": workers}
 setup(
-    ext_modules=cythonize(
-        extensions, compiler_directives=DIRECTIVES, build_dir=f"build/cython-{BUILD}", force=CHECKED, nthreads=workers
-    ),
+    ext_modules=[
+        *cythonize(extensions, compiler_directives=DIRECTIVES, **build),
+        *cythonize(kernels, compiler_directives=COMPILED, **build),
+    ],
     options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": workers}},
 )

@@ -6,6 +6,7 @@ at once, stream by stream, and the walk over a block of cycles only takes them f
 from libc.string cimport memset
 
 from kernbench_core.compute cimport Stream, compute_seek
+from kernbench_core.lanes cimport vectors
 from kernbench_core.types cimport int32_t
 
 
@@ -58,13 +59,15 @@ cdef void look_ahead(Ahead* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) 
     compute_seek(e, jobs, p, i)
     for k in range(e.streams):
         t = &e.stream[k]
-        if not t.steady or i + n > t.whole:
-            add_stream(x.want, n, t, p, i)
-            continue
-        mask = (t.steady << t.line | (t.steady >> 1) >> (p.banks - 1 - t.line)) & p.full
-        if t.step == step:
-            alike |= mask
+        if t.steady and i + n <= t.whole:
+            mask = (t.steady << t.line | (t.steady >> 1) >> (p.banks - 1 - t.line)) & p.full
+            if t.step == step:
+                alike |= mask
+            else:
+                add_steady(x.want, n, mask, t.step, p)
+        elif vectors.add_lines != NULL and (p.banks & (p.banks - 1)) == 0 and t.at >= i * t.per_cycle:
+            vectors.add_lines(x.want, n, t.line, t.at, i * t.per_cycle, t.per_cycle, t.nbytes, p.line_shift, p.banks, p.full)
         else:
-            add_steady(x.want, n, mask, t.step, p)
+            add_stream(x.want, n, t, p, i)
     if alike:
         add_steady(x.want, n, alike, step, p)

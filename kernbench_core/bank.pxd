@@ -60,6 +60,9 @@ cdef struct Spm:
     bint uncontended          # no bank can have more askers than ports until `order` changes
     bint judge                # `uncontended` is to be decided again
     int32_t n_asks            # requests of components among the lanes
+    cycle_t clear             # no request is denied in an earlier cycle, while nothing changes (clear.pyx)
+    cycle_t doubt             # that is not looked for in an earlier cycle,
+    int32_t doubts            # so often it was found to be soon
 
 cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil

@@ -19,7 +19,7 @@ class Component(Plugged):
     `class Mine(Component, kind="mine")`. Its parameters are the fields of `Spec`, a frozen dataclass, given by keywords.
     """
 
-    __slots__ = ("spec",)  # Python reads slots of such a class much faster than what is in its objects' dicts
+    __slots__ = ()  # Python reads slots of such a class much faster than what is in its objects' dicts
 
     kinds: ClassVar[dict[str, type[Component]]] = {}  #: by the `kind` that classes were given
     kind: ClassVar[str] = ""

@@ -47,7 +47,7 @@ cdef struct Compute:          # one TE or VE
     cycle_t body              # body cycles of the job
     cycle_t body_left         # not done of them, without those that are slept through
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
-    bint sparse               # no region begins a line every cycle
+    bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
     bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
     int32_t often             # asks for one bank in CALM cycles, at most
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
@@ -64,7 +64,6 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
-cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil
 
 cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""

@@ -5,7 +5,6 @@ progress. Init, finalize and the body of an engine without traffic touch nothing
 """
 from kernbench_core.bank cimport CALM, Spm, line_of
 from kernbench_core.share cimport reciprocal
-from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -67,7 +66,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.often = 0
     for k in range(j.regions):
         open_stream(&e.stream[k], &j.region[k], p, j.body)
-        if e.stream[k].per_cycle >= p.line:
+        if 4 * e.stream[k].per_cycle >= p.line:
             e.sparse = False
         e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)
     e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked
@@ -102,21 +101,3 @@ cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept n
     e.work += jobs[e.job].work
     e.job_cycles += end - e.started
     e.job = NONE
-
-
-cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil:
-    """Body cycles from `at` on, up to and without cycle `end`, that nobody can deny; the cycle of the next, or of the last
-    where the body is done."""
-    cdef int32_t w
-    while at < end:
-        if compute_want(e, p, reads, writes):
-            for w in range(p.words):
-                tally_word(&p.grants, w, reads[w] | writes[w])
-                reads[w] = 0
-                writes[w] = 0
-            tally_done(&p.grants, 1)
-        e.body_left -= 1
-        if e.body_left == 0:
-            break
-        at += (1 + sleep_idle(e)) * e.period
-    return at

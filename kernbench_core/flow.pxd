@@ -6,7 +6,6 @@ from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
 cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil
 cdef void settle_cursor(Flow* f, Spm* p) noexcept nogil
-cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t cycles) noexcept nogil
 
 cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
     if f.carry >= p.row * f.den:

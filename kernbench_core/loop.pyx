@@ -7,6 +7,7 @@ denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
+from kernbench_core.clear cimport TRIES
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport (
     component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
@@ -26,7 +27,7 @@ from kernbench_core.phases cimport complete_phase, share_phase, start_phase, sub
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
-from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch
+from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_due, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.sim cimport Sim, next_body_cycle, shuffle
 from kernbench_core.skip cimport scratchpad_next
@@ -78,7 +79,7 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
         return
     for k in range(s.n_spm):
         if s.horizon[k] <= now:
-            scratchpad_touch(s, k, now + 1)
+            scratchpad_due(s, k, now + 1)
 
 
 cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
@@ -108,11 +109,13 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.touched[k] = k
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
+        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     s.n_touched = s.n_spm
+    s.looks = 0
     s.soonest = 0
     s.share.touch = NULL
     s.share.sim = NULL
@@ -171,6 +174,7 @@ cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
 cdef void forget_ahead(Sim* s) noexcept nogil:
     """A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
+    s.looks = TRIES
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 

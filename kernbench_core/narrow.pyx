@@ -13,6 +13,7 @@ from libc.string cimport memset
 from kernbench_core.ahead cimport ahead_of
 from kernbench_core.bank cimport BLOCK, DENIED, Lane, Spm
 from kernbench_core.compute cimport Compute, compute_seek, on_period, sleep_idle
+from kernbench_core.lanes cimport vectors
 from kernbench_core.lane cimport body_over, press_later
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.narrow_traced cimport walk_traced
@@ -31,19 +32,18 @@ cdef void narrow_count(Spm* p) noexcept nogil:
     memset(p.denied, 0, sizeof(p.denied))
 
 
-cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
-    """A dense engine that asks in every cycle of the block, which does not end its body: for what it still lacks of the last body
-    cycle, or for the lines of the next (`next`). The same without a branch."""
-    cdef int64_t _k, c = a.next_at - w.begin, n = w.n - c
-    cdef bint held = a.first_denied != NEVER
-    cdef int64_t waits = w.begin + c - a.first_denied if held else 0        # cycles before this one in which it was denied
-    cdef int64_t longest = 0, asked = waits
+cdef struct Progress:         # of a dense engine in a block
+    uint64_t need             # what the request lacks, or that of the next body cycle
+    int64_t waits             # cycles in which it was denied so far
+    int64_t longest           # of any request
+    int32_t denials
+
+
+cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
+    """Ask in each of `n` cycles: for what is still lacking of the last body cycle, or for the lines of the next. Without a branch."""
+    cdef int64_t _k, served, waits = x.waits, longest = 0
     cdef int32_t before = p.n_denied, denials = before
-    cdef uint64_t* taken = w.taken[0] + c * ports
-    cdef uint64_t need = a.reads | next[0] & <uint64_t>(<int64_t>held - 1)      # nothing is lacking where nothing is held
-    cdef int64_t served
-    cdef cycle_t since
-    next += 1 - held
+    cdef uint64_t need = x.need
     for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
@@ -54,16 +54,65 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
         waits = (waits + 1) & ~served
         need |= next[0] & <uint64_t>served
         next -= served
-    if longest >= w.max_wait:
-        w.late = True
+    x.need = need
+    x.waits = waits
+    x.longest = longest
+    x.denials = denials - before
     p.n_denied = denials
-    denials -= before
-    s.denied += denials
-    e.conflict += denials + asked - waits       # those of a held request are counted when it is served
-    e.body_left -= n - denials
-    since = w.begin + w.n - waits if waits else NEVER
+
+
+cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
+    """The same, many cycles at once up to each denial."""
+    cdef int64_t c = 0, run
+    cdef int32_t before = p.n_denied
+    x.longest = 0
+    while c < n:
+        if x.waits == 0:
+            next -= 1                           # `need` is the request before it
+            run = vectors.take[ports - 1](taken + c * ports, next, n - c)
+            c += run
+            next += run
+            x.need = next[0]
+            next += 1
+            if c == n:
+                break
+        x.need &= ~take(taken + c * ports, ports, x.need)
+        c += 1
+        x.longest = max(x.longest, x.waits)
+        if x.need:
+            p.denied[p.n_denied] = x.need
+            p.n_denied += 1
+            x.waits += 1
+        else:
+            x.waits = 0
+            x.need = next[0]
+            next += 1
+    x.denials = p.n_denied - before
+
+
+cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
+    """A dense engine that asks in every cycle of the block, which does not end its body. `next`: the requests of its body cycles, from
+    the one that it has not asked for yet."""
+    cdef int64_t c = a.next_at - w.begin, n = w.n - c
+    cdef bint held = a.first_denied != NEVER
+    cdef int64_t asked                          # cycles before this block in which the held request was denied
+    cdef cycle_t since
+    cdef Progress x
+    x.waits = asked = w.begin + c - a.first_denied if held else 0
+    x.need = a.reads if held else next[0]
+    next += 1 - held
+    if ports == 2 and vectors.level:            # with one port denials are too many
+        take_runs(p, w.taken[0] + c * ports, next, n, &x, ports)
+    else:
+        take_dense(p, w.taken[0] + c * ports, next, n, &x, ports)
+    if x.longest >= w.max_wait:
+        w.late = True
+    s.denied += x.denials
+    e.conflict += x.denials + asked - x.waits   # those of a held request are counted when it is served
+    e.body_left -= n - x.denials
+    since = w.begin + w.n - x.waits if x.waits else NEVER
     a.next_at = w.begin + w.n
-    a.reads = need if waits else 0
+    a.reads = x.need if x.waits else 0
     if since != a.first_denied:
         set_held(p, a, since)
     if p.n_denied >= DENIED - BLOCK:

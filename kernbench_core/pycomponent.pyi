@@ -34,6 +34,8 @@ class Refused(RuntimeError):
 class Plugged:
     """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for."""
 
+    spec: Any  #: its parameters
+
     @property
     def failure(self) -> BaseException | None: ...
     def submit(

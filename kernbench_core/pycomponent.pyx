@@ -100,15 +100,9 @@ cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil
 
 
 cdef class Plugged:
-    """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for."""
-    cdef kb_engine_ops ops
-    cdef const kb_core_api* api
-    cdef object step_method
-    cdef bytes name
-    cdef bint plugged
-    cdef readonly object failure  # what a method raised, or None
+    """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
 
-    def submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
+    cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
         """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
         cdef kb_job job
         cdef int32_t k
@@ -125,7 +119,7 @@ cdef class Plugged:
         self.check_called()
         return self.said(self.api.submit(self.api.core, kind, engine, &job))
 
-    def started(self, int64_t job):
+    cpdef started(self, int64_t job):
         """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
         cdef int64_t at
         self.check_called()

@@ -9,6 +9,7 @@ for a block of cycles at a time, where all banks fit one word and ports are few.
 something that others see may happen in it, or is done to it (`scratchpad_touch`).
 """
 from kernbench_core.bank cimport BLOCK, Lane, Spm, grant, open_ports
+from kernbench_core.clear cimport clear_over
 from kernbench_core.compute cimport Compute, compute_seek, compute_want, on_period, sleep_idle
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
@@ -197,26 +198,39 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     p.done += n
 
 
+cdef void jump_clear(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
+    """Go over cycles in which nothing is denied."""
+    cdef Spm* p = &s.spm[spm]
+    if p.n_watch:
+        activity_phase(s, p)
+    scratchpad_jump(s, spm, p.done, to - p.done)
+    p.done = to
+
+
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may bring an event."""
     cdef Spm* p = &s.spm[spm]
     while p.done < to:
         if p.n_order == 0 or (s.skip and scratchpad_uncontended(s, spm)):
-            if p.n_watch:
-                activity_phase(s, p)
-            if p.n_order:
-                scratchpad_jump(s, spm, p.done, to - p.done)
-            p.done = to
+            jump_clear(s, spm, to)
+        elif p.clear > p.done:
+            jump_clear(s, spm, min(to, p.clear))
         else:
             run_block(s, p, to - p.done)
 
 
-cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """Before something is done to a scratchpad in cycle `now`: the cycles before it are run, and its horizon will be found again."""
+cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
+    """The cycles before `to` are run, and the horizon will be found again."""
     cdef Spm* p = &s.spm[spm]
-    if p.done < now:
-        scratchpad_advance(s, spm, now)
+    if p.done < to:
+        scratchpad_advance(s, spm, to)
     if not p.touched:
         p.touched = True
         s.touched[s.n_touched] = spm
         s.n_touched += 1
+
+
+cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+    """Before something is done to a scratchpad in cycle `now`: the cycles before it are run, and its horizon will be found again."""
+    scratchpad_due(s, spm, now)
+    clear_over(s, &s.spm[spm], now)

@@ -70,6 +70,7 @@ cdef struct Sim:
     int32_t failed_entry
     Stops stops
     bint skip                 # quiet scratchpads are advanced in closed form
+    int64_t looks             # looks for clear times that paid are worth so many that did not (clear.pyx)
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
     int32_t* paired           # scratchpads with lanes of flows between scratchpads: they are run together

@@ -5,13 +5,14 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 engines change in no earlier one.
 """
 from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
-from kernbench_core.compute cimport Compute, compute_jump, compute_seek, on_period
+from kernbench_core.clear cimport scratchpad_clear
+from kernbench_core.compute cimport Compute, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
-from kernbench_core.flow cimport flow_jump
+from kernbench_core.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
-from kernbench_core.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of
+from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 
@@ -41,6 +42,22 @@ cdef bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
     return ok
 
 
+cdef bint crowded(Sim* s, Spm* p) noexcept nogil:
+    """More flows than a bank has ports go over every bank: a short way to say that something may be denied."""
+    cdef int32_t k, ports = p.ports[0]
+    cdef Flow* f
+    if p.blocked or p.split:
+        return False
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].compute:
+            return False
+        f = &s.share.flow[p.order[k]]
+        ports -= f.at.run_left >= p.row
+        if ports < 0:
+            return True
+    return False
+
+
 cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     """No bank can have more askers than ports, whatever cycle the lanes ask in: then nothing is ever denied."""
     cdef Spm* p = &s.spm[spm]
@@ -56,7 +73,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         return p.uncontended
     p.judge = False
     p.uncontended = False
-    if p.n_held or p.n_asks:
+    if p.n_held or p.n_asks or crowded(s, p):
         return False
     open_ports(p)
     for k in range(p.n_order):
@@ -158,9 +175,13 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if not (s.skip and scratchpad_uncontended(s, spm)):
+    if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
+        to = min(to, p.clear) if not p.uncontended else to
+    else:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1))
+        if s.skip and p.doubt > p.done:
+            to = min(to, max(p.doubt - 1, p.done))      # then it is looked for a clear time again
         rounds = -patience(p)
     for k in range(n_order):
         a = &lanes[order[k]]
@@ -193,8 +214,9 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
             if e.body_left == 0 or a.next_at >= now + cycles:
                 continue
             if e.dense:
-                compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
-            a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
+                a.next_at = dense_jump(e, &s.ahead[lane - s.n_flows], s.compute_job, p, a.next_at, now + cycles)
+            else:
+                a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
             if e.body_left == 0:
                 body_over(s, p, lane, a.next_at)
         else:

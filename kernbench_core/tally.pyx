@@ -7,6 +7,10 @@ may pass 255 the eight low planes are added to sixteen high ones, and before tho
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+
 cdef void tally_drain(Tally* t) noexcept nogil:
     """Add the low planes to the high ones."""
     cdef int32_t w, k
@@ -75,3 +79,10 @@ cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
     for _k in range(n - rows * t.banks):
         t.count[first] += 1
         first = first + 1 if first + 1 < t.banks else 0
+
+
+cdef void tally_times(Tally* t, uint64_t m, int64_t times) noexcept nogil:
+    """Count the banks of a mask so often, where one word holds all banks."""
+    while m:
+        t.count[trailing_zeros(m)] += times
+        m &= m - 1

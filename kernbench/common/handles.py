@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -17,20 +16,32 @@ class PendingDataError(KernbenchError):
     exit_code = 5
 
 
-@dataclass(eq=False)
 class TensorHandle:
     """A contiguous tensor at `addr` of a space. Without `value` it is pending, and its elements cannot be looked at."""
 
-    handle_id: str
-    addr: int
-    shape: tuple[int, ...]
-    dtype: str
-    space: str = "tcm"
-    value: Array | None = None  #: the elements, where Phase 1 has them
-    op: str = ""  #: what computes them: `gemm_f16`
-    line: str = ""  #: where the kernel says so: `kernel.py:12`
-    op_id: int | None = None  #: the record that computes them: what waits for the handle depends on it
     in_store: ClassVar[bool] = True  #: without a value: Phase 1 may have its bytes in a MemoryStore
+
+    def __init__(
+        self,
+        handle_id: str,
+        addr: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        space: str = "tcm",
+        value: Array | None = None,
+        op: str = "",
+        line: str = "",
+        op_id: int | None = None,
+    ) -> None:
+        self.handle_id = handle_id
+        self.addr = addr
+        self.shape = shape
+        self.dtype = dtype
+        self.space = space
+        self.value = value  #: the elements, where Phase 1 has them
+        self.op = op  #: what computes them: `gemm_f16`
+        self.line = line  #: where the kernel says so: `kernel.py:12`
+        self.op_id = op_id  #: the record that computes them: what waits for the handle depends on it
 
     @property
     def nbytes(self) -> int:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.handles import TensorHandle
-from kernbench.common.lanes import Lanes
-
-Scalar: TypeAlias = bool | int | float
-Operand: TypeAlias = TensorHandle | Scalar
+from kernbench.common.pe_ops import DmaReadCmd as DmaReadCmd
+from kernbench.common.pe_ops import DmaWriteCmd as DmaWriteCmd
+from kernbench.common.pe_ops import GemmCmd as GemmCmd
+from kernbench.common.pe_ops import MathCmd as MathCmd
+from kernbench.common.pe_ops import Operand
 
 
 class MsgBase:
@@ -32,98 +33,6 @@ class DataMsg(MsgBase):
     op_id: int | None = None  #: of its record; the log gives one where there is none
     dependency_ids: Sequence[int] = ()  #: records whose work comes first for reasons that addresses do not show
     line: str = ""
-
-
-@dataclass(eq=False)
-class DmaReadCmd(DataMsg):
-    """Bytes of a memory into the scratchpad; `handle` is where they go."""
-
-    handle: TensorHandle
-    src_addr: int
-    nbytes: int
-    src_space: str = "hbm"
-    src_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
-    channel: str = "act_weight"  #: of the DMA engine
-    lanes: Lanes | None = None  #: where each element lies, where strides do not say it
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.handle.shape
-
-    @property
-    def dtype(self) -> str:
-        return self.handle.dtype
-
-
-@dataclass(eq=False)
-class DmaWriteCmd(DataMsg):
-    """A tensor into HBM; `handle` is where it comes from."""
-
-    handle: TensorHandle
-    dst_addr: int
-    nbytes: int
-    dst_strides: tuple[int, ...] | None = None  #: [B] from one index to the next of each axis; None: contiguous
-    channel: str = "act_weight"  #: of the DMA engine
-    lanes: Lanes | None = None  #: where each element goes, where strides do not say it
-    rmw: str = ""  #: a math op on what is there and on each element, in the place of writing it; with `lanes`
-
-    @property
-    def data(self) -> Array:
-        """The elements to write; PendingDataError where they are pending."""
-        return self.handle.data
-
-
-@dataclass(eq=False)
-class GemmCmd(DataMsg):
-    """`out = [acc +] a @ b`, with f32 (of integers: i32) accumulation unless `dtype_acc` says otherwise.
-
-    Shapes are those before `transpose_*`, which swaps the last two axes; a `col_major` matrix lies in memory column by
-    column. `tile_k` adds products of so many columns of `a` one after the other, rounding to `dtype_acc` after each.
-    """
-
-    a: TensorHandle
-    b: TensorHandle
-    out: TensorHandle
-    m: int
-    k: int
-    n: int
-    acc: TensorHandle | None = None
-    dtype_acc: str = ""
-    transpose_a: bool = False
-    transpose_b: bool = False
-    layout_a: str = "row_major"
-    layout_b: str = "row_major"
-    layout_out: str = "row_major"
-    tile_k: int | None = None
-
-
-@dataclass(eq=False)
-class MathCmd(DataMsg):
-    """`out = op(inputs)`: elementwise with broadcasting, a reduction over `axis` (None: all axes), or a movement.
-
-    Lanes whose `mask` is false are `other` in an elementwise result, and left out of a reduction.
-    """
-
-    op: str
-    inputs: Sequence[Operand]
-    out: TensorHandle
-    axis: int | None = None
-    keep_dims: bool = False
-    mask: TensorHandle | None = None
-    other: Scalar = 0
-    dtype_acc: str = ""  #: of a sum; f32 (of integers: exact) where it says nothing
-    value: Array | None = None  #: the result, where Phase 1 computed it: Phase 2 then verifies it
-
-    @property
-    def handles(self) -> list[TensorHandle]:
-        """The inputs in memory, in order, the mask last."""
-        found = [one for one in self.inputs if isinstance(one, TensorHandle)]
-        return found if self.mask is None else [*found, self.mask]
-
-    @property
-    def scalars(self) -> dict[int, Scalar]:
-        """The other inputs, by their position."""
-        return {i: one for i, one in enumerate(self.inputs) if not isinstance(one, TensorHandle)}
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
+from kernbench_core.pycomponent import Plugged
 
 # fmt: off
 __all__ = [
     "BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE",
-    "Clock", "ComponentBase", "HasCommands", "Job", "OpLog",
+    "Clock", "ComponentBase", "HasCommands", "Job", "OpLog", "Typed",
 ]
 # fmt: on
 
@@ -44,8 +45,6 @@ class HasCommands(Protocol):
 class Clock:
     """The time as hooks are told it: `now` is ns."""
 
-    __slots__ = ("_den", "_num", "now")
-
     def __init__(self, freq_ghz: Any = 1) -> None:
         self._num, self._den = freq_ghz.numerator, freq_ghz.denominator
         self.now = 0.0
@@ -56,6 +55,10 @@ class Clock:
         return self
 
 
+class Typed(Plugged):
+    """What the fields of a component stand in whose methods are compiled: a second base, before `ComponentBase`."""
+
+
 class ComponentBase(Component):
     """A component with the id of its node. Only its hooks write to the op log; without a log they cost nothing."""
 
@@ -64,10 +67,12 @@ class ComponentBase(Component):
 
     def _on_process_start(self, env: Clock, msg: Any) -> None:
         """The component has begun to serve a message, at `env.now`; links are behind it."""
-        if self._op_logger and getattr(msg, "data_op", False):
-            self._op_logger.record_start(env.now, self.node_id, msg)
+        log = self._op_logger
+        if log is not None and getattr(msg, "data_op", False):
+            log.record_start(env.now, self.node_id, msg)
 
     def _on_process_end(self, env: Clock, msg: Any) -> None:
         """It is done with it."""
-        if self._op_logger and getattr(msg, "data_op", False):
-            self._op_logger.record_end(env.now, self.node_id, msg)
+        log = self._op_logger
+        if log is not None and getattr(msg, "data_op", False):
+            log.record_end(env.now, self.node_id, msg)

@@ -31,8 +31,6 @@ def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np
 class Space(dict[int, Array]):
     """`{address: array}`, the arrays disjoint as ranges of bytes."""
 
-    __slots__ = ("owned", "pending", "starts", "tensors")
-
     def __init__(self) -> None:
         super().__init__()
         self.starts: list[int] = []  #: the keys in order
@@ -52,8 +50,8 @@ class Space(dict[int, Array]):
     def put(self, addr: int, array: Array) -> None:
         """Store an array of at least one byte, over whatever is there."""
         old = self.get(addr)
-        nbytes = array.nbytes if array.dtype != INT4 else array.size // 2
-        if old is not None and (old.nbytes if old.dtype != INT4 else old.size // 2) == nbytes:
+        nbytes = array.nbytes if array.itemsize > 1 else stored_bytes(array)
+        if old is not None and (old.nbytes if old.itemsize > 1 else stored_bytes(old)) == nbytes:
             if self.owned:
                 self.owned.discard(addr)
         else:

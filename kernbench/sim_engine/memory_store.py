@@ -27,12 +27,12 @@ class MemoryStore:
         It covers the bytes `[addr, addr + nbytes)`; elements of i4 are packed, two a byte. Raises ValueError for an array
         that is not contiguous, does not fill whole bytes, or stands at an address that its element size does not divide.
         """
-        size = data.itemsize if data.dtype != INT4 else 1
+        size = data.itemsize
         if not data.flags.c_contiguous:
             raise ValueError(f"{space}[{addr:#x}]: a strided array is not one range of bytes; make a contiguous copy of it")
         if addr < 0 or addr % size:
             _check_address(space, addr, size)
-        if data.dtype == INT4 and data.size % 2:
+        if size == 1 and data.dtype == INT4 and data.size % 2:
             raise ValueError(f"{space}[{addr:#x}]: {data.size} elements of i4 do not fill whole bytes")
         if data.size:
             self._space(space).put(addr, data)

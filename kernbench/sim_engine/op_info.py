@@ -7,18 +7,12 @@ from functools import cache
 from typing import Any
 
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_commands import (
-    CompositeCmd,
-    DmaReadCmd,
-    DmaWriteCmd,
-    GemmCmd,
-    MathCmd,
-    MemoryWriteMsg,
-    TileToken,
-)
-from kernbench.sim_engine.op_params import Form, Params, shared
+from kernbench.common.pe_commands import CompositeCmd, MemoryWriteMsg, TileToken
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.sim_engine.op_params import Form, Params, Template, shared
 
 Info = tuple[str, str, Params]
+Row = tuple[str, str, Template, tuple[Any, ...]]  #: the same with the two that params are made of
 
 _DMA_READ = Form(
     ("nbytes", "src_space", "dst_space", "shape", "dtype", "src_strides", "line"),
@@ -54,6 +48,8 @@ _COMPOSITE_GEMM = Form(
 _COPY = Form(("src_space", "dst_space", "shape", "dtype", "nbytes", "line"), {"src_addr": 0, "dst_addr": 1, "snapshot": 2})
 _WRITE = Form(("dst_space", "shape", "dtype", "nbytes", "line"), {"dst_addr": 0, "virtual_addr": 1, "snapshot": 2})
 
+_NOTHING = shared({}).template
+
 
 @cache
 def _name(head: str, tail: str) -> str:
@@ -71,12 +67,18 @@ def _math_form(inputs: int, composite: bool) -> Form:
 
 def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
     """(op_kind, op_name, params) of a message. `snapshots`: of its inputs, as many as `snapshot_sources` names."""
+    kind, name, template, values = op_row(msg, snapshots)
+    return kind, name, Params(template, values)
+
+
+def op_row(msg: Any, snapshots: tuple[Any, ...]) -> Row:
+    """What `extract_op_info` says, before it is put together."""
     row = _ROWS.get(type(msg))
     if row is None:
-        row = next((_ROWS[kind] for kind in type(msg).__mro__ if kind in _ROWS), None)
+        row = next(iter([_ROWS[kind] for kind in type(msg).__mro__ if kind in _ROWS]), None)
     if row is not None:
         return row(msg, snapshots)
-    return "unknown", type(msg).__name__, shared({})
+    return "unknown", type(msg).__name__, _NOTHING, ()
 
 
 def snapshot_sources(msg: Any) -> list[TensorHandle]:
@@ -92,23 +94,23 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
     return []
 
 
-def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Info:
+def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
-        return "memory", "dma_read", _LANES_READ.params(lanes, (msg.src_addr, to.addr, to.handle_id))
+        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.handle_id)
     constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
-    return "memory", "dma_read", _DMA_READ.params(constants, (msg.src_addr, to.addr, to.handle_id))
+    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.handle_id)
 
 
-def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Info:
+def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
         lanes = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.lanes, msg.rmw, msg.line)
-        return "memory", "dma_write", _LANES_WRITE.params(lanes, (source.addr, msg.dst_addr, source.handle_id))
+        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.handle_id)
     constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
     values = (source.addr, msg.dst_addr, source.handle_id, snapshots[0] if snapshots else None)
-    return "memory", "dma_write", _DMA_WRITE.params(constants, values)
+    return "memory", "dma_write", _DMA_WRITE.template(constants), values
 
 
 def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -123,8 +125,9 @@ def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ..
     return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
 
 
-def _gemm(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Info:
-    return "gemm", _name("gemm", msg.a.dtype), _GEMM.params(*_gemm_parts(msg, msg.line))
+def _gemm(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
+    constants, values = _gemm_parts(msg, msg.line)
+    return "gemm", _name("gemm", msg.a.dtype), _GEMM.template(constants), values
 
 
 def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -141,25 +144,26 @@ def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tu
     return constants, (out.addr, msg.scalars or None, msg.value, msg.other, *[one.addr for one in handles], *empty)
 
 
-def _math(msg: MathCmd, snapshots: tuple[Any, ...]) -> Info:
-    return "math", msg.op, _math_form(len(msg.handles), False).params(*_math_parts(msg, msg.line, snapshots))
+def _math(msg: MathCmd, snapshots: tuple[Any, ...]) -> Row:
+    constants, values = _math_parts(msg, msg.line, snapshots)
+    return "math", msg.op, _math_form(len(msg.handles), False).template(constants), values
 
 
-def _composite(msg: CompositeCmd, snapshots: tuple[Any, ...]) -> Info:
+def _composite(msg: CompositeCmd, snapshots: tuple[Any, ...]) -> Row:
     work = msg.work
     if isinstance(work, GemmCmd):
         constants, values = _gemm_parts(work, msg.line)
         epilogue = [_epilogue_step(step.op, step.operand) for step in msg.epilogue]
-        params = _COMPOSITE_GEMM.params((msg.op, msg.out_nbytes, *constants), (*values, epilogue))
+        template, values = _COMPOSITE_GEMM.template((msg.op, msg.out_nbytes, *constants)), (*values, epilogue)
     else:
         constants, values = _math_parts(work, msg.line, snapshots)
-        params = _math_form(len(work.handles), True).params((msg.out_nbytes, work.op, msg.op, *constants[1:]), values)
-    return "gemm" if msg.op == "gemm" else "math", _name("composite", msg.op), params
+        template = _math_form(len(work.handles), True).template((msg.out_nbytes, work.op, msg.op, *constants[1:]))
+    return "gemm" if msg.op == "gemm" else "math", _name("composite", msg.op), template, values
 
 
-def _tile_token(msg: TileToken, snapshots: tuple[Any, ...]) -> Info:
+def _tile_token(msg: TileToken, snapshots: tuple[Any, ...]) -> Row:
     """Timing alone: the op log adds the stage's name and parameters (D5), and Phase 2 replays the composite op."""
-    return "unknown", "TileToken", shared({})
+    return "unknown", "TileToken", _NOTHING, ()
 
 
 def _epilogue_step(op: str, operand: Any) -> dict[str, Any]:
@@ -168,9 +172,10 @@ def _epilogue_step(op: str, operand: Any) -> dict[str, Any]:
     return {"op": op} if operand is None else {"op": op, "scalar": operand}
 
 
-def _memory_write(msg: MemoryWriteMsg, snapshots: tuple[Any, ...]) -> Info:
+def _memory_write(msg: MemoryWriteMsg, snapshots: tuple[Any, ...]) -> Row:
     data = snapshots[0] if snapshots else None
-    return write_info(msg.space, msg.addr, msg.virtual_addr, msg.values.shape, msg.dtype, msg.nbytes, msg.line, data)
+    constants = (msg.space, msg.values.shape, msg.dtype, msg.nbytes, msg.line)
+    return "memory", "memory_write", _WRITE.template(constants), (msg.addr, msg.virtual_addr, data)
 
 
 def write_info(
@@ -188,7 +193,7 @@ def copy_info(
     return "memory", "ipcq_copy", params
 
 
-_ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Info]] = {
+_ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Row]] = {
     DmaReadCmd: _dma_read,
     DmaWriteCmd: _dma_write,
     GemmCmd: _gemm,

@@ -17,13 +17,14 @@ from typing import Any, NoReturn
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_commands import DmaReadCmd, GemmCmd, MemoryWriteMsg
+from kernbench.common.pe_commands import MemoryWriteMsg
+from kernbench.common.pe_ops import DmaReadCmd, GemmCmd
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_info import Info, copy_info, extract_op_info, snapshot_sources, write_info
+from kernbench.sim_engine.op_info import Info, copy_info, op_row, snapshot_sources, write_info
 from kernbench.sim_engine.op_params import TEMPLATES, Params, shared
 from kernbench.sim_engine.op_spill import Runs
 
-_WITHOUT = (DmaReadCmd, GemmCmd)  # most messages: nothing of them is copied
+_WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are no stages, and nothing of them is copied
 _PROCESS = [os.getpid()]  # asked of the system once in each process
 os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
@@ -102,15 +103,16 @@ class OpLogger:
         """A component begins with a message. The stage of a tile token is kept now: at the end it has gone on."""
         if _PROCESS[0] != self._process:
             self._refuse_process(component_id, msg)
-        if id(msg) in self._pending:
+        number = id(msg)
+        if number in self._pending:
             self._refuse(component_id, msg, "it is being served already")
         if self._initial is None:
             _ = self.initial_store
-        stage = getattr(msg, "stage", None)
+        stage = None if type(msg) in _WITHOUT else getattr(msg, "stage", None)
         snap = None if stage is None else {"stage_type": stage.stage_type.name, "stage_params": dict(stage.params)}
         op_id = getattr(msg, "op_id", None)
         # The message is held: its id() is no other's as long as the entry stands.
-        self._pending[id(msg)] = (t, component_id, msg, snap, next(self._ids) if op_id is None else op_id)
+        self._pending[number] = (t, component_id, msg, snap, next(self._ids) if op_id is None else op_id)
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
         """The component is done with it: the record is complete, with copies of what ADR-0052 D4 names."""
@@ -121,18 +123,18 @@ class OpLogger:
             self._refuse(component_id, msg, "it was not begun there")
         t_start, _, _, snap, op_id = entry
         snapshots = self._snapshots(msg) if self._memory_store is not None else ()
-        kind, name, params = extract_op_info(msg, snapshots)
+        kind, name, template, values = op_row(msg, snapshots)
         if snap is not None:
-            params = shared({**snap["stage_params"], **params, "stage_type": snap["stage_type"]})
+            params = shared({**snap["stage_params"], **Params(template, values), "stage_type": snap["stage_type"]})
+            template, values = params.template, params.values_of_op
             if name == "TileToken":
                 name = f"TileToken/{snap['stage_type']}"
-        held = sum(one.nbytes for one in snapshots if one is not None) if snapshots else 0
-        deps = tuple(getattr(msg, "dependency_ids", ()))
-        values = params.values_of_op
+        deps = getattr(msg, "dependency_ids", ())
         self._unread += 1
-        self._rows += (t_start, t, component_id, kind, name, params.template.number, deps, op_id, len(values), *values)
+        self._rows += (t_start, t, component_id, kind, name, template.number, tuple(deps), op_id, len(values))
+        self._rows += values
         if self._limit is not None:
-            self._hold(held)
+            self._hold(sum([one.nbytes for one in snapshots if one is not None]))
 
     def record_copy(
         self,

@@ -33,8 +33,6 @@ _VARYING = (
 class Template:
     """What the ops of one kernel line share. Two ops with the same template have the same shapes, types and flags."""
 
-    __slots__ = ("constants", "number", "plans", "varying")
-
     def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
         self.constants = constants
         self.varying = varying
@@ -93,15 +91,19 @@ class Form:
 
     def params(self, constants: tuple[Any, ...], values: tuple[Any, ...]) -> Params:
         """The params of an op whose constant keys have these values; those are hashable and tell 1 from True."""
+        return Params(self.template(constants), values)
+
+    def template(self, constants: tuple[Any, ...]) -> Template:
+        """What ops with these constants share."""
         last = self._last.get(constants[-1])
         if last is not None and last[0] == constants:
-            return Params(last[1], values)
+            return last[1]
         template = self._templates.get(constants)
         if template is None:
             shown = {key: list(value) if key in _LISTS else value for key, value in zip(self._constant, constants, strict=True)}
             template = self._templates[constants] = Template(shown, self._varying)
         self._last[constants[-1]] = (constants, template)
-        return Params(template, values)
+        return template
 
 
 _LISTS = ("input_shapes", "input_spaces", "input_dtypes")  #: keys whose value is a list of one item an input

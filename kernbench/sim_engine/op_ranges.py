@@ -26,8 +26,6 @@ class Reach(NamedTuple):
 class ReplayOp:
     """An op of a replay: its record, and the bytes it touches."""
 
-    __slots__ = ("_reads", "_writes", "deps", "op_id", "params", "record")
-
     def __init__(self, record: OpRecord, op_id: int) -> None:
         self.record = record
         self.op_id = op_id

@@ -19,13 +19,6 @@ from kernbench.sim_engine.replay_math import rounding
 class GemmForm:
     """What all GEMMs of one template have in common."""
 
-    # fmt: off
-    __slots__ = (
-        "_integer", "_swap_a", "_swap_b", "columns_out", "dtype_out", "exact", "k", "lie_a", "lie_b", "round_sum", "shape",
-        "small", "tile_k",
-    )
-    # fmt: on
-
     def __init__(self, params: Mapping[str, Any]) -> None:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
         columns_a, columns_b = (params.get(key, "row_major") == "col_major" for key in ("layout_a", "layout_b"))
@@ -35,6 +28,7 @@ class GemmForm:
         self.shape = gemm_shape(params)
         self.columns_out = params.get("layout_out", "row_major") == "col_major"
         self.dtype_out: str = params["dtype_out"]
+        self._numpy_out = dtype_of(self.dtype_out).numpy
         self.k = int(a[-2] if params.get("transpose_a") else a[-1])
         self.tile_k: int = params.get("tile_k") or max(self.k, 1)
         self.round_sum = rounding(params)
@@ -72,8 +66,8 @@ class GemmForm:
 
     def rounded(self, total: Array) -> Array:
         """A product as it is written: of the output's type, as it lies in memory."""
-        out = narrow(total, self.dtype_out)
-        return np.ascontiguousarray(np.swapaxes(out, -1, -2) if self.columns_out else out)
+        out = total if total.dtype is self._numpy_out else narrow(total, self.dtype_out)
+        return np.ascontiguousarray(np.swapaxes(out, -1, -2)) if self.columns_out else out
 
 
 def _lying(shape: tuple[int, ...], columns: bool) -> tuple[int, ...]:

@@ -40,8 +40,6 @@ def _not_computed(op: ReplayOp, error: ValueError) -> InputError:
 class Place:
     """An operand of all ops of a template: `where` its address is among an op's values, its space, shape and type."""
 
-    __slots__ = ("_numpy", "dtype", "shape", "space", "where")
-
     def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
         self.where, self.space, self.shape, self.dtype = where, space, shape, dtype
         self._numpy = dtype_of(dtype).numpy

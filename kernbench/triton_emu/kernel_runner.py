@@ -12,10 +12,12 @@ from typing import Any, NoReturn
 
 from greenlet import greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, IpcqRecvCmd, IpcqSendCmd, MathCmd
+from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.ipcq_ring import Ring
+from kernbench.components.builtin.pe_cpu import CommandSource
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
 from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
@@ -28,7 +30,7 @@ from kernbench.triton_emu.tl_queues import take
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
 
-class KernelRunner:
+class KernelRunner(CommandSource):
     """The `CommandSource` of a PE."""
 
     def __init__(
@@ -42,6 +44,7 @@ class KernelRunner:
         scalar_cycles: int = 0,
         strict_wait: bool = False,
     ) -> None:
+        super().__init__()
         self.pe = pe
         self.scheduler = scheduler
         self.memory = memory
@@ -56,12 +59,10 @@ class KernelRunner:
         self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
         self.on_placed: Callable[[Any, int], None] = _nothing  #: of the PE's processor: known elements went into the scratchpad
         self.line_of = line_of
-        self._launches = launches
-        self._make_context = make_context
+        self._launches, self._make_context = launches, make_context
         self._launch: Launch | None = None
         self._work: PeWork | None = None
-        self._next_program = 0
-        self._begun = False
+        self._next_program, self._begun = 0, False
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
         self._failed: KernelError | None = None
@@ -69,8 +70,7 @@ class KernelRunner:
         self._reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
-        self._any = False
-        self.next_due = NEVER  #: a kernel that waits for time goes on then
+        self._any = False  # with `next_due`: a kernel that waits for time goes on then
 
     # The side of the PE's processor.
 
@@ -148,9 +148,11 @@ class KernelRunner:
         flight.msg = None  # handles and messages refer to each other until here
         kind = type(msg)
         if kind is GemmCmd:
-            msg.out.flight = None
+            product: GemmCmd = msg
+            tile: Any = product.out  # a KernelTensor
+            tile.flight = None
         elif kind is DmaReadCmd or isinstance(msg, DmaReadCmd):
-            tile: Any = msg.handle  # a KernelTensor
+            tile = msg.handle
             tile.flight = None
             try:
                 tile.value = self.memory.load_ended(msg)
@@ -187,7 +189,7 @@ class KernelRunner:
         """Give a command to the scheduler; wait for room in its queue first."""
         scheduler = self.scheduler
         while len(scheduler.open) >= scheduler.queue_depth:
-            self.pause("the command queue is full", any_end=True)
+            self.pause("the command queue is full", None, True)
         return scheduler.issue(msg, self.now, line)
 
     def wait_for(self, flight: Flight, reason: str) -> None:
@@ -212,9 +214,9 @@ class KernelRunner:
     def scalar_work(self, ops: int = 1) -> None:
         """Time of integer ops on known operands."""
         if self.scalar_cycles:
-            self.pause("scalar work", until=self.now + ops * self.scalar_cycles)
+            self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 
-    def pause(self, reason: str, flight: Flight | None = None, *, any_end: bool = False, until: int = NEVER) -> None:
+    def pause(self, reason: str, flight: Flight | None = None, any_end: bool = False, until: int = NEVER) -> None:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until

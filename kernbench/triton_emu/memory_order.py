@@ -14,8 +14,6 @@ from typing import Any
 class Ranges:
     """Messages by the bytes `[start, end)` that they touch; several may touch one byte."""
 
-    __slots__ = ("_longest", "items")
-
     def __init__(self) -> None:
         self.items: list[tuple[int, int, int, Any]] = []  # start, op id, end, message
         self._longest = 0

@@ -8,16 +8,19 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Protocol
 
-from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.dtypes import DTYPES, Array, dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.lanes import Lanes
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.common.pe_commands import CompositeCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, MathCmd
 from kernbench.sim_engine.memory_lanes import mark_lanes, read_lanes, write_lanes
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.memory_strides import mark_strided, read_strided, span_of, write_strided
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.memory_order import MemoryOrder
+
+_NUMPY = {name: one.numpy for name, one in DTYPES.items()}
 
 
 class Translation(Protocol):
@@ -53,7 +56,8 @@ class MemorySide:
         elif msg.src_strides is None:
             self._order.load_issued(msg, start, start + msg.nbytes)
         else:
-            self._order.load_issued(msg, *_span(start, msg.handle, msg.src_strides))
+            start, end = _span(start, msg.handle, msg.src_strides)
+            self._order.load_issued(msg, start, end)
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
         """The elements that a load brings, as they are in memory now; None: they are pending."""
@@ -71,7 +75,8 @@ class MemorySide:
                 value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
             elif msg.src_strides is None:
                 shape, dtype = tile.shape, tile.dtype
-                found = self.store.exact(msg.src_space, start, shape, dtype_of(dtype).numpy)
+                kind = _NUMPY.get(dtype) or dtype_of(dtype).numpy
+                found = self.store.exact(msg.src_space, start, shape, kind)
                 value = self.store.read(msg.src_space, start, shape, dtype) if found is None else found
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)

@@ -13,8 +13,6 @@ Owner = tuple[str, str, tuple[int, ...], str]  #: a tile's name, element type, s
 class Block:
     """Bytes of the scratchpad, given back when the last handle or command that needs them is gone."""
 
-    __slots__ = ("addr", "nbytes", "pad")
-
     def __init__(self, pad: Scratchpad, addr: int, nbytes: int) -> None:
         self.pad = pad
         self.addr = addr
@@ -48,14 +46,15 @@ class Scratchpad:
         """So many bytes in one piece, at a line; None where no hole is large enough."""
         size = -(-nbytes // self._line) * self._line
         starts, sizes = self._starts, self._sizes
-        for i, hole in enumerate(sizes):
-            if hole >= size:
+        for i in range(len(sizes)):
+            room = sizes[i]
+            if room >= size:
                 addr = starts[i]
-                if hole == size:
+                if room == size:
                     del starts[i], sizes[i]
                 else:
                     starts[i] = addr + size
-                    sizes[i] = hole - size
+                    sizes[i] = room - size
                 self.tiles[addr] = (size, who)
                 return Block(self, addr, size)
         return None

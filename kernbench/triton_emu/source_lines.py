@@ -9,6 +9,11 @@ _LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it
 _OWN = os.path.dirname(os.path.abspath(__file__))
 
 
+def caller_of(file: str) -> int:
+    """How many frames above that of a function of this module its caller's is: compiled functions have none of their own."""
+    return 1 if file.endswith(".py") else 0
+
+
 def line_of(frame: FrameType) -> str:
     """The line that a frame stands at. A frame stands at the same line whenever it is at the same instruction."""
     code = frame.f_code

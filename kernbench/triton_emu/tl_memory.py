@@ -5,31 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from kernbench.common.dtypes import dtype_of
+from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.errors import InputError
-from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory_strides import span_of
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.scratchpad import Block, Owner
-from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl_tiles import TlTiles
 
-if TYPE_CHECKING:
-    from kernbench.triton_emu.kernel_runner import KernelRunner
-    from kernbench.triton_emu.memory_side import Translation
-
-_new: Any = object.__new__  # of what is made for each command: its class's own way to set fields takes most of the time
+_UP, _frame = caller_of(__file__), sys._getframe
+_ALIGN = {name: one.align for name, one in DTYPES.items()}
 
 
 class Completion:
     """Of a store: something to wait for."""
-
-    __slots__ = ("flight", "handle_id", "op_id")
 
     def __init__(self, flight: Flight, handle_id: str, op_id: int | None) -> None:
         self.flight: Flight | None = flight
@@ -37,19 +32,8 @@ class Completion:
         self.op_id = op_id
 
 
-class TlMemory:
+class TlMemory(TlTiles):
     """The part of `tl` that moves tensors."""
-
-    _runner: KernelRunner
-    _after: tuple[int, ...]
-    _translation: Translation | None
-    _count: int
-
-    if TYPE_CHECKING:  # what TLContext gives
-
-        def operand(self, value: Any, line: str) -> KernelTensor: ...
-        def _into(self, out: KernelTensor, shape: tuple[int, ...], dtype: str, line: str) -> KernelTensor: ...
-        def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int: ...
 
     def load(
         self,
@@ -67,8 +51,22 @@ class TlMemory:
         `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
         on at once. `out`: a tile to load into.
         """
-        line = line_of(sys._getframe(1))
+        line = self.line_of(_frame(_UP))
         shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
+        return self._load(addr, shape, dtype, line, strides, wait, channel, out)
+
+    def _load(
+        self,
+        addr: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        line: str,
+        strides: Sequence[int] | None,
+        wait: bool,
+        channel: str,
+        out: KernelTensor | None,
+    ) -> KernelTensor:
+        """The load asked for at a line."""
         if channel not in CHANNELS:
             self._refuse_channel(channel, line)
         runner = self._runner
@@ -76,13 +74,12 @@ class TlMemory:
         steps = None if strides is None else self._strides(strides, shape, line)
         addr = self._in_memory(addr, shape, steps, dtype, nbytes, line)
         if steps is not None:
-            align = runner.pe.align
-            travel = sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
+            travel = self._travel(addr, shape, steps, dtype)
         tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
         tile.op = "dma_read"
-        msg = _new(DmaReadCmd)  # what is not set here is as its class says
+        msg = DmaReadCmd.__new__(DmaReadCmd)
         msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, addr, nbytes, line, channel
-        msg.src_space, msg.src_strides, msg.lanes = "hbm", steps, None
+        msg.src_space, msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = "hbm", steps, None, False, ()
         msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -91,6 +88,11 @@ class TlMemory:
         while wait and flight.end < 0:
             runner.pause("the load of " + tile.handle_id, flight)
         return tile
+
+    def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
+        """[byte] that rows take on their way."""
+        align = self._runner.pe.align
+        return sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
 
     def store(
         self,
@@ -102,7 +104,7 @@ class TlMemory:
         channel: str = "act_weight",
     ) -> Completion:
         """A tensor into memory, visible to every load from now on; returns something to wait for."""
-        return self._store(addr, value, line_of(sys._getframe(1)), strides=strides, wait=wait, channel=channel)
+        return self._store(addr, value, self.line_of(_frame(_UP)), strides=strides, wait=wait, channel=channel)
 
     def _store(
         self,
@@ -132,49 +134,23 @@ class TlMemory:
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
-        line = line_of(sys._getframe(1))
+        line = self.line_of(_frame(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, name=name)
+        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, 0, name)
         tile.poison = line
         return tile
-
-    def _new(
-        self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
-    ) -> KernelTensor:
-        """A tile of the scratchpad."""
-        self._count = count = self._count + 1
-        name = name or f"t{count}"
-        tile: KernelTensor = _new(KernelTensor)
-        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes
-        tile.value = tile.flight = None
-        tile.space, tile.poison = "tcm", ""
-        tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
-        size = nbytes if nbytes > travel else travel
-        who = (name, dtype, shape, line)
-        tile.block = block = self._runner.pad.take(size, who) or self._take(size, who)
-        tile.addr = block.addr
-        return tile
-
-    def _take(self, nbytes: int, who: Owner) -> Block:
-        """Scratchpad; the kernel waits where commands on their way may make room."""
-        runner = self._runner
-        while True:
-            block = runner.pad.take(nbytes, who)
-            if block is not None:
-                return block
-            if not runner.scheduler.open:
-                raise runner.pad.refusal(nbytes, who)
-            runner.pause(f"{nbytes} bytes of scratchpad for {who[0]} {who[1]}{list(who[2])}", any_end=True)
 
     def _in_memory(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """Where a tensor's first element is in memory."""
-        align = dtype_of(dtype).align
+        align = _ALIGN.get(dtype) or dtype_of(dtype).align
         if align > 1 and type(addr) is int and addr % align:
             raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
         if steps is None:
-            return addr if type(addr) is int and self._translation is None else self._physical(addr, nbytes, line)
+            if type(addr) is int and self._translation is None:
+                return addr
+            return self._physical(addr, nbytes, line)
         low, high = span_of(shape, steps, dtype)
         return self._physical(addr + low, high - low, line) - low
 

@@ -10,8 +10,6 @@ from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.source_lines import line_of
 
-_new: Any = object.__new__
-
 
 class TlParts:
     """The part of `tl` that makes parts."""
@@ -33,9 +31,10 @@ class TlParts:
         if not 0 <= first <= first + count <= elements or first * bits % 8 or count * bits % 8:
             rule = f"{count} elements from {first} on are no part of {tile.handle_id} {tile.dtype}{list(tile.shape)}"
             raise KernelError(f"{line}: {rule} ({tile.line}), which has {elements}")
-        made: KernelTensor = _new(KernelTensor)
+        made = KernelTensor.__new__(KernelTensor)
         made.handle_id, made.shape, made.dtype, made.line = f"{tile.handle_id}[{first}:]", (count,), tile.dtype, line
-        made.nbytes, made.space, made.op, made.op_id = count * bits // 8, tile.space, tile.op, tile.op_id
+        made.nbytes = count * bits // 8  # type: ignore[misc]  # no property there
+        made.space, made.op, made.op_id = tile.space, tile.op, tile.op_id
         made.addr, made.block, made._tl = tile.addr + first * bits // 8, tile.block, tile._tl
         made.value = made.flight = None
         made.poison = ""

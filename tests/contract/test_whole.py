@@ -327,7 +327,7 @@ def test_bytes_in_no_memory_are_refused(address: int, nbytes: int, bytes_at: str
     with pytest.raises(InputError) as raised:
         run.plan.reach.route_to(0, address, False, nbytes)
     said = f"its bytes, aligned to 64, are {bytes_at}, and they must be in one slice of an HBM stack or in one SRAM"
-    assert f"{TWO_SIPS}: address = {address}, but {said}" in str(raised.value), raised.value
+    assert f"{TWO_SIPS}.yaml: address = {address}, but {said}" in str(raised.value), raised.value
     where = "stack K has 17179869184 bytes from 0 + K * 17179869184 on, in slices of 2147483648"
     assert where in str(raised.value)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kernbench.config import load_config
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.triton_emu.launch import PeWork
+from kernbench.triton_emu.memory_side import MemorySide
 from tests.kernels import Run
 
 SIZE = 4  # of a tile's rows and columns
@@ -41,17 +42,18 @@ machines = st.fixed_dictionaries(
 )
 
 
-class Shadow:
-    """The memory as it would be if everything were computed at once."""
+class Shadow(MemorySide):
+    """The memory as it would be if everything were computed at once, in the place of the run's own side of it."""
 
     def __init__(self, run: Run, values: NDArray[np.float32]) -> None:
+        runners = run.system.runners.values()
+        own = next(iter(runners)).memory
+        super().__init__(own.store, own.log, own.translation)
+        for runner in runners:
+            runner.memory = self
         self.bytes = np.zeros(RESULTS * 2, np.uint8)
         self.bytes[: values.nbytes] = values.view(np.uint8)
         self.tiles: dict[int, Any] = {}
-        memory = next(iter(run.system.runners.values())).memory
-        self._issued, self._ended = memory.store_issued, memory.load_ended
-        memory.store_issued = self.store_issued  # type: ignore[method-assign]
-        memory.load_ended = self.load_ended  # type: ignore[method-assign]
 
     def view(self, addr: int, strides: Any) -> NDArray[np.float32]:
         data = self.bytes[addr : addr + 512].view(np.float32)
@@ -59,11 +61,11 @@ class Shadow:
 
     def store_issued(self, msg: Any) -> None:
         self.view(msg.dst_addr, msg.dst_strides)[:] = self.tiles[id(msg.handle)]
-        self._issued(msg)
+        super().store_issued(msg)
 
     def load_ended(self, msg: Any) -> Any:
         self.tiles[id(msg.handle)] = self.view(msg.src_addr, msg.src_strides).copy()
-        return self._ended(msg)
+        return super().load_ended(msg)
 
 
 def kernel(ops: list[Any], base: int, kept: list[Any], shadow: list[Shadow], tl: Any) -> None:

@@ -12,12 +12,15 @@ from typing import Any
 
 import simpy
 
+from kernbench_core.lanes import isa
 from tests.speed.ccl_rows import ccl_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
+from tests.speed.growth_rows import growth_rows, growth_table
 from tests.speed.llm_rows import llm_line, llm_row, reuse_line
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
+from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
 from tests.speed.sweep_rows import sweep_row, sweep_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
@@ -59,6 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(_line(rows[-1]), flush=True)
     print(FOOT)
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
+    core = _core_rows(chosen.quick)
     systems = topology_rows()
     print(f"\n{topology_table(systems)}", flush=True)
     model = llm_row()
@@ -76,6 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     traces = _traces(chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
+        report |= core
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
@@ -83,6 +88,17 @@ def main(arguments: list[str] | None = None) -> int:
         report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _core_rows(quick: bool) -> dict[str, Any]:
+    """What skipping brings, stepping beside a C loop, growth."""
+    skipped, yards = skip_rows(3 if quick else 7), yardsticks(Size(8, 20_000, 0, 3 if quick else 7))
+    print(f"\nskipping, where it is of use ({isa()})\n{skip_table(skipped)}", flush=True)
+    print(f"\nstepping beside a minimal C loop, 8 PEs, ns an engine-tick\n{yard_table(yards)}", flush=True)
+    growth = growth_rows(quick)
+    print(f"\n{growth_table(growth)}", flush=True)
+    rows: dict[str, list[Any]] = {"skipping": skipped, "yardstick": yards, "growth": growth}
+    return {"isa": isa(), **{name: [asdict(row) for row in of] for name, of in rows.items()}}
 
 
 def _traces(quick: bool) -> dict[str, Any]:

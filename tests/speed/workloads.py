@@ -231,10 +231,10 @@ def core_tables(load: Load, pes: int, jobs: Jobs) -> tuple[Tables, Tables]:
     groups = pes // size
     config = load_config(npu_machine(load, size))
     programs = [lower_program(load_program(cmdq(load, jobs, range(g * size, (g + 1) * size))), config) for g in range(groups)]
-    return _machine_of_groups(lower_machine(config), groups, size), _program_of_groups(programs, size)
+    return machine_of_groups(lower_machine(config), groups, size), program_of_groups(programs, size)
 
 
-def _machine_of_groups(one: Tables, groups: int, size: int) -> Tables:
+def machine_of_groups(one: Tables, groups: int, size: int) -> Tables:
     """The tables of `groups` times the machine `one`, every PE with its own scratchpad, every group with its own resources."""
     resources, steps = len(one["resource_num"]), len(one["route_path"])
     starts = [one["route_start"][:-1] + g * steps for g in range(groups)]
@@ -254,7 +254,7 @@ def _machine_of_groups(one: Tables, groups: int, size: int) -> Tables:
     }
 
 
-def _program_of_groups(programs: list[Tables], size: int) -> Tables:
+def program_of_groups(programs: list[Tables], size: int) -> Tables:
     """One program of the groups' programs, which have no dependencies."""
     entries = _starts([len(p["op"]) for p in programs])
     first_job = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def test_d2_only_the_hooks_of_the_base_class_log() -> None:
         ("gemm_f32", "pe_gemm", 33, 34),
         ("dma_write", "pe_dma", 34, 50),
     ]
-    assert "record_" not in inspect.getsource(kernel_runner)
+    source = Path(kernel_runner.__file__).with_name("kernel_runner.py")  # where it is compiled, it stands beside it
+    assert "record_" not in source.read_text(encoding="utf-8")
 
 
 def test_d2_without_a_logger_the_hooks_do_nothing() -> None:

@@ -26,7 +26,7 @@ def stored(array: Array, addr: int = 0) -> MemoryStore:
 
 
 def test_adr0052_first_action_a_store_begins_with_no_space() -> None:
-    assert vars(MemoryStore()) == {"_storage": {}}
+    assert MemoryStore()._storage == {}
 
 
 def test_adr0052_d6_an_array_is_kept_by_space_and_address() -> None:

@@ -89,6 +89,25 @@ def test_a_second_message_follows_on_the_same_way() -> None:
     assert end == start + LATENCY + 20 and first == end - 1  # 64 B alone, 576 at half of it, then 64 alone
 
 
+def test_a_short_message_does_not_overtake_a_long_one() -> None:
+    """Its bytes are there long before, but the receiver sees it with the long one's end: both can be received then."""
+    seen = []
+
+    def kernel(tl: Any) -> None:
+        if tl.rank == 0:
+            x, y = tl.load(0, (4096,), "f32"), tl.load(0, (16,), "f32")
+            tl.send("E", x)
+            tl.send("E", y)
+        else:
+            tiles = [tl.recv_async("W", size, "f32") for size in (4096, 16)]
+            for tile in tiles:
+                tl.wait(tile)
+                seen.append((tile.shape, now(tl)))
+
+    short, long = sorted(end for _, end in copies(queued(kernel, line(2), memory={0: X}).run()))
+    assert short < long and seen == [((4096,), long), ((16,), long)]
+
+
 def streams(sends: int, slots: int, hold: int) -> list[tuple[int, int]]:
     def kernel(tl: Any) -> None:
         if tl.rank == 0:

@@ -15,8 +15,6 @@ Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the co
 class Flight:
     """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
 
-    __slots__ = ("after", "command", "end", "engine", "issued", "jobs_left", "line", "msg", "parent", "part", "start")
-
     def __init__(self, msg: Any, part: PePart, issued: int, line: str) -> None:
         self.msg = msg
         self.part = part
@@ -24,6 +22,8 @@ class Flight:
         self.line = line  #: of the kernel
         self.start = -1  #: [cycle] of its first job
         self.end = -1
+        self.due = issued  #: [cycle] in which it is handed over,
+        self.orders: Sequence[Order] = ()  #: and as which jobs
         self.engine = 0  #: which of the part's engines
         self.jobs_left = 0
         self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for

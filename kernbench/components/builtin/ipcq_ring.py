@@ -24,8 +24,6 @@ def _no_wake(component: int, cycle: int) -> None:
 class QueueClock:
     """What all queues of a machine have in common: the time, and how one PE makes another one run."""
 
-    __slots__ = ("now", "wake")
-
     def __init__(self) -> None:
         self.now = 0  #: [cycle] of the core's call that goes on
         self.wake: Callable[[int, int], None] = _no_wake  #: a component, by its position, runs in a cycle

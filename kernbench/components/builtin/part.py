@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
-from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.base import NEVER, Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
 
-class PePart(ComponentBase):
-    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+class Serving(Typed):
+    """A part without its place among components."""
 
-    Its hooks are called when a message has ended, with the times that the core recorded.
-    """
-
-    __slots__ = ("_op_logger", "base", "clock", "engines", "kind_of_engine", "load", "node_id")
-
-    serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages
     engine_type: ClassVar[int] = -1  #: of the core
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int) -> None:
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.kind_of_engine = self.engine_type
         self.node_id = node_id
         self.base = base  #: address of the scratchpad's first byte
         self.engines = tuple(engines)  #: ids in the core
         self.clock = clock
         self.load = [0] * len(self.engines)  #: commands on each that have not ended
+        self.next_due = NEVER  #: it has something to do in that cycle
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""
@@ -51,6 +46,17 @@ class PePart(ComponentBase):
     def ended(self, flight: Flight) -> None:
         """Log a message that was served."""
         if self._op_logger is not None:
-            clock = self.clock
-            self._on_process_start(clock.at(flight.start), flight.msg)
-            self._on_process_end(clock.at(flight.end), flight.msg)
+            clock, component = self.clock, cast(ComponentBase, self)
+            component._on_process_start(clock.at(flight.start), flight.msg)
+            component._on_process_end(clock.at(flight.end), flight.msg)
+
+
+class PePart(Serving, ComponentBase):
+    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+
+    Its hooks are called when a message has ended, with the times that the core recorded.
+    """
+
+    __slots__ = ()
+
+    serves: ClassVar[tuple[type[Any], ...]] = ()  #: types of messages

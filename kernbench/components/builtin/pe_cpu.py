@@ -2,59 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, cast
 
 from kernbench.common.naming import PE_CPU
-from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job
+from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, OpLog, Typed
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 
-class CommandSource(Protocol):
-    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended."""
+class CommandSource:
+    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended.
+
+    `next_due` is the cycle in which to resume, whatever ends before; NEVER: none.
+    """
+
+    def __init__(self) -> None:
+        self.next_due = NEVER
 
     def begin(self, launch: int) -> None:
         """The programs of a launch are next."""
+        raise NotImplementedError
 
     def resume(self, now: int) -> bool:
         """P1: go on as far as the programs can; true when the launch is over."""
+        raise NotImplementedError
 
     def ended(self, flight: Flight) -> bool:
         """P7: a command has ended; true where the programs can go on in the next cycle."""
+        raise NotImplementedError
 
-    next_due: int  #: the cycle in which to resume, whatever ends before; NEVER: none
 
-
-class PeCpu(ComponentBase, kind=PE_CPU):
-    """One launch at a time. A job is a launch, by its number; it ends in the cycle after its last command.
-
-    A launch takes the processor's `cycles`, at least 1, before its first program.
-    """
-
-    # fmt: off
-    __slots__ = (
-        "_begin_at", "_clock", "_cycles", "_free_at", "_launch", "_op_logger", "_resume",
-        "jobs", "node_id", "scheduler", "source",
-    )
-    # fmt: on
-
-    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
+class Processor(Typed):
+    """Takes launches, one at a time, and hands on what becomes of commands."""
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.node_id = node_id
         self.source = source
         self.scheduler = scheduler
-        self.jobs = scheduler.places
+        self._time = scheduler.queues.time
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
         self._free_at = 0
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
-        scheduler.give = self.submit
+        scheduler.processor = self
 
     def accept(self, job: Job, now: int) -> int:
         if self._launch is not None or now < self._free_at:
@@ -66,13 +61,12 @@ class PeCpu(ComponentBase, kind=PE_CPU):
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
-        queues = scheduler.queues
-        queues.time.now = now
+        self._time.now = now
         due = scheduler.next_due
         if due <= now:
             scheduler.deliver(now)
-            if queues.done:
-                self._received(queues)
+            if scheduler.queues.done:
+                self._received(scheduler.queues)
             due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
@@ -96,8 +90,9 @@ class PeCpu(ComponentBase, kind=PE_CPU):
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
         if self._op_logger is not None:
-            self._on_process_start(self._clock.at(now), msg)
-            self._on_process_end(self._clock, msg)
+            component = cast(ComponentBase, self)
+            component._on_process_start(self._clock.at(now), msg)
+            component._on_process_end(self._clock, msg)
 
     def waited(self, line: int) -> None:
         """Tell the trace of an implicit wait at a source line."""
@@ -106,11 +101,12 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             self.emit(self._launch, "implicit_wait", line)
 
     def notify(self, notice: int, number: int, now: int) -> int:
-        end = self.scheduler.queues.time.now = now + 1
+        end = self._time.now = now + 1
         flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
             return NEVER
-        flight.part.ended(flight)
+        part = flight.part
+        part.ended(flight)
         if flight.parent is not None:
             flight = self.scheduler.tile_ended(flight, end)
             if flight is None:
@@ -120,3 +116,18 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             return self.scheduler.next_due
         self._resume = True
         return end
+
+
+class PeCpu(Processor, ComponentBase, kind=PE_CPU):
+    """One launch at a time. A job is a launch, by its number; it ends in the cycle after its last command.
+
+    A launch takes the processor's `cycles`, at least 1, before its first program.
+    """
+
+    __slots__ = ("jobs",)
+
+    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
+
+    def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
+        super().__init__(node_id, source, scheduler, clock, cycles=cycles)
+        self.jobs = scheduler.places

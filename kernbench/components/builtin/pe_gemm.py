@@ -8,21 +8,17 @@ from typing import Any
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.naming import PE_GEMM
-from kernbench.common.pe_commands import GemmCmd, Stage
+from kernbench.common.pe_commands import Stage
+from kernbench.common.pe_ops import GemmCmd
 from kernbench.components.base import TE, Clock
 from kernbench.components.builtin.flight import Order
-from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.service import te_service
 from kernbench.config.schema import Te
 
 
-class PeGemm(PePart, kind=PE_GEMM):
-    """Serves products. What is added (`acc`) is read where the sum stands, and costs nothing of its own."""
-
-    __slots__ = ("_te", "_times")
-
-    serves = (GemmCmd,)
-    engine_type = TE
+class Products(Serving):
+    """Products as jobs. What is added (`acc`) is read where the sum stands, and costs nothing of its own."""
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, te: Te) -> None:
         super().__init__(node_id, engines, clock, base)
@@ -59,3 +55,12 @@ class PeGemm(PePart, kind=PE_GEMM):
         m = msg.m * prod(msg.out.shape[:-2])
         time = te_service(self._te, m, msg.n, msg.k, bits_b, bits_a)
         return (time.init, time.body, time.finalize, m * msg.n * msg.k, m, msg.n, msg.k, bits_b, bits_a)
+
+
+class PeGemm(Products, PePart, kind=PE_GEMM):
+    """Serves products."""
+
+    __slots__ = ()
+
+    serves = (GemmCmd,)
+    engine_type = TE

@@ -15,7 +15,7 @@ from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_dma import PeDma
 
 if TYPE_CHECKING:
-    from kernbench.components.builtin.pe_scheduler import PeScheduler
+    from kernbench.components.builtin.pe_scheduler import CommandQueue
 
 COMM = 3  #: channel of the DMA engines
 
@@ -25,7 +25,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     # fmt: off
     __slots__ = (
-        "_count", "_cycles", "_dma", "_due", "component", "done", "next_due", "queues_in", "queues_out",
+        "_count", "_cycles", "_dma", "_due", "component", "done", "queues_in", "queues_out",
         "record_copy", "scheduler", "time",
     )
     # fmt: on
@@ -50,10 +50,9 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         self._due: list[tuple[int, int, Ring]] = []  # queues to look at: when, order, which
         self._count = 0
         self.time = time
-        self.scheduler: PeScheduler
+        self.scheduler: CommandQueue
         self.record_copy: Callable[..., int] | None = None  #: of the op log
         self.component = -1  #: position in the core of what stands for the PE
-        self.next_due = NEVER  #: the cycle of the next queue to look at
         self.done: list[Flight] = []  #: receives that have just ended
         self.queues_out: dict[tuple[int, str], Ring] = {}  #: by plane and direction
         self.queues_in: dict[tuple[int, str], Ring] = {}

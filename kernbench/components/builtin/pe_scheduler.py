@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
-from kernbench.components.base import NEVER, ComponentBase, HasCommands
+from kernbench.components.base import NEVER, ComponentBase, HasCommands, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.tile_server import TileServer
 
-Submit = Callable[..., int]
 
-
-class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
-    """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
-
-    # fmt: off
-    __slots__ = (
-        "_backlog", "_cycles", "_due", "_jobs", "_op_logger", "_serving", "_tiles",
-        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth", "queues",
-    )
-    # fmt: on
+class CommandQueue(Typed):
+    """The commands of a PE, from their issue to their end."""
 
     def __init__(
         self, node_id: str, parts: Sequence[PePart], tiles: TileServer, queues: PeIpcq, *, cycles: int, queue_depth: int
     ) -> None:
         """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
         super().__init__()
-        self._op_logger = None
+        self._op_logger: OpLog | None = None
         self.node_id = node_id
         self.parts = (*parts, tiles, queues)
         self._tiles = tiles
@@ -44,12 +35,12 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         self._jobs: dict[int, Flight] = {}  # by the core's number of each job
         self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
         self.places = queue_depth + 16  #: jobs in the core at a time
-        self._due: deque[tuple[int, Flight, Sequence[Order]]] = deque()
+        self._due: deque[Flight] = deque()
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
         self.machine: HasCommands | None = None  #: whose trace is told what jobs are
-        self.give: Submit | None = None  #: of the component in the core that stands for the PE
+        self.processor: Typed | None = None  #: the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
         """Who serves a message: the part that names its class, or the nearest one that it derives from."""
@@ -73,10 +64,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
-            due = now + self._cycles
-            self._due.append((due, flight, orders))
-            if due < self.next_due:
-                self.next_due = due
+            flight.due, flight.orders = now + self._cycles, orders
+            self._due.append(flight)
+            if flight.due < self.next_due:
+                self.next_due = flight.due
         elif part is self._tiles:
             self._begin(flight, now)
         else:
@@ -86,13 +77,16 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     def deliver(self, now: int) -> None:
         """P1: hand over what is due."""
         due = self._due
-        while due and due[0][0] <= now:
-            _, flight, orders = due.popleft()
+        while due:
+            flight = due[0]
+            if flight.due > now:
+                break
+            due.popleft()
             part = flight.part
             if part is self._tiles:
                 self._begin(flight, now)
             else:
-                self.put(flight, part.choose(), orders)
+                self.put(flight, part.choose(), flight.orders)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
         if self.queues.next_due <= now:
@@ -103,7 +97,11 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
         if tiles < next_due:
             next_due = tiles
-        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
+        if due:
+            first: Flight = due[0]
+            if first.due < next_due:
+                next_due = first.due
+        self.next_due = next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""
@@ -146,10 +144,16 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
                 self._submit(flight, order)
 
     def _submit(self, flight: Flight, order: Order) -> None:
-        part, submit = flight.part, self.give
-        assert submit is not None
+        part = flight.part
+        assert self.processor is not None
         params, regions = order
-        number = submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
+        number = self.processor.submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
         self._jobs[number] = flight
         if self.machine is not None and self.machine.commands is not None:
             flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)
+
+
+class PeScheduler(CommandQueue, ComponentBase, kind=PE_SCHEDULER):
+    """Commands are pipelined: one issued in cycle `c` is in its engine's queue in `c + cycles`, whatever came before it."""
+
+    __slots__ = ()

@@ -16,12 +16,12 @@ from kernbench.components.builtin.pe_fetch_store import PeFetchStore
 from kernbench.components.builtin.tile_plan import TilePlan
 
 if TYPE_CHECKING:
-    from kernbench.components.builtin.pe_scheduler import PeScheduler
+    from kernbench.components.builtin.pe_scheduler import CommandQueue
 
 class TileServer(PePart):
     """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
 
-    __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks", "next_due")
+    __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks")
 
     serves = (CompositeCmd,)
 
@@ -32,13 +32,12 @@ class TileServer(PePart):
         self._walks: dict[Flight, Composite] = {}
         self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store part: when they are done, order, tile
         self._count = 0
-        self.next_due = NEVER  #: the cycle of the next of those that are timed
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """None of its own: its tiles have jobs."""
         return ()
 
-    def begin(self, scheduler: PeScheduler, flight: Flight, now: int) -> None:
+    def begin(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
         """The op is handed over: its first tiles set out."""
         plan: TilePlan = flight.msg.plan
         part = self._parts[plan.part]
@@ -46,7 +45,7 @@ class TileServer(PePart):
         flight.start = now
         self._serve(scheduler, flight, walk.go_on(), now, flight.after)
 
-    def tile_ended(self, scheduler: PeScheduler, tile: Flight, end: int) -> Flight | None:
+    def tile_ended(self, scheduler: CommandQueue, tile: Flight, end: int) -> Flight | None:
         """A tile's stage was served up to cycle `end`: the op, where it is over."""
         flight = tile.parent
         assert flight is not None
@@ -59,7 +58,7 @@ class TileServer(PePart):
         flight.end = end
         return flight
 
-    def deliver(self, scheduler: PeScheduler, now: int) -> None:
+    def deliver(self, scheduler: CommandQueue, now: int) -> None:
         """P1: tiles whose time in the fetch and store part is over go on."""
         while self._timed and self._timed[0][0] <= now:
             _, _, tile = heapq.heappop(self._timed)
@@ -69,7 +68,7 @@ class TileServer(PePart):
         self.next_due = self._timed[0][0] if self._timed else NEVER
 
     def _serve(
-        self, scheduler: PeScheduler, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
+        self, scheduler: CommandQueue, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
     ) -> None:
         """Begin stages; one of the fetch and store part that takes no time is over at once, and brings more."""
         waiting = list(serves)

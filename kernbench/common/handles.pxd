@@ -1,0 +1,10 @@
+cdef class TensorHandle:
+    cdef public object handle_id
+    cdef public long long addr
+    cdef public object shape
+    cdef public object dtype
+    cdef public object space
+    cdef public object value
+    cdef public object op
+    cdef public object line
+    cdef public object op_id

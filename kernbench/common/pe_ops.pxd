@@ -1,0 +1,15 @@
+cdef class Command:
+    cdef public bint _quiet
+    cdef public object op_id, dependency_ids, line
+
+cdef class DmaReadCmd(Command):
+    cdef public object handle, src_addr, nbytes, src_space, src_strides, channel, lanes
+
+cdef class DmaWriteCmd(Command):
+    cdef public object handle, dst_addr, nbytes, dst_strides, channel, lanes, rmw
+
+cdef class GemmCmd(Command):
+    cdef public object a, b, out, acc, m, k, n, dtype_acc, transpose_a, transpose_b, layout_a, layout_b, layout_out, tile_k
+
+cdef class MathCmd(Command):
+    cdef public object op, inputs, out, axis, keep_dims, mask, other, dtype_acc, value

@@ -1,0 +1,184 @@
+"""The commands that most kernels are made of, one job of an engine or a few: loads, stores, products and math.
+
+They are made so often that a compiled class has their fields: what is made by `__new__` has None in those that nobody sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from kernbench.common.dtypes import Array
+from kernbench.common.handles import TensorHandle
+from kernbench.common.lanes import Lanes
+
+Scalar: TypeAlias = bool | int | float
+Operand: TypeAlias = TensorHandle | Scalar
+
+
+class Command:
+    """A message that the op log records, unless it or its class says otherwise."""
+
+    def __init__(self, op_id: int | None = None, dependency_ids: Sequence[int] = (), line: str = "") -> None:
+        self._quiet = False
+        self.op_id = op_id  #: of its record; the log gives one where there is none
+        self.dependency_ids = dependency_ids  #: records whose work comes first for reasons that addresses do not show
+        self.line = line
+
+    @property
+    def data_op(self) -> bool:
+        """Whether the op log records it."""
+        return not self._quiet
+
+    @data_op.setter
+    def data_op(self, logged: bool) -> None:
+        self._quiet = not logged
+
+
+class DmaReadCmd(Command):
+    """Bytes of a memory into the scratchpad; `handle` is where they go."""
+
+    def __init__(
+        self,
+        handle: TensorHandle,
+        src_addr: int,
+        nbytes: int,
+        src_space: str = "hbm",
+        src_strides: tuple[int, ...] | None = None,
+        channel: str = "act_weight",
+        lanes: Lanes | None = None,
+        *,
+        op_id: int | None = None,
+        dependency_ids: Sequence[int] = (),
+        line: str = "",
+    ) -> None:
+        super().__init__(op_id, dependency_ids, line)
+        self.handle = handle
+        self.src_addr = src_addr
+        self.nbytes = nbytes
+        self.src_space = src_space
+        self.src_strides = src_strides  #: [B] from one index to the next of each axis; None: contiguous
+        self.channel = channel  #: of the DMA engine
+        self.lanes = lanes  #: where each element lies, where strides do not say it
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.handle.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.handle.dtype
+
+
+class DmaWriteCmd(Command):
+    """A tensor into HBM; `handle` is where it comes from."""
+
+    def __init__(
+        self,
+        handle: TensorHandle,
+        dst_addr: int,
+        nbytes: int,
+        dst_strides: tuple[int, ...] | None = None,
+        channel: str = "act_weight",
+        lanes: Lanes | None = None,
+        rmw: str = "",
+        *,
+        op_id: int | None = None,
+        dependency_ids: Sequence[int] = (),
+        line: str = "",
+    ) -> None:
+        super().__init__(op_id, dependency_ids, line)
+        self.handle = handle
+        self.dst_addr = dst_addr
+        self.nbytes = nbytes
+        self.dst_strides = dst_strides  #: [B] from one index to the next of each axis; None: contiguous
+        self.channel = channel  #: of the DMA engine
+        self.lanes = lanes  #: where each element goes, where strides do not say it
+        self.rmw = rmw  #: a math op on what is there and on each element, in the place of writing it; with `lanes`
+
+    @property
+    def data(self) -> Array:
+        """The elements to write; PendingDataError where they are pending."""
+        return self.handle.data
+
+
+class GemmCmd(Command):
+    """`out = [acc +] a @ b`, with f32 (of integers: i32) accumulation unless `dtype_acc` says otherwise.
+
+    Shapes are those before `transpose_*`, which swaps the last two axes; a `col_major` matrix lies in memory column by
+    column. `tile_k` adds products of so many columns of `a` one after the other, rounding to `dtype_acc` after each.
+    """
+
+    def __init__(
+        self,
+        a: TensorHandle,
+        b: TensorHandle,
+        out: TensorHandle,
+        m: int,
+        k: int,
+        n: int,
+        acc: TensorHandle | None = None,
+        dtype_acc: str = "",
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        layout_a: str = "row_major",
+        layout_b: str = "row_major",
+        layout_out: str = "row_major",
+        tile_k: int | None = None,
+        *,
+        op_id: int | None = None,
+        dependency_ids: Sequence[int] = (),
+        line: str = "",
+    ) -> None:
+        super().__init__(op_id, dependency_ids, line)
+        self.a, self.b, self.out, self.acc = a, b, out, acc
+        self.m, self.k, self.n = m, k, n
+        self.dtype_acc = dtype_acc
+        self.transpose_a, self.transpose_b = transpose_a, transpose_b
+        self.layout_a, self.layout_b, self.layout_out = layout_a, layout_b, layout_out
+        self.tile_k = tile_k
+
+
+class MathCmd(Command):
+    """`out = op(inputs)`: elementwise with broadcasting, a reduction over `axis` (None: all axes), or a movement.
+
+    Lanes whose `mask` is false are `other` in an elementwise result, and left out of a reduction.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        inputs: Sequence[Operand],
+        out: TensorHandle,
+        axis: int | None = None,
+        keep_dims: bool = False,
+        mask: TensorHandle | None = None,
+        other: Scalar = 0,
+        dtype_acc: str = "",
+        value: Array | None = None,
+        *,
+        op_id: int | None = None,
+        dependency_ids: Sequence[int] = (),
+        line: str = "",
+    ) -> None:
+        super().__init__(op_id, dependency_ids, line)
+        self.op = op
+        self.inputs = inputs
+        self.out = out
+        self.axis = axis
+        self.keep_dims = keep_dims
+        self.mask = mask
+        self.other = other
+        self.dtype_acc = dtype_acc  #: of a sum; f32 (of integers: exact) where it says nothing
+        self.value = value  #: the result, where Phase 1 computed it: Phase 2 then verifies it
+
+    @property
+    def handles(self) -> list[TensorHandle]:
+        """The inputs in memory, in order, the mask last."""
+        found = [one for one in self.inputs if isinstance(one, TensorHandle)]
+        return found if self.mask is None else [*found, self.mask]
+
+    @property
+    def scalars(self) -> dict[int, Scalar]:
+        """The other inputs, by their position."""
+        return {i: one for i, one in enumerate(self.inputs) if not isinstance(one, TensorHandle)}

@@ -1,0 +1,18 @@
+cimport cython
+
+
+@cython.freelist(64)
+cdef class Flight:
+    cdef public object msg
+    cdef public object part
+    cdef public long long issued
+    cdef public object line
+    cdef public long long start
+    cdef public long long end
+    cdef public long long due
+    cdef public object orders
+    cdef public int engine
+    cdef public int jobs_left
+    cdef public tuple after
+    cdef public long long command
+    cdef public Flight parent

@@ -1,0 +1,3 @@
+cdef class QueueClock:
+    cdef public long long now
+    cdef public object wake

@@ -1,0 +1,18 @@
+cimport cython
+
+from kernbench.common.handles cimport TensorHandle
+from kernbench.common.pe_ops cimport DmaReadCmd, GemmCmd
+from kernbench.sim_engine.op_params cimport Form
+
+cdef Form _DMA_READ
+cdef Form _GEMM
+
+cpdef tuple op_row(object msg, tuple snapshots)
+
+@cython.locals(to=TensorHandle)
+cpdef tuple _dma_read(DmaReadCmd msg, tuple snapshots)
+
+@cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
+cpdef tuple _gemm_parts(GemmCmd msg, object line)
+
+cpdef tuple _gemm(GemmCmd msg, tuple snapshots)

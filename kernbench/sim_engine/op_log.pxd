@@ -1,0 +1,28 @@
+cimport cython
+
+from kernbench.sim_engine.memory_store cimport MemoryStore
+from kernbench.sim_engine.op_params cimport Template
+
+cdef class OpLogger:
+    cdef list _rows
+    cdef Py_ssize_t _unread
+    cdef public list _records
+    cdef public dict _pending
+    cdef public MemoryStore _memory_store
+    cdef MemoryStore _initial
+    cdef object _ids
+    cdef readonly object new_id
+    cdef object _process
+    cdef public list outputs
+    cdef object _limit
+    cdef object _directory
+    cdef object _held
+    cdef object _runs
+    cdef object _spilled
+
+    cpdef record_start(self, object t, object component_id, object msg)
+
+    @cython.locals(template=Template, values=tuple, entry=tuple, snapshots=tuple)
+    cpdef record_end(self, object t, object component_id, object msg)
+
+    cpdef tuple _snapshots(self, object msg)

@@ -1,0 +1,7 @@
+cdef class ReplayOp:
+    cdef readonly object record
+    cdef readonly object op_id
+    cdef readonly object deps
+    cdef readonly object params
+    cdef list _reads
+    cdef list _writes

@@ -1,0 +1,9 @@
+from kernbench.common.handles cimport TensorHandle
+from kernbench.components.builtin.flight cimport Flight
+
+cdef class KernelTensor(TensorHandle):
+    cdef public long long nbytes
+    cdef public object _tl
+    cdef public object block
+    cdef public Flight flight
+    cdef public object poison

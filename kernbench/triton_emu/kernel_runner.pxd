@@ -1,0 +1,52 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport GemmCmd
+from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.builtin.pe_cpu cimport CommandSource
+from kernbench.components.builtin.pe_scheduler cimport CommandQueue
+from kernbench.triton_emu.handle cimport KernelTensor
+from kernbench.triton_emu.memory_side cimport MemorySide
+from kernbench.triton_emu.scratchpad cimport Scratchpad
+
+cdef class KernelRunner(CommandSource):
+    cdef public object pe
+    cdef public CommandQueue scheduler
+    cdef public MemorySide memory
+    cdef public Scratchpad pad
+    cdef public object group
+    cdef list _slots
+    cdef public long long scalar_cycles
+    cdef public bint strict_wait
+    cdef public long long now
+    cdef public object error
+    cdef public long long implicit_waits
+    cdef public object implicit_wait
+    cdef public object on_placed
+    cdef public object line_of
+    cdef object _launches
+    cdef object _make_context
+    cdef object _launch
+    cdef object _work
+    cdef Py_ssize_t _next_program
+    cdef bint _begun
+    cdef object _greenlet
+    cdef object _enter
+    cdef object _leave
+    cdef object _failed
+    cdef object _reason
+    cdef object _since
+    cdef Flight _wanted
+    cdef bint _any
+
+    cpdef bint resume(self, long long now) except -1
+
+    @cython.locals(tile=KernelTensor, product=GemmCmd)
+    cpdef bint ended(self, Flight flight) except -1
+
+    cpdef Flight issue(self, object msg, object line)
+
+    cpdef wait_for(self, Flight flight, object reason)
+
+    cpdef wait_implicitly(self, Flight flight, object name, object line)
+
+    cpdef pause(self, object reason, Flight flight=*, bint any_end=*, long long until=*)

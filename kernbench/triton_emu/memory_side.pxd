@@ -1,0 +1,17 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport DmaReadCmd
+from kernbench.sim_engine.memory_store cimport MemoryStore
+from kernbench.triton_emu.memory_order cimport MemoryOrder
+
+cdef class MemorySide:
+    cdef public MemoryStore store
+    cdef public object log
+    cdef public object translation
+    cdef MemoryOrder _order
+    cdef readonly object new_id
+    cdef bint _started
+
+    cpdef load_issued(self, DmaReadCmd msg)
+
+    cpdef load_ended(self, DmaReadCmd msg)

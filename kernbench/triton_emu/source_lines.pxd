@@ -1,0 +1,1 @@
+cpdef line_of(object frame)

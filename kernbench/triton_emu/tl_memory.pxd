@@ -1,0 +1,19 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport DmaReadCmd
+from kernbench.components.builtin.flight cimport Flight
+from kernbench.triton_emu.handle cimport KernelTensor
+from kernbench.triton_emu.kernel_runner cimport KernelRunner
+from kernbench.triton_emu.tl_tiles cimport TlTiles
+
+cdef class Completion:
+    cdef public Flight flight
+    cdef public object handle_id
+    cdef public object op_id
+
+cdef class TlMemory(TlTiles):
+    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd)
+    cpdef KernelTensor _load(
+        self, object addr, tuple shape, object dtype, object line, object strides, bint wait, object channel, KernelTensor out)
+
+    cpdef _in_memory(self, object addr, tuple shape, object steps, object dtype, object nbytes, object line)

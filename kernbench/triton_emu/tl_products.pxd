@@ -1,0 +1,11 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport GemmCmd
+from kernbench.triton_emu.handle cimport KernelTensor
+from kernbench.triton_emu.tl_memory cimport TlMemory
+
+cdef class TlProducts(TlMemory):
+    @cython.locals(one=KernelTensor, two=KernelTensor, total=KernelTensor, tile=KernelTensor, msg=GemmCmd)
+    cpdef KernelTensor product(
+        self, object a, object b, object frame, object acc=*, object out_dtype=*, object dtype_acc=*, object transpose_a=*,
+        object transpose_b=*, KernelTensor out=*)

@@ -1,0 +1,39 @@
+cimport cython
+
+from kernbench.components.builtin.flight cimport Flight
+from kernbench.triton_emu.handle cimport KernelTensor
+from kernbench.triton_emu.kernel_runner cimport KernelRunner
+from kernbench.triton_emu.scratchpad cimport Block
+
+cdef class TlTiles:
+    cdef public KernelRunner _runner
+    cdef public object _translation
+    cdef public long long _count
+    cdef public tuple _after
+    cdef tuple _shape
+    cdef object _dtype
+    cdef long long _nbytes
+    cdef object _code
+    cdef dict _lines
+
+    cpdef line_of(self, object frame)
+
+    @cython.locals(tile=KernelTensor)
+    cpdef KernelTensor operand(self, object value, object line)
+
+    cpdef issue_compute(self, object msg, KernelTensor tile, object line)
+
+    @cython.locals(tile=KernelTensor)
+    cpdef KernelTensor _result(self, KernelTensor out, tuple shape, object dtype, object line, object op)
+
+    cpdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
+
+    @cython.locals(room=KernelTensor)
+    cpdef _place(self, KernelTensor tile, object line)
+
+    @cython.locals(tile=KernelTensor, size="long long")
+    cpdef KernelTensor _new(self, tuple shape, object dtype, long long nbytes, object line, long long travel=*, object name=*)
+
+    cpdef Block _take(self, long long nbytes, tuple who)
+
+    cpdef long long _size(self, tuple shape, object dtype, object line) except? -1

@@ -1,0 +1,181 @@
+"""The tiles of a program: where they are, how commands take them as operands, and what becomes of results."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.dtypes import Array, nbytes_of
+from kernbench.common.errors import InputError
+from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
+from kernbench.triton_emu.errors import KernelError, PoisonError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.scratchpad import Block, Owner
+from kernbench.triton_emu.source_lines import line_of
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.kernel_runner import KernelRunner
+    from kernbench.triton_emu.memory_side import Translation
+
+_nbytes = cache(nbytes_of)
+
+
+class TlTiles:
+    """The part of `tl` that has the scratchpad."""
+
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        self._runner = runner
+        self._translation = translation
+        self._count = 0
+        self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
+        self._shape: tuple[int, ...] | None = None  # whose size was asked for last,
+        self._dtype = ""
+        self._nbytes = 0  # and what it was
+        self._code: Any = None  # that asked for a line last,
+        self._lines: dict[int, str] = {}  # and its lines so far, by the instruction
+
+    def line_of(self, frame: FrameType) -> str:
+        """The source line of a frame."""
+        code, at = frame.f_code, frame.f_lasti
+        if code is not self._code:
+            self._code, self._lines = code, {}
+        line = self._lines.get(at)
+        if line is None:
+            line = self._lines[at] = line_of(frame)
+        return line
+
+    # Operands and results.
+
+    def operand(self, value: Any, line: str) -> KernelTensor:
+        """A tensor as a command needs it: complete, and in the scratchpad."""
+        if not isinstance(value, KernelTensor):
+            raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
+        if value._tl is not self:
+            raise KernelError(f"{line}: {value.handle_id} ({value.line}) is of another program; its tile went with that")
+        if value.poison:
+            self._refuse_poison(value, line)
+        if value.flight is not None:
+            self._runner.wait_implicitly(value.flight, value.handle_id, line)
+        if value.addr < 0:
+            self._place(value, line)
+        return value
+
+    def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
+        """A command whose result is pending."""
+        runner = self._runner
+        if self._after:
+            msg.dependency_ids, self._after = self._after, ()
+        tile.op_id = msg.op_id
+        tile.flight = runner.issue(msg, line)
+
+    def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
+        if out is None:
+            tile = self._new(shape, dtype, self._size(shape, dtype, line), line)
+        else:
+            tile = self._into(out, shape, dtype, line)
+        tile.op = op
+        return tile
+
+    def _into(self, out: KernelTensor, shape: tuple[int, ...], dtype: str, line: str) -> KernelTensor:
+        """A tile that is written again: after everything that still uses it."""
+        if out.shape != shape or out.dtype != dtype:
+            raise KernelError(
+                f"{line}: the result is {dtype}{list(shape)}, and out is {out.dtype}{list(out.shape)} "
+                f"({out.handle_id}, {out.line})"
+            )
+        if out.addr < 0:
+            self._place(out, line)
+        for flight in list(self._runner.scheduler.open):
+            if flight.end < 0 and _uses(flight.msg, out):
+                self._runner.wait_implicitly(flight, out.handle_id, line)
+        out.value, out.poison, out.line = None, "", line
+        return out
+
+    def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
+        """Known elements that are nowhere yet."""
+        self._count += 1
+        size = self._size(value.shape, dtype, line)
+        tile = KernelTensor(self, f"t{self._count}", value.shape, dtype, size, line)  # type: ignore[arg-type]
+        tile.value = value
+        return tile
+
+    def _place(self, tile: KernelTensor, line: str) -> None:
+        """Known elements that an engine needs go into the scratchpad, in no time."""
+        room = self._new(tile.shape, tile.dtype, tile.nbytes, line)
+        tile.block, tile.addr = room.block, room.addr
+        assert tile.value is not None
+        runner = self._runner
+        msg = MemoryWriteMsg(tile.space, tile.addr, tile.value, op_id=runner.memory.new_id(), line=line)
+        runner.on_placed(msg, runner.now)
+
+    def _new(
+        self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
+    ) -> KernelTensor:
+        """A tile of the scratchpad."""
+        self._count = count = self._count + 1
+        name = name or f"t{count}"
+        tile = KernelTensor.__new__(KernelTensor)
+        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes  # type: ignore[misc]
+        tile.value = tile.flight = tile.op_id = None
+        tile.space, tile.op, tile.poison = "tcm", "", ""
+        tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
+        size = nbytes if nbytes > travel else travel
+        who = (name, dtype, shape, line)
+        block = self._runner.pad.take(size, who)
+        if block is None:
+            block = self._take(size, who)
+        tile.block = block
+        tile.addr = block.addr
+        return tile
+
+    def _take(self, nbytes: int, who: Owner) -> Block:
+        """Scratchpad; the kernel waits where commands on their way may make room."""
+        runner = self._runner
+        while True:
+            block = runner.pad.take(nbytes, who)
+            if block is not None:
+                return block
+            if not runner.scheduler.open:
+                raise runner.pad.refusal(nbytes, who)
+            runner.pause(f"{nbytes} bytes of scratchpad for {who[0]} {who[1]}{list(who[2])}", None, True)
+
+    def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+        if shape is self._shape and dtype is self._dtype:  # as in a loop
+            return self._nbytes
+        if shape and min(shape) < 0:
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
+        try:
+            nbytes = _nbytes(shape, dtype)
+        except (ValueError, TypeError, InputError) as error:
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: {error}") from None
+        self._shape, self._dtype, self._nbytes = shape, dtype, nbytes
+        return nbytes
+
+    def _refuse_poison(self, tile: KernelTensor, line: str) -> None:
+        raise PoisonError(
+            f"{line}: {tile.handle_id} {tile.dtype}{list(tile.shape)} is read, but nothing has written it since it was taken "
+            f"in {tile.poison}; give it as out= to a load or an op first"
+        )
+
+
+def _uses(msg: Any, tile: KernelTensor) -> bool:
+    """Whether a command reads or writes a tile."""
+    if isinstance(msg, DmaReadCmd | DmaWriteCmd | IpcqSendCmd | IpcqRecvCmd):
+        return _touch(msg.handle, tile)
+    if isinstance(msg, CompositeCmd):
+        extra = any(_touch(one.operand, tile) for one in msg.epilogue)
+        return extra or _uses(msg.work, tile)
+    if isinstance(msg, GemmCmd):
+        return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
+    return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+
+
+def _touch(one: Any, tile: KernelTensor) -> bool:
+    """Whether they have bytes in common: parts of a tile lie in its block."""
+    if one is tile:
+        return True
+    if getattr(one, "block", None) is None or one.block is not tile.block:
+        return False
+    return bool(one.addr < tile.addr + tile.nbytes and tile.addr < one.addr + one.nbytes)

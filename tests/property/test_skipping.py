@@ -1,0 +1,129 @@
+"""Skipping against stepping where it goes far: long transfers, bodies and idle times, on hardly contended banks.
+
+Stepping is compared with the reference elsewhere (test_differential.py), on programs short enough for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernbench.cmdq import load_program
+from kernbench.cmdq.lower import lower_machine, lower_program
+from kernbench.config import load_config
+from kernbench_core import Core
+from tests.speed.skip_loads import SHORT, SPARSE, sparse_tables, stable_tables
+from tests.speed.workloads import LOADS, npu_machine
+
+END = 1 << 40
+DRAWN = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+Tables = tuple[dict[str, Any], dict[str, Any]]
+
+
+def seen(core: Core) -> tuple[int, list[list[int]], dict[str, Any]]:
+    return core.cycle, [column.tolist() for column in core.entries()], core.counters()
+
+
+def check(tables: Tables, cuts: list[int]) -> None:
+    stepped, skipped, mixed = (Core(*tables) for _ in range(3))
+    stepped.run(END, skip=False)
+    skipped.run(END, skip=True)
+    assert seen(skipped) == seen(stepped)
+    for number, cut in enumerate(cuts):  # a run that is looked at, saved and taken up on its way
+        mixed.run(cut, skip=number % 3 != 2)
+        fresh = Core(*tables)
+        fresh.run(cut, skip=False)
+        assert seen(mixed) == seen(fresh)
+        fresh.restore(mixed.snapshot())
+        mixed = fresh
+    mixed.run(END)
+    assert seen(mixed) == seen(stepped)
+
+
+@pytest.mark.parametrize("load", [SPARSE, SHORT], ids=lambda load: load.name)
+def test_engines_that_wait_for_each_other(load: Any) -> None:
+    check(sparse_tables(load, 1), [777, 5_000, 5_001, 12_345])
+
+
+def test_long_transfers_with_shares_that_stay() -> None:
+    check(stable_tables(1), [100, 3_001, 20_000, 20_001, 32_768])
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> dict[str, Any]:
+    """A PE to four on one scratchpad, with banks, ports, interleave and rates of many kinds."""
+    load = LOADS[draw(st.sampled_from(sorted(LOADS)))]
+    machine = npu_machine(load, draw(st.integers(1, 4)))
+    machine["dram"] |= {
+        "channels": draw(st.sampled_from([1, 2, 3, 4])),
+        "interleave_bytes": draw(st.sampled_from([64, 256, 320, 4096])),
+        "peak_bw_bytes_per_cycle": draw(st.sampled_from([3, 8, 20, 64])),
+    }
+    machine["noc"]["dram_at"] = machine["noc"]["dram_at"][: machine["dram"]["channels"]]
+    ports = draw(st.sampled_from([{"ports": 1}, {"ports": 2}, {"ports": 4}, {"read_ports": 2, "write_ports": 1}]))
+    del machine["spm"]["ports"]
+    machine["spm"] |= ports | {
+        "num_banks": draw(st.sampled_from([5, 16, 64])),
+        "bank_width_bytes": draw(st.sampled_from([16, 32, 64])),
+        "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 3])),
+    }
+    for kind in ("dma", "te", "ve"):
+        machine[kind]["period"] = draw(st.sampled_from([1, 1, 2]))
+    for kind in ("te", "ve"):
+        machine[kind]["init_cycles"] = draw(st.sampled_from([8, 8, 500]))  # the traffic begins long after the job
+    return machine
+
+
+@st.composite
+def programs(draw: st.DrawFn, machine: dict[str, Any], kinds: list[str], sizes: list[int]) -> dict[str, Any]:
+    entries: list[dict[str, Any]] = []
+    banks, engines = machine["spm"]["num_banks"], machine["dma"]["engines"]
+    place = st.builds(lambda bank, line: (bank, 64 * line), st.integers(0, banks - 1), st.integers(0, 15))
+    for number in range(draw(st.integers(1, 8))):
+        kind, engine = draw(st.sampled_from(kinds)), draw(st.integers(0, engines - 1))
+        (bank, offset), (other, there), odd = draw(place), draw(place), draw(st.sampled_from([0, 0, 8]))
+        if kind == "dma":
+            size = draw(st.sampled_from(sizes))
+            address = draw(st.integers(0, 63)) * 64 + odd
+            entry = {"opcode": draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE"])), "dma_id": engine}
+            entry |= {"tensor_role": "activation", "qbits": 8, "num_elements": size, "dram_addr": address}
+            entry |= {"spm_bank": bank, "spm_offset": offset + odd}
+            if draw(st.integers(0, 3)) == 0:  # rows that begin on other banks than the ones before ended on
+                del entry["num_elements"]
+                gap = draw(st.sampled_from([0, 64, 1000]))
+                entry |= {"rows": 8, "row_elements": size // 8, "stride_bytes": size // 8 + gap}
+        elif kind == "te":
+            m, n, k = (draw(st.sampled_from([16, 40, 128])) for _ in range(3))
+            entry = {"opcode": "TE_GEMM_TILE", "te_id": engine, "m": m, "n": n, "k": k}
+            entry |= {"qbits_weight": 8, "qbits_activation": 8, "ifm_bank": bank, "ifm_offset": offset}
+            entry |= {"wgt_bank": other, "wgt_offset": there + odd, "ofm_bank": bank, "ofm_offset": there}
+        else:
+            entry = {"opcode": draw(st.sampled_from(["VE_COPY_TILE", "VE_SOFTMAX_TILE"])), "ve_id": engine}
+            entry |= {"qbits_activation": 8, "length": draw(st.sampled_from([100, 4096, 10_000]))}
+            entry |= {"in_bank": bank, "in_offset": offset + odd, "out_bank": other, "out_offset": there}
+        waits = draw(st.sets(st.integers(0, number - 1), max_size=2)) if number and "te" in kinds else set()
+        entries.append(entry | {"id": number} | ({"deps_before": sorted(waits)} if waits else {}))
+    return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
+
+
+def compare(data: st.DataObject, kinds: list[str], sizes: list[int]) -> None:
+    machine = data.draw(machines())
+    config, program = load_config(machine), load_program(data.draw(programs(machine, kinds, sizes)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, 4000), max_size=2)))
+    check((lower_machine(config), lower_program(program, config)), cuts)
+
+
+@DRAWN
+@given(data=st.data())
+def test_drawn_machines(data: st.DataObject) -> None:
+    compare(data, ["dma", "dma", "te", "ve"], [1 << 10, 5000, 1 << 13, 1 << 15])
+
+
+@DRAWN
+@given(data=st.data())
+def test_drawn_transfers(data: st.DataObject) -> None:
+    """Nothing but transfers, all at once: shares stay for long, and what is asked for comes again and again."""
+    compare(data, ["dma"], [1 << 12, 20_000, 1 << 15, 1 << 16])

@@ -26,7 +26,7 @@ LARGE_FILES = {
     "kernbench_core/dma.pxd": (100, STRUCTS),
     "kernbench_core/share.pxd": (140, STRUCTS),
     "kernbench_core/plug.pxd": (140, STRUCTS),
-    "kernbench_core/sim.pxd": (130, STRUCTS),
+    "kernbench_core/sim.pxd": (135, STRUCTS),
 }
 #: (file, function): (most lines, why)
 LARGE_FUNCTIONS: dict[tuple[str, str], tuple[int, str]] = {

@@ -11,6 +11,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.places import PathLike
 from kernbench.runtime_api.discovery import is_bench_target
+from kernbench.sweep.ccl_target import CclTarget
 from kernbench.sweep.llm_target import LlmTarget
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.read import Reader
@@ -23,6 +24,7 @@ KINDS = {
     "workload": ("workload",),
     "bench": ("bench", "label", "params", "verify"),
     "llm": ("llm", "label", "params"),
+    "ccl": ("ccl", "label", "params", "verify"),
 }
 SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -72,8 +74,13 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path) -> Target | 
         made = LlmTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         made.checked({})
         return made
+    verify = read.flag((*path, "verify")) if given is not name else False
+    if kind == "ccl":
+        call = CclTarget(label, name, params, verify)
+        call.checked({})
+        return call
     where = str(folder / name) if ".py" in name else name
-    bench = BenchTarget(label, where, params, read.flag((*path, "verify")) if given is not name else False)
+    bench = BenchTarget(label, where, params, verify)
     bench.checked({})
     return bench
 

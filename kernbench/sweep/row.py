@@ -32,7 +32,8 @@ METRICS: dict[str, str] = {
     "ve_busy": "of the vector engines",
     "bank_denials": "denied share of the requests to scratchpad banks",
     "tokens_per_s": "of a language model: tokens that went through it, a second",
-    "verified": "of a bench with `verify`: whether its outputs are right",
+    "busbw": "[GB/s] of a collective: what each rank sends at least, over the time",
+    "verified": "of a bench or collective with `verify`: whether its outputs are right",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a sweep runs: programs, workloads, language models, benches. All are told by content and can be sent."""
+"""What a sweep runs: programs, workloads, language models, collectives, benches. All are told by content and can be sent."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kernbench.runtime_api.parameters import checked
 from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
+from kernbench.sweep.ccl_target import CclTarget
 from kernbench.sweep.llm_target import LlmTarget
 from kernbench.sweep.lowered import Plans
 from kernbench.sweep.row import hash_of_entries, hash_of_records, measured, with_bound
@@ -199,4 +200,6 @@ def target_of(plain: Mapping[str, Any]) -> Target:
         return WorkloadTarget(plain["workload"])
     if "llm" in plain:
         return LlmTarget(plain["label"], plain["llm"], plain["params"])
+    if "ccl" in plain:
+        return CclTarget(plain["label"], plain["ccl"], plain["params"], plain["verify"])
     return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"])

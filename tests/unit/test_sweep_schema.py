@@ -23,6 +23,7 @@ FULL: dict[str, Any] = {
     "targets": [
         "tiles.json", {"program": "tiles.json", "label": "again"}, {"workload": "llama2-7b-decode"},
         {"llm": "llama-2-7b", "params": {"phase": "decode"}}, {"bench": "reduce", "params": {"rows": 64}, "verify": True},
+        {"ccl": "all_reduce", "params": {"algo": "ring", "size": "64 KiB"}, "verify": True},
     ],
     "machine": "npu_server",
     "set": {"dram.t_setup_cycles": 80},

@@ -15,6 +15,7 @@ import pictures  # noqa: E402
 import reference  # noqa: E402
 import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
+import validation_tables  # noqa: E402
 
 from kernbench.version import VERSION  # noqa: E402
 
@@ -44,6 +45,7 @@ def generate(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
     drawn |= llm_pictures.llm_pictures()
+    drawn |= validation_tables.validation_tables()
     for name, text in {**drawn, **reference.all_tables()}.items():
         path = folder / name
         # A file that is the same keeps its time, so that its page is not read again.

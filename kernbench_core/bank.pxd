@@ -24,14 +24,14 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
 
 cdef struct Spm:
     int32_t banks
-    int32_t words             # 64-bit words of a mask of banks
+    int32_t words, lanes      # 64-bit words of a mask of banks; lanes that there is room for
     nbytes_t line             # [B] bank_width_bytes
     int32_t line_shift        # log2(line), or -1
     int64_t bank_lines        # lines of one bank
     bint blocked              # map: bank = addr // bank_size
     bint nowhere              # stands for what has no banks: its addresses mean nothing
     bint split                # read_ports + write_ports; else everything asks for read ports
-    int32_t ports[2]          # read (or shared), write; no more than there are lanes
+    int32_t ports[2], given[2]  # read (or shared), write: no more than there are lanes; as the machine says
     cycle_t penalty           # conflict_penalty_cycles
     cycle_t max_wait
     cycle_t backpressure

@@ -243,6 +243,7 @@ cdef void give_back(Sim* s, Notice* n) noexcept nogil:
     cdef Plugs* p = s.plugs
     cdef slot_t k = <slot_t>place_in(n.id)
     cdef int32_t c = n.to
+    cdef Entry* e
     if n.kind == KB_FLOW:
         flow_free(p, c, k)
         return
@@ -253,6 +254,9 @@ cdef void give_back(Sim* s, Notice* n) noexcept nogil:
         p.free_ask[c] = k
         p.state[c].asks -= 1
     else:
+        e = &s.control.entry[k]
+        if e.op == OP_DMA and s.dma_job[e.job].peer != NONE:
+            s.far_open[s.dma_job[e.job].peer] -= 1
         k -= s.control.n + 1
         p.ghost[k].next = p.free_ghost[c]
         p.free_ghost[c] = k

@@ -4,12 +4,11 @@ from libc.string cimport memset, strcmp, strcpy, strlen
 from kernbench_core.abi cimport (
     KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
 from kernbench_core.ask cimport ask_open
+from kernbench_core.component_fill cimport COUNTS, fill_compute, fill_dma
 from kernbench_core.component_flow cimport flow_close, flow_open
-from kernbench_core.compute cimport ComputeJob, compute_enqueue
+from kernbench_core.compute cimport compute_enqueue
 from kernbench_core.control cimport Entry
-from kernbench_core.bank cimport Spm
-from kernbench_core.dma cimport CHANNELS, DmaJob, dma_submit
-from kernbench_core.dram cimport channel_bytes
+from kernbench_core.dma cimport dma_submit
 from kernbench_core.plug cimport (
     BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
@@ -18,9 +17,6 @@ from kernbench_core.share cimport Resource
 from kernbench_core.sim cimport Sim, want
 from kernbench_core.types cimport (
     COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
-
-cdef enum:
-    COUNTS = 100              # BAD_JOB: its number of parameters or regions
 
 cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (MODEL, introduction)
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
@@ -57,101 +53,6 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
     return NONE
 
 
-cdef int32_t wrong_region(Sim* s, int32_t spm, const kb_job* j) noexcept nogil:
-    """16 + 4 * region + field of the first that is wrong, NONE where none is."""
-    cdef int32_t k
-    cdef nbytes_t room = s.spm[spm].bank_lines * s.spm[spm].banks * s.spm[spm].line
-    for k in range(j.n_regions):
-        if not 0 < j.region[k].nbytes <= room:
-            return KB_PARAMS + 4 * k + 1
-        if not 0 <= j.region[k].addr <= room - j.region[k].nbytes:
-            return KB_PARAMS + 4 * k
-    return NONE
-
-
-cdef nbytes_t room_in(Spm* p) noexcept nogil:
-    """[B] that a transfer can be of: what has no banks has no end."""
-    return LONGEST if p.nowhere else p.bank_lines * p.banks * p.line
-
-
-cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """Where its bytes are and the way there: on one NPU its own, else memory and route."""
-    d.peer = NONE
-    if s.own_routes:
-        d.memory = 0
-        d.route = (2 * engine + d.write) * s.memory[0].channels
-        return NONE
-    if not 0 <= j.params[6] < s.n_memories:
-        return 6
-    if not 0 <= j.params[7] < s.roads.n or s.roads.memory[j.params[7]] != j.params[6]:
-        return 7
-    d.memory = <int32_t>j.params[6]
-    d.route = <int32_t>j.params[7]
-    return NONE
-
-
-cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route; its one region says where in
-    the scratchpad."""
-    cdef int32_t k
-    cdef nbytes_t room = room_in(&s.spm[s.dma_spm[engine]])
-    if j.n_params < (6 if s.own_routes else 8) or j.n_regions != 1:
-        return COUNTS
-    if not 0 <= j.params[0] < CHANNELS:
-        return 0
-    if j.params[1] != 0 and j.params[1] != 1:
-        return 1
-    for k in range(2, 6):
-        if not (0 if k == 2 or k == 4 else 1) <= j.params[k] <= LONGEST >> 1:
-            return k
-    if j.params[5] > 1 and j.params[4] < j.params[3]:
-        return 4
-    if j.params[3] > room // j.params[5]:
-        return 3
-    d.channel = <int32_t>j.params[0]
-    d.write = j.params[1] != 0
-    d.extent.dram_addr = j.params[2]
-    d.extent.row_bytes = j.params[3]
-    d.extent.stride = j.params[4]
-    d.extent.rows = j.params[5]
-    d.extent.spm_addr = j.region[0].addr
-    d.engine = engine
-    d.group = NONE
-    d.t_start = 0
-    d.flows = NONE
-    d.nbytes = 0
-    k = fill_road(s, d, engine, j)
-    if k != NONE:
-        return k
-    channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
-    for k in range(s.memory[d.memory].channels):
-        d.nbytes += s.channel_bytes[k]
-    return KB_PARAMS if not 0 <= d.extent.spm_addr <= room - d.nbytes else NONE
-
-
-cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j) noexcept nogil:
-    """A TE or VE job: init, body, finalize, work; its regions are streamed over its body."""
-    cdef int32_t k
-    if j.n_params < 4:
-        return COUNTS
-    for k in range(4):
-        if not 0 <= j.params[k] <= LONGEST:
-            return k
-    if j.params[0] + j.params[1] + j.params[2] == 0:
-        return 1
-    c.init = j.params[0]
-    c.body = j.params[1]
-    c.finalize = j.params[2]
-    c.work = j.params[3]
-    c.engine = engine
-    c.regions = j.n_regions
-    for k in range(j.n_regions):
-        c.region[k].addr = j.region[k].addr
-        c.region[k].nbytes = j.region[k].nbytes
-        c.region[k].write = j.region[k].write
-    return wrong_region(s, s.compute_spm[engine], j)
-
-
 cdef int32_t fill(Sim* s, int32_t engine, int32_t ghost, const kb_job* j) noexcept nogil:
     """Make the core's job out of a component's; what is wrong with it, else NONE."""
     cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
@@ -181,6 +82,8 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     e.start = e.end = NEVER
     s.control.submitted += 1
     if engine < s.n_dma:
+        if s.dma_job[e.job].peer != NONE:
+            s.far_open[s.dma_job[e.job].peer] += 1
         dma_submit(&s.dma[engine], s.dma_job, e.job, e.number)
     elif engine < s.n_dma + s.n_compute:
         compute_enqueue(&s.compute[engine - s.n_dma], s.compute_job, e.job)

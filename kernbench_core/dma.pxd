@@ -20,7 +20,8 @@ cpdef enum Channel:
     KV_STORE = 2
 
 cdef enum:
-    CHANNELS = 3
+    COMM = 3                  # queues between PEs: a channel beside the others, with a limit of its own
+    CHANNELS = 4
 
 cdef struct DmaJob:
     Extent extent
@@ -30,8 +31,7 @@ cdef struct DmaJob:
     int32_t engine
     int32_t memory            # its DRAM side
     int32_t route             # of its first channel
-    int32_t peer              # between scratchpads: the other one, which it asks too; NONE: there is DRAM at the other end
-    nbytes_t peer_addr        # flat address there
+    int32_t peer              # between scratchpads: the other one, which it asks too (`dram_addr` is there); NONE: there is DRAM
     int32_t channel           # Channel
     int32_t group             # KV stores with one (base, head, kind) on one engine; NONE: not ordered
     bint write                # to DRAM: it reads the scratchpad
@@ -61,7 +61,7 @@ cdef struct DmaChannel:
 cdef struct DmaEngine:
     int32_t id
     cycle_t period
-    int32_t max_concurrent
+    int32_t max_concurrent    # without those of COMM
     int32_t queue_depth       # queue_depth_per_master
     int32_t active            # TRANSFERRING
     int32_t pending           # QUEUED
@@ -90,6 +90,7 @@ cdef bint dma_transition(DmaJob* j, int32_t state) noexcept nogil
 cdef void dma_submit(DmaEngine* e, DmaJob* jobs, slot_t job, int64_t seq) noexcept nogil
 cdef void dma_begin_admission(DmaEngine* e) noexcept nogil
 cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil
+cdef slot_t dma_pick_comm(DmaEngine* e, DmaJob* jobs) noexcept nogil
 cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcept nogil
 cdef bint dma_stall(DmaEngine* e, DmaJob* j, int32_t reason, cycle_t now) noexcept nogil
 cdef int32_t dma_defer(DmaEngine* e, DmaJob* jobs, cycle_t now) noexcept nogil

@@ -2,6 +2,7 @@
 
 A turn of P3 is `dma_pick`, then `dma_start` or `dma_stall`; `dma_begin_admission` and `dma_defer` stand around the turns. All jobs of
 a channel have one score, so the pick is the best of three queue heads. Only KV stores may be passed over inside their queue.
+The channel COMM stands apart: nothing but its own limit holds its jobs, and they hold no others.
 """
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
@@ -70,9 +71,9 @@ cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
     """The eligible job of the highest score, the earliest submitted of those; NONE where none is eligible."""
     cdef slot_t best = NONE, job
     cdef int32_t k, score = 0
-    if e.pending == 0 or e.active >= e.max_concurrent:
+    if e.pending == 0 or e.active - e.channel[COMM].outstanding >= e.max_concurrent:
         return NONE
-    for k in range(CHANNELS):
+    for k in range(COMM):
         job = eligible_head(e, jobs, k)
         if job == NONE:
             continue
@@ -81,6 +82,11 @@ cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
             best = job
             score = e.channel[k].score
     return best
+
+
+cdef slot_t dma_pick_comm(DmaEngine* e, DmaJob* jobs) noexcept nogil:
+    """The next job of the channel COMM, NONE where none may start."""
+    return NONE if e.channel[COMM].first == NONE else eligible_head(e, jobs, COMM)
 
 
 cdef void close_episode(DmaEngine* e, DmaJob* j, cycle_t now) noexcept nogil:
@@ -106,7 +112,7 @@ cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcep
         c.last = j.prev
     else:
         jobs[j.next].prev = j.prev
-    if j.seq > e.last_started:
+    if j.channel != COMM and j.seq > e.last_started:
         e.last_started = j.seq
     j.started = now
     e.pending -= 1
@@ -138,7 +144,7 @@ cdef int32_t dma_defer(DmaEngine* e, DmaJob* jobs, cycle_t now) noexcept nogil:
     """After the turns: who was eligible and was overtaken by a later submission is deferred. Returns how many newly were."""
     cdef int32_t k, n = 0
     cdef slot_t job
-    for k in range(CHANNELS):
+    for k in range(COMM):
         if not e.channel[k].seen:
             continue
         job = e.channel[k].first

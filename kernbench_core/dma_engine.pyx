@@ -7,7 +7,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from kernbench_core.dma cimport (
-    BACKPRESSURE, CHANNELS, NOT_STALLED, QUEUE_FULL, DmaEngine as Engine, DmaJob as Job,
+    BACKPRESSURE, NOT_STALLED, QUEUE_FULL, DmaEngine as Engine, DmaJob as Job,
     dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall, dma_start, dma_submit)
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
@@ -37,7 +37,7 @@ cdef class DmaEngine:
         cdef int32_t k
         given = dict(channels or {})
         memset(&self.engine, 0, sizeof(Engine))
-        for k in range(CHANNELS):
+        for k in range(len(CHANNEL_NAMES)):
             spec = dict(given.pop(CHANNEL_NAMES[k], {}))
             self.engine.channel[k].max_concurrent = spec.pop("max_concurrent", 4)
             self.engine.channel[k].score = spec.pop("priority", 0) + (kv_load_bonus if k == 1 else 0)

@@ -9,7 +9,7 @@ from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
 from kernbench_core.control cimport Control, Entry, control_open
-from kernbench_core.dma cimport CHANNELS, DmaEngine, DmaJob
+from kernbench_core.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.heap cimport Timer
@@ -99,8 +99,10 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.oldest = NEVER
     p.calm = NEVER
     p.judge = True
+    p.lanes = max(lanes, 1)
     for side in range(2):
-        p.ports[side] = min(m["ports"][side], max(lanes, 1))       # more ports than lanes are never used up
+        p.given[side] = m["ports"][side]
+        p.ports[side] = min(p.given[side], p.lanes)                # more ports than lanes are never used up
         a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
     lay_out_tally(&p.grants, a, p.banks, p.words)
     lay_out_tally(&p.denials, a, p.banks, p.words)
@@ -155,7 +157,8 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         e.queue_depth = spec["queue_depth"]
         s.dma_spm[k] = spec["spm"]
         for c in range(CHANNELS):
-            e.channel[c].max_concurrent, e.channel[c].score, e.channel[c].weight = spec["channels"][c]
+            if c < len(spec["channels"]):               # else nothing goes through it
+                e.channel[c].max_concurrent, e.channel[c].score, e.channel[c].weight = spec["channels"][c]
             e.channel[c].first = NONE
             e.channel[c].last = NONE
     for k in range(s.n_dma_jobs):
@@ -265,8 +268,8 @@ cdef list flows_at_once(Sim* s, dict program):
         jobs[s.dma_job[k].engine] += 1
         channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
     return [
-        channels[k] * min(
-            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].channel[c].max_concurrent, jobs[k]) for c in range(CHANNELS)))
+        channels[k] * (min(s.dma[k].channel[COMM].max_concurrent, s.n_ghosts) + min(
+            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].channel[c].max_concurrent, jobs[k]) for c in range(COMM))))
         for k in range(s.n_dma)
     ]
 
@@ -278,6 +281,7 @@ cdef list far_lanes(Sim* s, n_spm, list flows):
     far = [0] * n_spm
     for peer, engine in reach:
         far[peer] += flows[engine]
+    s.far_lanes = any(far)
     return far
 
 
@@ -310,10 +314,10 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         s.spm[k].touched = True
         s.touched[k] = k
     s.n_touched = s.n_spm
-    lanes = s.n_flows + s.n_compute + s.n_asks + (s.n_flows if any(far) else 0)
+    lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
     a.own(<void**>&s.lane, lanes, sizeof(Lane))
-    a.own(<void**>&s.paired, s.n_spm if any(far) else 0, sizeof(int32_t))
-    a.own(<void**>&s.pair, s.n_flows if any(far) else 0, sizeof(slot_t))
+    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t))
     a.alias(<void**>&s.share.lane, s.lane)
     a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words, sizeof(uint64_t))
     for k in range(lanes):

@@ -84,6 +84,15 @@ class Core:
         Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
         """
 
+    def open_peers(self, room: list[int]) -> None:
+        """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
+
+        Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
+        """
+
+    def wake(self, component: int, at: int) -> None:
+        """Let a component, given by its position, run in cycle `at`: from inside another one. ValueError for a cycle that has begun."""
+
     def describe(self, job: int, row: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
         """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
 

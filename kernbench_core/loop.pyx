@@ -19,6 +19,7 @@ from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.pair cimport paired_cycle
+from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
@@ -337,6 +338,17 @@ cdef class Core:
         Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
         """
         return road_add(&self.sim, self.arena, memory, links, latency)
+
+    def open_peers(self, list room not None):
+        """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
+
+        Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
+        """
+        peers_open(&self.sim, self.arena, room)
+
+    def wake(self, int64_t component, int64_t at):
+        """Let a component, given by its position, run in cycle `at`: from inside another one. ValueError for a cycle that has begun."""
+        peers_wake(&self.sim, component, at)
 
     def describe(self, int64_t job, int32_t row):
         """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.

@@ -7,7 +7,7 @@ from kernbench_core.component cimport component_offer, component_takes
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
-    dma_pick, dma_stall, dma_start, dma_submit)
+    dma_pick, dma_pick_comm, dma_stall, dma_start, dma_submit)
 from kernbench_core.dram cimport Dram, channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
@@ -137,6 +137,12 @@ cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
     cdef DmaJob* j
     cdef int32_t stalls = 0, deferred
     dma_begin_admission(e)
+    job = dma_pick_comm(e, s.dma_job)
+    while job != NONE:
+        if not overlap_allows(s, s.dma_job[job].entry):
+            return
+        start_transfer(s, job, now)
+        job = dma_pick_comm(e, s.dma_job)
     while True:
         job = dma_pick(e, s.dma_job)
         if job == NONE:

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 from kernbench_core.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.component_api cimport open_api
-from kernbench_core.dma cimport CHANNELS
+from kernbench_core.dma cimport COMM
 from kernbench_core.plug cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
 from kernbench_core.clock cimport Clock, clock_set
 from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t
@@ -185,7 +185,8 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
         s.lane[p.first_lane + k].compute = True
     channels = max([s.memory[k].channels for k in range(s.n_memories)], default=1)
     for k in range(s.n_dma):
-        p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].channel[i].weight for i in range(CHANNELS))
+        p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].channel[i].weight for i in range(COMM))
+        p.weight += channels * <int64_t>s.dma[k].channel[COMM].max_concurrent * s.dma[k].channel[COMM].weight
     if "opcode" in program:
         opcode = program["opcode"]
         params = program["params"]

@@ -6,7 +6,7 @@ from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Control
 from kernbench_core.described cimport command_of
 from kernbench_core.dma cimport (
-    BUSY, CHANNELS, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+    BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.tally cimport Tally, tally_flush
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
@@ -135,18 +135,18 @@ cdef object resource_totals(Sim* s):
 
 
 cdef list queue_depths(Sim* s):
-    """(queued, active): of each DMA engine by channel, of each TE and VE."""
-    cdef int32_t k, c
+    """(queued, active): of each DMA engine by channel, of each TE and VE. Without queues between PEs nobody hears of COMM."""
+    cdef int32_t k, c, channels = CHANNELS if s.far_open != NULL else COMM
     cdef slot_t job
     out = []
     for k in range(s.n_dma):
-        waiting = [0] * CHANNELS
-        for c in range(CHANNELS):
+        waiting = [0] * channels
+        for c in range(channels):
             job = s.dma[k].channel[c].first
             while job != NONE:
                 waiting[c] += 1
                 job = s.dma_job[job].next
-        out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(CHANNELS)]))
+        out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(channels)]))
     for k in range(s.n_compute):
         out.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
     return out

@@ -74,9 +74,10 @@ cdef struct Sim:
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
     int32_t* paired           # scratchpads with lanes of flows between scratchpads: they are run together
-    int32_t n_paired
     slot_t* pair              # those flows
-    int32_t n_pairs
+    int32_t n_paired, n_pairs
+    bint far_lanes            # every flow may have one in another scratchpad
+    int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order

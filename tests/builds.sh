@@ -6,13 +6,12 @@ build=$1
 python=$2
 home=build/env-$build
 test -x "$home/bin/python" || "$python" -m venv "$home"
-KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
-"$home/bin/python" -m pip install --quiet --disable-pip-version-check '.[test]'
-KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+# A folder is built and installed anew each time, whatever version is there.
+KERNBENCH_BUILD=$build "$home/bin/python" -m pip install --quiet --disable-pip-version-check '.[test]'
 work=$home/suite
 rm -rf "$work"
 mkdir -p "$work"
-cp -r tests pyproject.toml "$work"
+cp -r tests docs configs benches README.md pyproject.toml "$work"
 # The tests look for ../shared beside the repository: keep that place for the copy.
 test -e "$home/shared" || test ! -e ../shared || ln -s "$(cd ../shared && pwd)" "$home/shared"
 cd "$work"

@@ -8,8 +8,11 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.bench import app as bench_app
+from kernbench.cli.ccl import app as ccl_app
 from kernbench.cli.config import app as config_app
 from kernbench.cli.llm import llm
+from kernbench.cli.onnx import onnx
+from kernbench.cli.noc import app as noc_app
 from kernbench.cli.probe import probe
 from kernbench.cli.program import app as program_app
 from kernbench.cli.run import run
@@ -18,6 +21,7 @@ from kernbench.cli.step import step
 from kernbench.cli.sweep import app as sweep_app
 from kernbench.cli.topology import app as topology_app
 from kernbench.cli.trace import app as trace_app
+from kernbench.cli.validate import validate
 from kernbench.cli.whatif import whatif
 
 app = typer.Typer(
@@ -40,9 +44,13 @@ app.add_typer(config_app, name="config")
 app.add_typer(topology_app, name="topology")
 app.add_typer(trace_app, name="trace")
 app.add_typer(sweep_app, name="sweep")
+app.add_typer(ccl_app, name="ccl")
 app.command()(llm)
+app.command()(onnx)
 app.command()(whatif)
 app.command()(probe)
+app.add_typer(noc_app, name="noc")
+app.command()(validate)
 app.command()(schema)
 
 

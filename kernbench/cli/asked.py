@@ -29,11 +29,13 @@ class Asked:
     trace: Path | None
     page: Path | None
     options: TraceOptions
+    checks: bool = True  #: hold the run against the laws when it ends
 
     def run(self, machine: Machine) -> None:
         """To the end, traced and with progress as asked for."""
         from kernbench.cli.progress import progress_bar
 
+        machine.checks = self.checks
         with reported(machine, self.trace, self.page, self.options), progress_bar(not self.quiet) as progress:
             machine.run(skip=self.skip, progress=progress)
 

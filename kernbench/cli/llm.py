@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kernbench.cli import llm_options as options
 from kernbench.cli import output
 from kernbench.cli.options import Config, Json, Overrides, Quiet
+from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceWindow
+
+if TYPE_CHECKING:
+    from kernbench.workloads.llm_report import LlmReport
 
 
 def llm(
@@ -22,10 +28,14 @@ def llm(
     policy: options.Policy = None,
     page: options.Page = 0,
     tp: options.Parallel = 1,
+    reduce: options.Reduce = options.Reductions.DIRECT,
     compare: options.Compare = None,
     plot: options.Plot = None,
     emit: options.Emit = None,
     trace: options.Trace = None,
+    trace_level: TraceLevel = "summary",
+    trace_window: TraceWindow = 1024,
+    trace_cycles: TraceCycles = None,
     live_map: options.LiveMap = None,
     no_reuse: options.NoReuse = False,
     as_json: Json = False,
@@ -33,16 +43,22 @@ def llm(
 ) -> int:
     """Run a language model on a machine, and say how many tokens a second it makes, and why."""
     from kernbench.cli.llm_job import Asked, compare_runs, run_job
-    from kernbench.cli.render_llm import llm_summary
 
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
-    asked = asked.with_bits(w, a, kv, policy, page, tp)
+    asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
     files = {"emit": emit, "trace": trace, "live_map": live_map}
-    report = run_job(asked, files, reuse=not no_reuse, quiet=quiet or as_json)
-    if report is not None and as_json:
-        output.show_json(report.to_dict())
-    elif report is not None and not quiet:
-        output.show(llm_summary(report))
+    report = run_job(asked, files, (trace_level, trace_window, trace_cycles), reuse=not no_reuse, quiet=quiet or as_json)
+    if report is not None:
+        _show(report, as_json=as_json, quiet=quiet)
     return output.OK
+
+
+def _show(report: LlmReport, *, as_json: bool, quiet: bool) -> None:
+    from kernbench.cli.render_llm import llm_summary
+
+    if as_json:
+        output.show_json(report.to_dict())
+    elif not quiet:
+        output.show(llm_summary(report))

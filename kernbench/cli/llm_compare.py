@@ -61,21 +61,26 @@ def comparison_picture(runs: Runs, form: str) -> bytes:
     labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
     phases = [list(report.phases.values())[-1] for _, report in runs]
     rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
+    totals = [phase.per_token(sum(phase.total.bytes.values())) for phase in phases]
+    scale, prefix = (1e9, "GB") if max(totals) >= 1e9 else (1e6, "MB")
     with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
-        figure = Figure(figsize=(10, 1.6 + 0.34 * len(runs)), layout="constrained")
+        figure = Figure(figsize=(10, 1.8 + 0.34 * len(runs)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         places = range(len(runs))
-        left.barh(places, rates, color="#4269d0")
+        left.bar_label(left.barh(places, rates, color="#4269d0"), [short(rate) for rate in rates], padding=3, fontsize=9)
+        left.margins(x=0.12)  # for the numbers
         left.set_yticks(places, labels)
         left.invert_yaxis()
         left.set_xlabel("tokens/s")
         starts = [0.0] * len(runs)
         for role, colour in zip(("weights", "kv", "activations"), _COLOURS, strict=True):
-            sizes = [phase.per_token(phase.total.bytes[role]) / 1e6 for phase in phases]
-            right.barh(places, sizes, left=starts, color=colour, label={"kv": "KV"}.get(role, role))
+            sizes = [phase.per_token(phase.total.bytes[role]) / scale for phase in phases]
+            bars = right.barh(places, sizes, left=starts, color=colour, label={"kv": "KV"}.get(role, role))
             starts = [start + size for start, size in zip(starts, sizes, strict=True)]
-        right.set_xlabel("DRAM bytes a token [MB]")
-        right.legend(frameon=False, fontsize=9, loc="lower right")
+        right.bar_label(bars, [unit(total, "B") for total in totals], padding=3, fontsize=9)
+        right.margins(x=0.16)
+        right.set_xlabel(f"DRAM bytes a token [{prefix}]")
+        figure.legend(*right.get_legend_handles_labels(), frameon=False, fontsize=9, ncols=3, loc="outside upper right")
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
         data = io.BytesIO()

@@ -11,7 +11,9 @@ from kernbench.cli import output
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.sim_engine.tracing import TraceOptions
     from kernbench.workloads.llm_report import LlmReport
+    from kernbench.workloads.llm_shards import Reduction
     from kernbench.workloads.llm_steps import LlmPrograms
 
 COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp")
@@ -36,10 +38,13 @@ class Asked:
     policy: Path | None = None
     page: int = 0
     tp: int = 1
+    reduction: Reduction = "direct"
 
-    def with_bits(self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int) -> Asked:
+    def with_bits(
+        self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
+    ) -> Asked:
         """The same with these."""
-        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp)
+        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp, reduction=reduction)
 
     def programs(self) -> LlmPrograms:
         """Everything lowered to a plan. InputError where something does not fit."""
@@ -59,13 +64,22 @@ class Asked:
             phases=phases,
             page_tokens=self.page,
             shards=self.tp,
+            reduction=self.reduction,
         )
         machine = load_config(self.config, list(self.overrides))
         return LlmPrograms(load_model(self.model), precision, machine, job)
 
 
-def run_job(asked: Asked, files: dict[str, Path | None], *, reuse: bool, quiet: bool) -> LlmReport | None:
-    """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run."""
+def run_job(
+    asked: Asked, files: dict[str, Path | None], traced: tuple[str, int, str | None], *, reuse: bool, quiet: bool
+) -> LlmReport | None:
+    """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
+
+    `traced`: the level of a trace, its window, and the cycles that it is of.
+    """
+    from kernbench.cli.tracing import trace_options
+
+    options = trace_options(*traced, only=None)
     programs = asked.programs()
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], quiet=quiet)
@@ -73,7 +87,7 @@ def run_job(asked: Asked, files: dict[str, Path | None], *, reuse: bool, quiet: 
         write_program(programs, files["emit"])
         return None
     if files["trace"] is not None:
-        write_trace(programs, files["trace"], quiet=quiet)
+        write_trace(programs, files["trace"], options, quiet=quiet)
     return run_one(programs, reuse=reuse, quiet=quiet)
 
 
@@ -115,14 +129,14 @@ def write_program(programs: LlmPrograms, path: Path) -> None:
         output.note(f"run it with --set 'kv_layouts=[{layouts}]'")
 
 
-def write_trace(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
+def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions, *, quiet: bool) -> None:
     """Runs all of it as one program, for its trace."""
     from kernbench.cli.progress import progress_bar
-    from kernbench.cli.tracing import trace_options, traced
+    from kernbench.cli.tracing import traced
     from kernbench.sim_engine.machine import Machine
 
     machine = Machine(programs.target, programs.whole_program())
-    with traced(machine, path, trace_options("summary", 1024, None, None)), progress_bar(not quiet) as progress:
+    with traced(machine, path, options), progress_bar(not quiet) as progress:
         machine.run(progress=progress)
 
 

@@ -33,6 +33,14 @@ Policy = Annotated[
 ]
 Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens of a page of the KV cache; 0: no pages.")]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="PEs of a system that share the model.")]
+class Reductions(StrEnum):
+    """How PEs that share a model add up their parts."""
+
+    DIRECT = "direct"
+    RING = "ring"
+
+
+Reduce = Annotated[Reductions, typer.Option("--reduce", help="How they add up: each to each, or round a ring.")]
 Compare = Annotated[
     list[str] | None,
     typer.Option(

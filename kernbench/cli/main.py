@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernbench.cli import output
-from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,6 +79,11 @@ def _failed(error: Exception, as_json: bool) -> int:
         error = InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
     if isinstance(error, InputError):
         return output.refuse(error, as_json=as_json)
+    if isinstance(error, KernbenchError) and not isinstance(error, InternalError):
+        if as_json:
+            output.answer({"status": "failed", "message": str(error)})
+        output.note(f"error: {error}")
+        return error.exit_code
     text = f"{type(error).__name__}: {error}".split("\n")[0]
     if as_json:
         output.answer({"status": "internal error", "message": text})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from kernbench.cli.render import warnings
 from kernbench.cli.render_tables import WORK_UNITS, resource_table
 from kernbench.cli.text import (
     BUSY,
@@ -27,6 +28,7 @@ from kernbench.cli.text import (
     table,
     unit,
 )
+from kernbench.sim_engine.deadlock import wait_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
     from kernbench.runtime_api.report import BenchReport
     from kernbench.sim_engine.engine import LaunchTimes
+    from kernbench.sim_engine.result import Result
 
 MOST_LAUNCHES = 12
 MOST_CHANNELS = 8
 MOST_LINKS = 5
 MOST_FAILURES = 5
+MOST_WAITS = 16  # lines of a deadlock
 
 
 def bench_table(benches: Sequence[Bench], width: int) -> Table:
@@ -81,8 +85,21 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
     if report.implicit_waits:
         yield ""
         yield headed("Implicit waits").append(f"{report.implicit_waits:,}: a command was issued when its operand had ended")
+    yield from warnings(result)
+    if result.status == "deadlock":
+        yield ""
+        yield from wait_table(result)
     yield ""
     yield from verification_lines(report)
+
+
+def wait_table(result: Result) -> Iterator[Text]:
+    """Which PEs wait for which."""
+    lines = wait_lines(result.waiting)
+    yield Text("Nothing can ever happen again", "bold red")
+    yield from map(Text, lines[:MOST_WAITS])
+    if len(lines) > MOST_WAITS:
+        yield Text(f"and {len(lines) - MOST_WAITS:,} more (all are in --json)")
 
 
 def _uses(report: BenchReport, width: int) -> Iterator[RenderableType]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,6 +22,10 @@ Check = Annotated[
         show_default=False,
     ),
 ]
+Checks = Annotated[
+    Literal["on", "off"],
+    typer.Option("--checks", help="Hold the run against physical laws when it ends: bytes, capacities, time."),
+]
 DEFAULT_BENCH_MACHINE = "single_cube"  #: where kernels run if no machine is named
 
 
@@ -37,6 +42,7 @@ def run(
     verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
     strict_wait: StrictWait = False,
     check: Check = None,
+    checks: Checks = "on",
     trace: TraceTo = None,
     report: Report = None,
     trace_level: TraceLevel = "summary",
@@ -54,7 +60,8 @@ def run(
     if out is not None:
         check_writable(out)
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
-    asked = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
+    told = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
+    asked = replace(told, checks=checks == "on")
     if check is not None:
         return check_script(target, config or DEFAULT_BENCH_MACHINE, overrides or [], check, as_json=as_json)
     bench = find_bench(target)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,16 +32,25 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
         except InputError:
             raise
         except KernbenchError as error:
-            found.append("\n  ".join([str(error), *getattr(error, "__notes__", ())]))
-    found += [f"{one.name}: {race}" for one in runs for race in one.races]
+            found.append("\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))]))
+    found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
     if as_json:
         launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
         output.answer({"checks": checks.split(","), "launches": launches, "problems": found})
     else:
         for one in runs:
             print(f"{one.name}: {one.cycles:,} cycles")
-        print("\n".join(found) if found else "nothing is wrong")
+        print("\n".join(_in_lines(one) for one in found) if found else "nothing is wrong")
     return KERNEL_WRONG if found else output.OK
+
+
+def _in_lines(text: str) -> str:
+    """A text as it is for a file or a pipe, and in lines of the width of a terminal (or of `COLUMNS`)."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return text
+    width = max(40, shutil.get_terminal_size().columns)
+    wrap = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrap.fill(line) for line in text.split("\n"))
 
 
 KERNEL_WRONG = 5  #: the exit code

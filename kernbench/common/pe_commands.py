@@ -148,6 +148,26 @@ class CompositeCmd(DataMsg):
 
 
 @dataclass(eq=False)
+class IpcqSendCmd(DataMsg):
+    """A tile into the queue to a neighbour. Its record is an `ipcq_copy`, made when it has arrived."""
+
+    handle: TensorHandle
+    ring: Any  #: the queue (components/builtin/ipcq_ring.py)
+    message: Any = None  #: what is on its way
+
+
+@dataclass(eq=False)
+class IpcqRecvCmd(DataMsg):
+    """The next message of a queue from a neighbour; `handle` is where it is to be used."""
+
+    handle: TensorHandle
+    ring: Any  #: the queue (components/builtin/ipcq_ring.py)
+    number: int  #: of the message, from 0 on
+    slot: int  #: address of its slot
+    message: Any = None  #: once it has come
+
+
+@dataclass(eq=False)
 class MemoryWriteMsg(DataMsg):
     """Known elements into a memory, from the host or the PE's scalar side; a tensor's virtual address is written as well."""
 

@@ -8,6 +8,7 @@ from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.pe_fetch_store import PeFetchStore
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.registry import find_class
 from kernbench.config import SystemConfig
@@ -18,6 +19,7 @@ BUILT_IN: dict[str, type[Any]] = {
     naming.PE_CPU: PeCpu,
     naming.PE_SCHEDULER: PeScheduler,
     naming.PE_FETCH_STORE: PeFetchStore,
+    naming.PE_IPCQ: PeIpcq,
 }
 
 

@@ -39,10 +39,9 @@ RULES: dict[str, type[PassivePart]] = {
 BASES: dict[str, type[PassivePart]] = {naming.HBM: HbmCtrl, naming.SRAM: MemoryPart}
 #: What cannot be replaced, and why.
 FIXED = {
-    naming.PE_IPCQ: "queues between PEs are not simulated",
     naming.HOST: "it is the program that launches kernels",
 }
-KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE)  #: kernel_parts.py has them
+KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE, naming.PE_IPCQ)  #: kernel_parts.py has them
 
 
 def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
@@ -144,7 +143,7 @@ class Parts:
         """A bandwidth that a part says; InputError where it is none, or shares of it would need too large terms."""
         if not isinstance(value, int | Fraction) or isinstance(value, bool) or value <= 0:
             raise self._wrong(node, method, value, "it must be an integer or Fraction above 0")
-        weights = [channel.weight for channel in self._config.pe.dma.channels]
+        weights = [*(channel.weight for channel in self._config.pe.dma.channels), self._config.pe.ipcq.weight]
         rule = rate_rule(self._config.allocation, "a bandwidth", Fraction(value), weights, most_flow_weight(self._config))
         if rule:
             raise self._wrong(node, method, value, rule)

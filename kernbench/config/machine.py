@@ -18,7 +18,8 @@ from kernbench.config.rules import BrokenRule
 class Section(BaseModel):
     """A mapping of the machine file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    # A section is checked as part of a file: its own validator is made when somebody asks for it.
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
 
 class MachineConfig(Section):

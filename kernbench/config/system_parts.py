@@ -224,6 +224,20 @@ class PeFetchStore(Section):
     cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
 
 
+class PeIpcq(Section):
+    """The queues of a PE to its neighbours, and the DMA channel of what goes through them."""
+
+    slots: Count = Field(default=4, description="[messages] slots of a queue")
+    slot_bytes: Size = Field(default=16 * 2**10, description="[byte] of a slot: the longest message")
+    tier: Literal["tcm", "sram", "hbm"] = Field(
+        default="tcm", description="where slots lie at the receiver: its scratchpad, the SRAM of its cube, its slice of the HBM"
+    )
+    cycles: Count = Field(default=1, description="[cycle] of a send or a receive in it")
+    credit_cycles: Count = Field(default=2, description="[cycle] of a credit on its way back, without those of the way")
+    max_concurrent: Count = Field(default=4, description="[transfers] at a time, per DMA engine, beside its other transfers")
+    weight: Count = Field(default=1, description="share of a resource relative to other member flows")
+
+
 class PeLink(Link):
     """Between a PE's DMA engines and its router."""
 
@@ -237,6 +251,7 @@ class Pe(Section):
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
     fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")
     link: PeLink = Field(default_factory=PeLink, description="between the DMA engines and the router")
+    ipcq: PeIpcq = Field(default_factory=PeIpcq, description="queues to neighbours")
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")

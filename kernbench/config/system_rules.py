@@ -82,13 +82,15 @@ def most_flow_weight(config: SystemConfig) -> int:
 
     A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top of those by PEs.
     """
-    flows = config.slice_channels * config.pe.dma.engines * engine_weight(config.pe.dma, (0, 1, 2))
-    return (config.pes + config.system.sips) * flows
+    queues = config.pe.ipcq
+    one = engine_weight(config.pe.dma, (0, 1, 2))
+    every = config.pes * (one + queues.max_concurrent * queues.weight) + config.system.sips * one
+    return config.slice_channels * config.pe.dma.engines * every
 
 
 def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     """The terms of every rate that can arise stay below 2^31, even if the transfers of all PEs met at one place."""
-    cube, weights = config.cube, [channel.weight for channel in config.pe.dma.channels]
+    cube, weights = config.cube, [*(channel.weight for channel in config.pe.dma.channels), config.pe.ipcq.weight]
     total = most_flow_weight(config)
     for path, name, capacity in (
         (("system", "link"), "a link between SIPs", config.system.link.bytes_per_cycle),

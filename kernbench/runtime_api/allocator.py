@@ -23,11 +23,15 @@ class _Room:
     slice: Slice
     used: int = 0
     holders: list[tuple[str, int]] = field(default_factory=list)  #: tensor and bytes, in order of allocation
+    end: int = -1  #: behind the last byte for tensors
+
+    def __post_init__(self) -> None:
+        self.end = self.slice.nbytes
 
     def fits(self, nbytes: int, align: int) -> int:
         """Offset at which so many bytes would begin, and -1 where there is no room."""
         start = ceil_div(self.used, align) * align
-        return start if start + nbytes <= self.slice.nbytes else -1
+        return start if start + nbytes <= self.end else -1
 
     def take(self, start: int, nbytes: int, holder: str) -> int:
         self.used = start + nbytes
@@ -68,8 +72,17 @@ class HbmAllocator:
             nbytes -= part
         return pieces
 
+    def reserve(self, start: int, end: int) -> None:
+        """Bytes at the end of a slice are somebody else's. InputError where a tensor lies there."""
+        for room in self._rooms:
+            if room.slice.base <= start < room.slice.base + room.slice.nbytes:
+                if start - room.slice.base < room.used:
+                    rule = f"{end - start:,} bytes at its end are wanted for queues, and {self._free(room):,} are free"
+                    raise InputError(Problem(room.slice.name, rule, remedy=self._held_by([room])))
+                room.end = min(room.end, start - room.slice.base)
+
     def _free(self, room: _Room) -> int:
-        return max(0, room.slice.nbytes - ceil_div(room.used, self._align) * self._align)
+        return max(0, room.end - ceil_div(room.used, self._align) * self._align)
 
     def _full(self, room: _Room, nbytes: int, holder: str) -> Problem:
         rule = f"{nbytes:,} bytes do not fit into {room.slice.name}: {self._free(room):,} of {room.slice.nbytes:,} are free"

@@ -23,6 +23,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
 from kernbench.triton_emu.launch import Launch, PeWork
+from kernbench.triton_emu.queues import Links, NeighbourTable, Queues
 
 Through = Literal["instant", "pcie"]
 
@@ -34,6 +35,7 @@ class Context:
     """
 
     host: HostRunner  #: set before `run` is called
+    queues: Queues  #: set before `run` is called
 
     def __init__(self, places: Places, params: Mapping[str, Any], store: MemoryStore, log: OpLogger | None) -> None:
         self.params = params
@@ -171,6 +173,25 @@ class Context:
 
     def _argument(self, value: Any, pe: int) -> Any:
         return value.pointer(pe, self._places.pes[pe]) if isinstance(value, DeviceTensor) else value
+
+    def install_queues(
+        self,
+        links: Links,
+        *,
+        ranks: Sequence[str],
+        slots: int | None = None,
+        slot_bytes: int | None = None,
+        tier: str | None = None,
+    ) -> None:
+        """Queues between the PEs of a group, in the place of those that there were; it waits for all launches first.
+
+        `links[0][0, "E"] == (1, "W")` where rank 0 has rank 1 in the east of plane 0, which has it in its west. `ranks`: their
+        PEs. What is not given is as the machine's `pe.ipcq` says. InputError for a wrong table, a queue in use, and no room.
+        """
+        if self.launches:
+            self.synchronize()
+        self.queues.reserve = self._hbm.reserve
+        self.queues.install(NeighbourTable(ranks, links), slots=slots, slot_bytes=slot_bytes, tier=tier)
 
     def synchronize(self) -> None:
         """Wait until every launch so far has ended."""

@@ -42,6 +42,7 @@ class Running:
             strict_wait=session.strict_wait,
         )
         self.context.host = self.system.host
+        self.context.queues = self.system.queues
         self.components: Mapping[str, Any] = self.system.components
 
     @property

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.tensors import DeviceTensor
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.triton.arguments import TensorPointers, array_of
-from kernbench.triton.dtypes import TritonError
+from kernbench.triton.arguments import TensorPointers, TypedPointer, array_of, arrays_in, mapped
+from kernbench.triton.dtypes import TritonError, uint64
+from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @dataclass(eq=False)
@@ -35,20 +37,17 @@ class Buffers:
     def __init__(self, kernel: str, arguments: dict[str, Any]) -> None:
         self._kernel = kernel
         self._stretches: list[_Stretch] = []
+        self._unsigned: set[str] = set()  #: arguments of uint64, which lie in memory as i64
         for name, value in arguments.items():
-            parts = enumerate(value.tensors) if isinstance(value, TensorPointers) else [(None, value)]
-            for number, one in parts:
-                label = name if number is None else f"{name}.{number}"
-                array = array_of(f"{kernel}: argument {label}", one)
-                if array is not None:
-                    self._add(label, array)
-                elif number is not None:
-                    rule = f"triton.pointers takes arrays, and not a {type(one).__name__}"
-                    raise TritonError(f"{kernel}: argument {label}: {rule}")
+            for label, array in arrays_in(f"{kernel}: argument {name}", value):
+                self._add(label.removeprefix(f"{kernel}: argument "), array)
 
     def _add(self, name: str, array: Array) -> None:
         if not array.size:
             raise TritonError(f"{self._kernel}: argument {name} has no elements; launch for arrays that have some")
+        if array.dtype == np.uint64:
+            self._unsigned.add(name)
+            array = array.view(np.int64)
         if any(step < 0 for step in array.strides):
             raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
         low, high = np.lib.array_utils.byte_bounds(array)
@@ -68,21 +67,38 @@ class Buffers:
             if one.flat is None:
                 one.flat = _flat(one)  # as they are at the first launch: a run that is repeated begins with the same
             one.tensor = ctx.from_numpy(one.flat, name=one.name)
-        given: dict[str, Any] = {}
-        for name, value in arguments.items():
-            if isinstance(value, TensorPointers):
-                addresses = [int(self._pointer(f"{name}.{i}")) for i in range(len(value.tensors))]
-                table = ctx.from_numpy(np.asarray(addresses, np.int64), name=name)
-                given[name] = table.pointer(0, "")
-            else:
-                given[name] = self._pointer(name) if array_of(name, value) is not None else value
+        given = {name: self._given(ctx, name, value) for name, value in arguments.items()}
         for tensor in ctx.tensors.values():
             ctx.deploy_tensor(tensor)
         return given
 
+    def _given(self, ctx: Context, name: str, value: Any) -> Any:
+        """An argument as programs get it."""
+        if isinstance(value, TensorPointers):
+            addresses = [int(self._pointer(f"{name}.{i}")) for i in range(len(value.tensors))]
+            return ctx.from_numpy(np.asarray(addresses, np.int64), name=name).pointer(0, "")
+        if isinstance(value, tuple):
+            numbers = count()
+            return mapped(value, lambda one: self._given(ctx, f"{name}.{next(numbers)}", one))
+        if isinstance(value, TensorDescriptor):
+            return replace(value, base=self._given(ctx, name, value.base))
+        if array_of(name, value) is None:
+            return value
+        pointer = self._pointer(name)
+        return TypedPointer(pointer, uint64) if name in self._unsigned else pointer
+
     def windows(self, ctx: Context) -> list[DevicePointer]:
         """Pointers to all tensors."""
         return [one.pointer(0, "") for one in ctx.tensors.values()]
+
+    def stretch_of(self, name: str) -> str:
+        """The name of the memory that an array lies in."""
+        return next((one.name for one in self._stretches if any(label == name for label, _ in one.arrays)), "")
+
+    def had_nan(self, names: set[str]) -> bool:
+        """Whether there was NaN in one of these, by `stretch_of`, before the launch."""
+        floats = [one.flat for one in self._stretches if one.name in names and dtype_of(one.kind).kind == "float"]
+        return any(flat is not None and bool(np.isnan(flat.astype(np.float32)).any()) for flat in floats)
 
     def _pointer(self, name: str) -> DevicePointer:
         for one in self._stretches:
@@ -111,8 +127,12 @@ class Buffers:
                 if not array.flags.writeable:
                     raise TritonError(f"{self._kernel} stores to {name}, an array that cannot be written to; pass a copy")
                 start = (np.lib.array_utils.byte_bounds(array)[0] - one.low) // one.kind.itemsize
-                array[...] = np.lib.stride_tricks.as_strided(flat[start:], array.shape, array.strides)
-        return {name: array for one in self._stretches for name, array in one.arrays}
+                _bits(array)[...] = _view(flat[start:], array)
+        return {
+            name: array.view(np.uint64) if name in self._unsigned else array
+            for one in self._stretches
+            for name, array in one.arrays
+        }
 
 
 def _flat(stretch: _Stretch) -> Array:
@@ -120,6 +140,15 @@ def _flat(stretch: _Stretch) -> Array:
     flat = np.zeros((stretch.high - stretch.low) // stretch.kind.itemsize, stretch.kind)
     for _, array in stretch.arrays:
         start = (np.lib.array_utils.byte_bounds(array)[0] - stretch.low) // stretch.kind.itemsize
-        view = np.lib.stride_tricks.as_strided(flat[start:], array.shape, array.strides)
-        view[...] = array
+        _view(flat[start:], array)[...] = _bits(array)
     return flat
+
+
+def _bits(array: Array) -> Array:
+    """The elements as integers: numpy has views of those alone by strides, and not of f8."""
+    return array.view(f"u{array.itemsize}")
+
+
+def _view(flat: Array, like: Array) -> Array:
+    """What lies as an array does, from the first element on, as integers."""
+    return np.lib.stride_tricks.as_strided(_bits(flat), like.shape, like.strides)

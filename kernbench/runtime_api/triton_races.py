@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from kernbench.triton.pointers import LOADS
 from kernbench.triton.program import Access
 
 
@@ -16,13 +17,16 @@ class Race:
     """Two accesses of different programs to one address."""
 
     tensor: str
-    address: int  #: the first
+    element: int  #: the first
+    address: int  #: its own
     elements: int  #: that accesses of these two lines race for
     first: str  #: `program 0 (store, kernel.py:12, cycle 400)`
     second: str
 
     def __str__(self) -> str:
-        return f"race on {self.tensor} at {self.address:#x} ({self.elements} elements): {self.first} and {self.second}"
+        count = "1 element" if self.elements == 1 else f"{self.elements:,} elements"
+        where = f"element {self.element} ({self.address:#x}, {count})"
+        return f"race on {self.tensor}, {where}: {self.first} and {self.second}"
 
 
 def races(accesses: Sequence[Access]) -> list[Race]:
@@ -45,7 +49,8 @@ def races(accesses: Sequence[Access]) -> list[Race]:
                 seen.add(key)
                 known = found.get(key)
                 if known is None:
-                    found[key] = Race(name, address, elements, _shown(one), _shown(other))
+                    first = (address - one.window) // one.itemsize
+                    found[key] = Race(name, first, address, elements, _shown(one), _shown(other))
                 else:
                     found[key] = replace(known, elements=known.elements + elements)
     return list(found.values())
@@ -61,7 +66,7 @@ def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
     addresses, who = addresses[order], who[order]
     begins = np.concatenate(([0], np.flatnonzero(np.diff(addresses)) + 1))
     programs = np.array([one.program for one in group])[who]
-    writes = np.array([one.kind != "load" for one in group])[who]
+    writes = np.array([one.kind not in LOADS for one in group])[who]
     several = np.minimum.reduceat(programs, begins) != np.maximum.reduceat(programs, begins)
     chosen = np.flatnonzero(several & np.logical_or.reduceat(writes, begins))
     ends = np.append(begins, addresses.size)
@@ -75,14 +80,15 @@ def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
 
 
 def _race(a: Access, b: Access) -> bool:
-    return a.program != b.program and not (a.kind == b.kind and a.kind in ("load", "atomic"))
+    reads = a.kind in LOADS and b.kind in LOADS
+    return a.program != b.program and not reads and not (a.kind.startswith("atomic") and b.kind.startswith("atomic"))
 
 
 def _ordered(accesses: Sequence[Access]) -> set[tuple[int, int]]:
     """Pairs of programs that did atomic ops on one address."""
     at: dict[int, set[int]] = {}
     for one in accesses:
-        if one.kind == "atomic" and one.addresses.size == 1:
+        if one.kind.startswith("atomic") and one.addresses.size == 1:
             at.setdefault(int(one.addresses[0]), set()).add(one.program)
     return {(a, b) for programs in at.values() for a in programs for b in programs if a != b}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.errors import KernbenchError
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import load_config
 from kernbench.config.machine import MachineConfig
@@ -19,6 +20,7 @@ from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.triton_buffers import Buffers
+from kernbench.runtime_api.triton_masks import nan_of_masks
 from kernbench.runtime_api.triton_races import Race, races
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
@@ -27,7 +29,7 @@ from kernbench.sim_engine.verify import Failure, Verification, compare
 from kernbench.trace.writer import TraceFile
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import JITFunction
-from kernbench.triton.program import Options
+from kernbench.triton.program import Options, raised_at
 from kernbench.triton_emu.errors import KernelError
 
 
@@ -96,6 +98,7 @@ class KernelRun:
     notes: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     races: list[Race] = field(default_factory=list)  #: where `check` asks for them
+    problems: list[str] = field(default_factory=list)  #: NaN that come of masks, where `check` asks for `memory`
 
     @property
     def cycles(self) -> int:
@@ -118,8 +121,10 @@ class KernelRun:
         for name, array in expected.items():
             if name not in self.arrays:
                 raise TritonError(f"{self.name} has no tensor {name}; it has {', '.join(self.arrays)}")
-            got = self.arrays[name]
-            failure = compare(name, got, np.asarray(array), dtype_of(got.dtype).name)
+            got, wanted = self.arrays[name], np.asarray(array)
+            if got.dtype == np.uint64:
+                got, wanted = got.view(np.int64), wanted.astype(np.uint64).view(np.int64)
+            failure = compare(name, got, wanted, dtype_of(got.dtype).name)
             failures += [] if failure is None else [failure]
         return Verification(tuple(expected), tuple(failures))
 
@@ -135,14 +140,27 @@ class KernelRun:
                 tracing.close()
 
 
-def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
-    """Run a kernel, and write what it stored back into the arrays among its arguments.
+def _with_line(error: KernelFailed) -> KernbenchError:
+    """What Python raised inside of a kernel, with the line there."""
+    cause = error.__cause__
+    line = raised_at(cause.__traceback__) if cause is not None else ""
+    if cause is None or not line or isinstance(cause, KernbenchError):
+        return error
+    made = TritonError(f"{line}: {type(cause).__name__}: {cause}")
+    for note in getattr(cause, "__notes__", ()):
+        made.add_note(note)
+    return made
 
-    TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
-    """
-    chosen = _machine()
-    options = Options(portable=chosen.portable, races="races" in chosen.checks)
-    buffers = Buffers(kernel.__name__, arguments)
+
+def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
+    ignored = [name for name, value in hints.items() if value is not None]
+    return [*([f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []), *options.notes]
+
+
+def _bench(
+    kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], buffers: Buffers, options: Options
+) -> Bench:  # fmt: skip
+    """A bench that launches the kernel once."""
 
     def run(ctx: Context) -> None:
         given = buffers.deploy(ctx, arguments)
@@ -154,20 +172,42 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
         program.__name__ = kernel.__name__
         ctx.launch(kernel.__name__, program, grid=grid)
 
-    bench = Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
+    return Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
+
+
+def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
+    """Run a kernel, and write what it stored back into the arrays among its arguments.
+
+    TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
+    """
+    chosen = _machine()
+    freq = Places(chosen.config).config.freq_ghz
+    options = Options(portable=chosen.portable, races="races" in chosen.checks, freq_ghz=float(freq))
+    buffers = Buffers(kernel.__name__, arguments)
+
+    bench = _bench(kernel, grid, arguments, buffers, options)
     engine = GraphEngine(chosen.config)
     try:
         timing = engine.run(bench)
     except KernelFailed as error:
         if isinstance(error.__cause__, TritonError | KernelError):
             raise error.__cause__ from None
-        raise
+        raise _with_line(error) from error.__cause__
     assert engine.op_log is not None
     store = DataExecutor(engine.op_log).run().store
     arrays = buffers.bring_back(store, options.written)
-    ignored = [name for name, value in hints.items() if value is not None]
-    notes = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
-    made = KernelRun(kernel.__name__, timing, engine, bench, arrays, notes, options.printed, races(options.accesses))
+    problems = nan_of_masks(options, buffers, arrays) if "memory" in chosen.checks else []
+    made = KernelRun(
+        kernel.__name__,
+        timing,
+        engine,
+        bench,
+        arrays,
+        _notes(hints, options),
+        options.printed,
+        races(options.accesses),
+        problems,
+    )
     inside: _Machine | None = chosen
     while inside is not None:
         inside.runs.append(made)

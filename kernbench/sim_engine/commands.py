@@ -15,6 +15,7 @@ from kernbench.components.parameters import PARAMETERS
 
 DMA_JOB, COMPUTE_JOB = 0, 1  # the core's Opkind
 ENGINES = {1: "te", 2: "ve", 6: "cpu"}  # by the core's EngineType
+PEER = 8  # the parameter of a transfer between scratchpads that names the other one
 WHERE = ("bytes", "head_cycles", "spm_addr", "memory")  # what the core adds for a transfer
 SAYS = {"te": ("m", "n", "k"), "ve": ("length", "batch")}  #: parameters that a component may leave out, and events have
 KNOWN = frozenset(spec.name for spec in META_FIELDS)
@@ -86,7 +87,8 @@ class Commands:
     ) -> tuple[str, str, dict[str, int]]:
         if op == DMA_JOB:
             given = dict(zip(PARAMETERS["dma"], params, strict=False)) | dict(zip(WHERE, where, strict=True))
-            return "dma", self._plan.dma[number], given
+            peer = {"peer": params[PEER]} if len(params) > PEER and params[PEER] >= 0 else {}
+            return "dma", self._plan.dma[number], given | peer
         if op == COMPUTE_JOB:
             engine = ENGINES[self._plan.machine["compute"][number]["kind"]]
             return engine, self._plan.compute[number], dict(zip(PARAMETERS[engine], params, strict=False))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernbench.cmdq import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.machine import MachineConfig
 
 
 def overlap_failure(program: Program, cycle: int, late: int, early: int) -> dict[str, Any]:
@@ -46,3 +48,16 @@ def component_failure(
         frames = getattr(error, "user_traceback", error.__traceback__)  # kernels say where their own frames begin
         failure["traceback"] = "".join(traceback.format_exception(type(error), error, frames))
     return failure
+
+
+def overflow_refusal(config: MachineConfig) -> InputError:
+    """A share by `max_min_v1` cannot be computed in the numbers that the core has."""
+    return InputError(
+        Problem(
+            config.source,
+            "a max-min share of this program needs terms of more than 128 bits",
+            "allocation",
+            getattr(config, "allocation", ""),
+            "use shared_bw_v1, or capacities with smaller denominators",
+        )
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,9 +25,10 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.commands import Commands
 from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
-from kernbench.sim_engine.deadlock import who_waits
+from kernbench.sim_engine.deadlock import PeQueues, who_waits
 from kernbench.sim_engine.energy import energy_pj
-from kernbench.sim_engine.failure import component_failure, overlap_failure
+from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
+from kernbench.sim_engine.laws import check_laws
 from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -71,11 +72,14 @@ class Machine:
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self._core = self._new_core()
+        self.wake: Callable[[int, int], None] = self._core.wake  #: a component, by its position, in a cycle to come
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in program.entries}
         self._tracing: Tracing | None = None
+        self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
+        self.queues: PeQueues | None = None  #: between PEs, where kernels run
         self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
@@ -98,6 +102,10 @@ class Machine:
     def status(self) -> str:
         """running, done, aborted, deadlock or failed."""
         return STATUS[self._core.status]
+
+    def open_peers(self, room: Sequence[int]) -> None:
+        """Let DMA jobs of components lead to the scratchpads of PEs: to each so many at a time, more than before."""
+        self._core.open_peers([*room, *([0] * (len(self.plan.machine["spm"]) - len(room)))])
 
     def keep_commands(self) -> Commands:
         """From now on `commands` takes what components say of the jobs that they submit."""
@@ -222,15 +230,9 @@ class Machine:
             spent = time.monotonic() - begin
             width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
         if self._core.status == STATUS.index("overflow"):
-            raise InputError(
-                Problem(
-                    self.config.source,
-                    "a max-min share of this program needs terms of more than 128 bits",
-                    "allocation",
-                    self.config.allocation,
-                    "use shared_bw_v1, or capacities with smaller denominators",
-                )
-            )
+            raise overflow_refusal(self.config)
+        if self.checks:
+            check_laws(self.plan, self.cycle, self.status, self._core, list(self.components))
         return False
 
     def peek(self) -> MachineState:
@@ -252,8 +254,8 @@ class Machine:
                 "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
-            warnings=self._overlaps(),
-            waiting=who_waits(self.program, times, self._core.waiting()[1]) if self.status == "deadlock" else [],
+            warnings=self._warnings(),
+            waiting=who_waits(self.program, times, self._core.waiting()[1], self.queues) if self.status == "deadlock" else [],
             failure=self.failure(),
             components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
@@ -267,10 +269,11 @@ class Machine:
             for entry, issue, start, end in zip(self.program.entries, *columns, strict=True)
         ]
 
-    def _overlaps(self) -> list[dict[str, Any]]:
+    def _warnings(self) -> list[dict[str, Any]]:
+        left = [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)
         if self.plan.pe.spm.check_overlap != "warn":
-            return []
-        return overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps())
+            return left
+        return [*overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
         """Of a run that failed: which check or component, when, who; else None."""

@@ -8,7 +8,7 @@ from typing import Any
 
 STALLS = (None, "queue_full", "priority_deferred", "backpressure")
 DMA_STATES = ("QUEUED", "TRANSFERRING", "COMPLETED")
-CHANNELS = ("act_weight", "kv_load", "kv_store")
+CHANNELS = ("act_weight", "kv_load", "kv_store", "comm")
 
 
 @dataclass(frozen=True, slots=True)

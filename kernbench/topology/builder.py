@@ -53,7 +53,7 @@ def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compi
         config = read_system(path)
     with clock.stage("cube mesh"):
         made = mesh_file(config, force=force)
-    topology = _assemble(config, made.mesh, clock)
+    topology = assemble(config, made.mesh, clock)
     with clock.stage("views"):
         for level in Level:
             view(topology, level)
@@ -64,11 +64,12 @@ def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compi
 def build_topology(config: SystemConfig) -> Topology:
     """The graph of a system; nothing is written. Raises InputError for a system that cannot be built."""
     check_components(config)
-    return _assemble(config, mesh_of(config), StageClock())
+    return assemble(config, mesh_of(config))
 
 
-def _assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock) -> Topology:
-    """Stages 3 to 6."""
+def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = None) -> Topology:
+    """Stages 3 to 6: of `config` they read `system`, `sip`, `cube`, `io`, `wires` and `pe.link`."""
+    clock = clock or StageClock()
     with clock.stage("system"):
         system = _System(config, mesh)
         system.nodes.append(Node(naming.HOST, naming.HOST, None, None, None, Fraction(0), Fraction(0)))

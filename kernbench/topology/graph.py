@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -57,3 +57,9 @@ class Topology:
     def edge(self) -> dict[tuple[str, str], Edge]:
         """Edges by (source, target)."""
         return {(edge.source, edge.target): edge for edge in self.edges}
+
+    def under(self, config: SystemConfig) -> Topology:
+        """The same nodes and edges as those of another machine, which it does not differ from in what decides them."""
+        other = replace(self, config=config)
+        vars(other).update(by_id=self.by_id, edge=self.edge)
+        return other

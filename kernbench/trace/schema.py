@@ -165,7 +165,7 @@ EVENTS: tuple[Event, ...] = (
     )),
     Event(30, "DMA_START", "summary", 3, "DMA", "A transfer starts: head latency first, then its bytes.", (
         TX, UNIT,
-        Field("channel", "int", "DMA channel: 0 act_weight, 1 kv_load, 2 kv_store"),
+        Field("channel", "int", "DMA channel: 0 act_weight, 1 kv_load, 2 kv_store, 3 comm"),
         Field("direction", "text", "of the bytes", choices=("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM")),
         Field("src_addr", "int", "first byte, aligned; a scratchpad address is flat, the host's end of a host copy 0"),
         Field("dst_addr", "int", "first byte"),

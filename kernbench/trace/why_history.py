@@ -11,6 +11,7 @@ from itertools import accumulate, chain
 from kernbench.config.schema import Dma
 
 CONTROL = ("NOP", "BARRIER", "END")
+COMM = 3  #: channel of queues between PEs
 KERNEL = "KERNEL"  #: what a PE does of a launch: its time is that of the commands inside, which come from components
 
 
@@ -126,6 +127,7 @@ class History:
     cycles: int
     freq_ghz: Fraction
     dma: Dma  #: limits of a DMA engine
+    comm: int  #: transfers of queues between PEs at a time, per DMA engine
     allocation: str
     capacity: dict[str, Fraction]  #: [B/cycle] of channels and links
     component: dict[str, str]  #: of every unit

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.trace.why_history import Flow, History, Hold, Job
+from kernbench.trace.why_history import COMM, Flow, History, Hold, Job
 
 REMEDY = "kbsim trace validate says what is wrong with it"
 
@@ -42,7 +42,7 @@ def _job(history: History, job: Job) -> Iterator[str]:
         yield f"job {job.number} is not issued, started and ended in this order inside the run"
     if job.ended and (not job.started or job.command.end != job.end):
         yield f"job {job.number} ends without a start, or its command does not end with it"
-    if job.channel not in (None, 0, 1, 2):
+    if job.channel not in (None, 0, 1, 2, COMM):
         yield f"job {job.number} is on a DMA channel that there is not"
     if job.stall is not None and not job.issue <= job.stall[0] <= job.start:
         yield f"job {job.number} stalls where it is not pending"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernbench.trace.why_history import History, Job
+from kernbench.trace.why_history import COMM, History, Job
 from kernbench.trace.why_parts import Span, whole
 
 STORE = "KV_STORE_TILE"
@@ -97,6 +97,7 @@ class _DmaQueue:
         self.job = job
         self.limits = history.dma
         self.channels = tuple(self.limits.channels)
+        self.comm = history.comm
         self.line = history.on[job.command.unit]
         self.overtakers = [other for other in self.line.starting(begin, job.start) if self._overtakes(other)]
         self.can_fill = any(self.limits.queue_depth_per_master < c.max_concurrent for c in self.channels)
@@ -105,7 +106,7 @@ class _DmaQueue:
         """Between two cuts nobody starts or ends."""
         states: list[State] = []
         for a, b in pairwise(cuts):
-            active = tuple(other for other in around if other.start <= a < other.end)
+            active = tuple(other for other in around if other.start <= a < other.end and self._beside(other))
             earlier = [other for other in self.overtakers if other.issue <= a < other.start]
             if earlier:
                 states.append(State(a, b, "kv_order", (max(earlier, key=lambda other: (other.start, other.number)),)))
@@ -123,6 +124,10 @@ class _DmaQueue:
             if tick < b:
                 states.append(State(tick, b, *self._passed_over(tick, active)))
         return states
+
+    def _beside(self, other: Job) -> bool:
+        """Transfers of queues between PEs have a limit of their own, and count for no other."""
+        return (other.channel == COMM) == (self.job.channel == COMM)
 
     def _overtakes(self, other: Job) -> bool:
         """Whether another store had to start before this one, although it was submitted later: an earlier token's.
@@ -144,13 +149,15 @@ class _DmaQueue:
     def _limit(self, channel: int | None, active: Sequence[Job]) -> tuple[Job, ...]:
         """The transfers that fill the channel, else those that fill the engine."""
         of_channel = tuple(other for other in active if other.channel == channel)
+        if channel == COMM:
+            return of_channel if len(of_channel) >= self.comm else ()
         if channel is not None and len(of_channel) >= self.channels[channel].max_concurrent:
             return of_channel
         return tuple(active) if len(active) >= self.limits.max_concurrent_transfers else ()
 
     def _passed_over(self, cycle: int, active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:
         """Why it is pending after the admission of `cycle`, although no limit of its own is reached."""
-        full = self._before_it_full(cycle, active) if self.can_fill else ()
+        full = self._before_it_full(cycle, active) if self.can_fill and self.job.channel != COMM else ()
         if full:
             return "head_of_line", full
         return "queue", tuple(active)  # no trace of this model has this

@@ -29,7 +29,8 @@ class block_pointer:
         return self.base.dtype
 
     def lanes(self, boundary_check: Sequence[int], padding: str) -> tuple[tensor, tensor | None, float | None]:
-        """Pointers to the elements, the mask of those inside along the checked axes, and what the others are."""
+        """Pointers to the elements, the mask of those inside along the checked axes, and what the others are: 0, as on
+        GPUs, where `padding` does not ask for NaN."""
         if padding not in ("", "zero", "nan"):
             refuse(f'padding_option="{padding}": it is "zero", "nan" or ""')
         axes = [int(one) for one in boundary_check]
@@ -48,7 +49,7 @@ class block_pointer:
         found = current().known(start + places * self.base.element_ty.itemsize, kind)
         if inside.all():
             return tensor(found, kind, self.base.base), None, None
-        other = {"zero": 0.0, "nan": float("nan"), "": None}[padding]
+        other = float("nan") if padding == "nan" else 0.0
         return tensor(found, kind, self.base.base), known_tensor(inside, int1), other
 
 
@@ -82,6 +83,11 @@ class tensor_descriptor:
 
     block: block_pointer
     padding: str = "zero"
+    tf32: bool = False  #: whether what is loaded is rounded to tf32
+
+    @property
+    def base(self) -> tensor:
+        return self.block.base
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,13 +113,49 @@ class tensor_descriptor:
 
     def load(self, offsets: Sequence[Any]) -> tensor:
         """The block at these offsets."""
-        from kernbench.triton.memory import load
-
-        return load(self.at(offsets), boundary_check=range(len(self.shape)), padding_option=self.padding)
+        found = FUNCTIONS["load"](self.at(offsets), boundary_check=range(len(self.shape)), padding_option=self.padding)
+        return FUNCTIONS["math"]("tf32", [found], found.dtype) if self.tf32 else found  # type: ignore[no-any-return]
 
     def store(self, offsets: Sequence[Any], value: Any) -> None:
         """A block to these offsets."""
         FUNCTIONS["store"](self.at(offsets), value, boundary_check=range(len(self.shape)))
+
+    def rows(self, x_offsets: Any, y_offset: Any) -> tuple[tensor, tensor | None]:
+        """Pointers to the rows at these offsets, from a column on, and the mask of those inside."""
+        if len(self.shape) != 2 or not isinstance(x_offsets, tensor) or len(x_offsets.shape) != 1:
+            refuse("gather and scatter of a tensor descriptor take its rows: it has 2 axes, and the first offsets have one")
+        places = x_offsets.elements("the rows of a tensor descriptor").astype(np.int64)[:, None]
+        columns = int(y_offset) + np.arange(self.block_shape[1], dtype=np.int64)[None, :]
+        inside = (places >= 0) & (places < self.shape[0]) & (columns >= 0) & (columns < self.shape[1])
+        block = self.block
+        start = int(block.base.elements("a pointer").reshape(-1)[0])
+        found = start + (places * self.strides[0] + columns) * block.base.element_ty.itemsize
+        pointers = tensor(current().known(found, block.dtype), block.dtype, block.base.base)
+        return pointers, None if inside.all() else known_tensor(inside, int1)
+
+    def gather(self, x_offsets: Any, y_offset: Any) -> tensor:
+        """The rows at `x_offsets`, from column `y_offset` on; what is outside is 0."""
+        pointers, mask = self.rows(x_offsets, y_offset)
+        return FUNCTIONS["load"](pointers, mask, None if mask is None else 0)  # type: ignore[no-any-return]
+
+    def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
+        """Rows to `x_offsets`, from column `y_offset` on; what is outside is not written."""
+        pointers, mask = self.rows(x_offsets, y_offset)
+        FUNCTIONS["store"](pointers, value, mask)
+
+    def __getattr__(self, name: str) -> Any:
+        """`atomic_add` and its like, of a block at offsets."""
+        if name not in _ATOMICS:
+            raise AttributeError(f"a tensor descriptor has no {name}")
+
+        def atomic(offsets: Sequence[Any], value: Any) -> Any:
+            pointers, mask, _ = self.at(offsets).lanes(range(len(self.shape)), "")
+            return FUNCTIONS[name](pointers, value, mask)
+
+        return atomic
+
+
+_ATOMICS = tuple(f"atomic_{op}" for op in ("add", "min", "max", "and", "or", "xor"))
 
 
 def make_tensor_descriptor(
@@ -126,6 +168,11 @@ def make_tensor_descriptor(
     return tensor_descriptor(block, padding_option)
 
 
+def made_on_host(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str, tf32: bool) -> tensor_descriptor:
+    """A descriptor that a launch was given."""
+    return replace(make_tensor_descriptor(base, shape, strides, block_shape, padding), tf32=tf32)
+
+
 def load_tensor_descriptor(desc: tensor_descriptor, offsets: Sequence[Any]) -> tensor:
     """`desc.load(offsets)`."""
     return desc.load(offsets)
@@ -134,3 +181,6 @@ def load_tensor_descriptor(desc: tensor_descriptor, offsets: Sequence[Any]) -> t
 def store_tensor_descriptor(desc: tensor_descriptor, offsets: Sequence[Any], value: Any) -> None:
     """`desc.store(offsets, value)`."""
     desc.store(offsets, value)
+
+
+FUNCTIONS["advance"] = advance

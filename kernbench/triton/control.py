@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.triton.dtypes import int32, refuse
 from kernbench.triton.program import current
-from kernbench.triton.tensor import as_tensor, number_tensor, tensor
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 
 class constexpr:
@@ -53,8 +53,46 @@ class range:
 class static_range(range):
     """A loop that Triton unrolls: its integers are plain Python numbers."""
 
+    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
+        super().__init__(arg1, arg2, step)
+
     def __iter__(self) -> Iterator[int]:
         return iter(self._values)
+
+
+class condition:
+    """The condition of a `while`, with a hint that changes nothing here."""
+
+    def __init__(self, arg1: Any, disable_licm: bool = False) -> None:
+        self.condition = arg1
+
+    def __bool__(self) -> bool:
+        return bool(self.condition)
+
+
+def _extreme(name: str) -> Any:
+    """What `min` and `max` of Python are in kernels: of tensors `tl.minimum` and `tl.maximum`."""
+
+    def of(*values: Any, **how: Any) -> Any:
+        if how or len(values) < 2 or not any(isinstance(one, tensor) for one in values):
+            return getattr(builtins, name)(*values, **how)
+        found = values[0]
+        for one in values[1:]:
+            found = FUNCTIONS[f"{name}imum"](found, one)
+        return found
+
+    of.__name__ = name
+    return of
+
+
+def _print(*values: Any, **how: Any) -> None:
+    """`print` in kernels is `device_print`."""
+    prefix, rest = (values[0], values[1:]) if values and isinstance(values[0], str) else ("", values)
+    device_print(prefix, *rest)
+
+
+#: What names of Python mean in kernels.
+IN_KERNELS: dict[str, Any] = {"range": range, "min": _extreme("min"), "max": _extreme("max"), "print": _print}
 
 
 def static_assert(cond: Any, msg: str = "") -> None:
@@ -86,6 +124,11 @@ def debug_barrier() -> None:
 
 def assume(cond: Any) -> None:
     """A hint: nothing."""
+
+
+def expect_zero(x: Any, mask: Any) -> Any:
+    """A hint: `x` itself."""
+    return x
 
 
 def hint(input: tensor, values: Any) -> tensor:

@@ -62,6 +62,27 @@ class dtype:
     def is_ptr(self) -> bool:
         return False
 
+    def is_block(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return False
+
+    def is_standard_floating(self) -> bool:
+        return self.kind == "float" and self.primitive_bitwidth > 8
+
+    def get_int_max_value(self) -> int:
+        return (1 << self.int_bitwidth - self.is_int_signed()) - 1
+
+    def get_int_min_value(self) -> int:
+        return -(1 << self.int_bitwidth - 1) if self.is_int_signed() else 0
+
+    def __getattr__(self, name: str) -> Any:
+        """`is_int32()`, `is_fp8e5()` and so on: whether it is that type."""
+        if name.startswith("is_") and name[3:] in _NAMES:
+            return lambda: self.name == name[3:]
+        raise AttributeError(f"a type of triton.language has no {name}")
+
     def __repr__(self) -> str:
         return f"triton.language.{self.name}"
 
@@ -78,7 +99,8 @@ class dtype:
 class pointer_type(dtype):
     """The type of pointers to elements."""
 
-    def __init__(self, element_ty: dtype) -> None:
+    def __init__(self, element_ty: dtype, address_space: str = "global", const: bool = False) -> None:
+        """`address_space` and `const` change nothing here."""
         super().__init__(f"pointer<{element_ty.name}>", "i64", "int", 64)
         self.element_ty = element_ty
 
@@ -103,14 +125,17 @@ int64 = dtype("int64", "i64", "int", 64)
 uint8 = dtype("uint8", "u8", "uint", 8)
 uint16 = dtype("uint16", "u16", "uint", 16)
 uint32 = dtype("uint32", "u32", "uint", 32)
+#: Of 64 bits without a sign: to the machine an i64, whose bits kernbench.triton.unsigned takes as what they are.
+uint64 = dtype("uint64", "i64", "uint", 64)
 float8e4nv = dtype("fp8e4nv", "f8e4m3", "float", 8)
 float8e5 = dtype("fp8e5", "f8e5m2", "float", 8)
 float16 = dtype("fp16", "f16", "float", 16)
 bfloat16 = dtype("bf16", "bf16", "float", 16)
 float32 = dtype("fp32", "f32", "float", 32)
 
-TYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, float8e4nv, float8e5, float16, bfloat16, float32)
-_BY_OWN = {one.own: one for one in TYPES}
+TYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e4nv, float8e5, float16, bfloat16, float32)
+_BY_OWN = {one.own: one for one in TYPES if one is not uint64}
+_NAMES = frozenset({*(one.name for one in TYPES), "fp64", "fp8e4b15", "fp8e4b8", "fp8e5b16"})
 
 
 def of_own(own: str) -> dtype:
@@ -137,7 +162,9 @@ def of_number(value: bool | int | float) -> dtype:
         return uint32
     if -(1 << 63) <= value < 1 << 63:
         return int64
-    raise refusal(f"{value} does not fit into 64 bits with a sign, the widest integers here; use smaller numbers")
+    if 0 <= value < 1 << 64:
+        return uint64
+    raise refusal(f"{value} does not fit into 64 bits, the widest integers; use smaller numbers")
 
 
 def wanted(value: Any) -> dtype:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from kernbench.common.dtypes import dtype_of, narrow
-from kernbench.triton import dtypes
-from kernbench.triton.dtypes import bfloat16, dtype, float32, int1, int32, int64, refuse, wanted
+from kernbench.triton import dtypes, unsigned
+from kernbench.triton.dtypes import dtype, float32, int1, int64, refuse, uint64, wanted
 from kernbench.triton.program import current
 from kernbench.triton.promote import common, with_number
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
+
+
+class PropagateNan(IntEnum):
+    """What `maximum` and its like make of a number and a NaN: the number, or NaN."""
+
+    NONE = 0
+    ALL = 0xFFFF
+
 
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^"}
@@ -36,6 +45,11 @@ def math(op: str, operands: list[tensor], kind: dtype, into: dtype | None = None
     """An elementwise op whose operands are taken as `kind`, and whose result is `into`."""
     own = current()
     shape = spread(*operands)
+    if kind == uint64 and op in unsigned.KNOWN:
+        return unsigned.divided(op, cast(operands[0], kind), cast(operands[1], kind), kind)
+    if kind == uint64 and op in unsigned.ORDERED:
+        found = math(op, [unsigned.turned(cast(one, kind)) for one in operands], int64, into)
+        return found if into else unsigned.back(found, kind)
     given = [_as_operand(one, kind) for one in operands]
     if shape and all(isinstance(one, bool | int | float) for one in given):  # all have one element, and axes
         given[0] = own.compute("full", [given[0]], shape, kind)
@@ -79,10 +93,14 @@ def cast(
         refuse(f"a pointer as {kind}: addresses are tl.int64")
     if isinstance(kind, dtypes.pointer_type):
         return FUNCTIONS["to_pointer"](value, kind)  # type: ignore[no-any-return]
+    if uint64 in (kind, value.dtype) and int64 in (kind, value.dtype):
+        return tensor(value.handle, kind)
     if bitcast:
         if kind.primitive_bitwidth != value.dtype.primitive_bitwidth:
             refuse(f"the bits of {value.dtype} as {kind}: both must have as many bits")
         return tensor(current().compute("bitcast", [value.handle], value.shape, kind), kind)
+    if value.dtype == uint64 and kind.is_floating():
+        return unsigned.to_float(value, kind)
     return tensor(current().compute("cast", [value.handle], value.shape, kind), kind)
 
 
@@ -91,27 +109,29 @@ def binary(op: str, x: Any, y: Any) -> tensor:
     a, b = as_tensor(x), as_tensor(y)
     if a.base is not None or b.base is not None:
         return FUNCTIONS["pointer_math"](op, a, b)  # type: ignore[no-any-return]
-    divides = op in ("truediv", "floordiv", "mod")
-    if is_number(x) and not is_number(y):
-        kind = with_number(b.dtype, x, divides)
-    elif is_number(y) and not is_number(x):
-        kind = with_number(a.dtype, y, divides)
-    else:
-        kind = common(a.dtype, b.dtype, divides)
+    kind = pair_type(x, y, a, b, op in ("truediv", "floordiv", "mod"))
     if op in _COMPARE:
         return math(op, [a, b], kind, int1)
     if op == "truediv":
-        return math("div", [a, b], kind if kind.is_floating() else float32)
+        return math("div", [cast(one, float32) for one in (a, b)], float32)
     if op in ("floordiv", "and", "or", "xor", "shl", "shr") and kind.is_floating():
         remedy = "use tl.floor(x / y)" if op == "floordiv" else "cast to an integer with .to"
         refuse(f"{_SYMBOLS.get(op, op)} of {a.dtype} and {b.dtype}: it takes integers; {remedy}")
-    if op in ("shl", "shr") and kind.is_bool():
-        kind = int32
-    if kind.is_bool() and op in ("add", "sub", "mul", "floordiv", "mod"):
-        kind = int32
+    if kind.is_bool() and op in _ONE_BIT:
+        return _of_one_bit(op, a, b)
     if op in ("floordiv", "mod"):
         return _divided(op, a, b, kind)
     return math(op, [a, b], kind)
+
+
+#: Arithmetic of integers of one bit, which wraps: what it is in logic.
+_ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and", "floordiv": "and", "mod": "", "shl": "", "shr": ""}
+
+
+def _of_one_bit(op: str, a: tensor, b: tensor) -> tensor:
+    if _ONE_BIT[op]:
+        return math(_ONE_BIT[op], [a, b], int1)
+    return math("and", [a, math("not", [a if op == "mod" else b], int1)], int1)
 
 
 def _divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
@@ -130,7 +150,7 @@ def unary(op: str, x: Any) -> tensor:
         if value.dtype.is_floating():
             refuse(f"~ of {value.dtype}: it takes integers and truth values")
         return math("not", [value], value.dtype)
-    return math("neg", [value], int32 if value.dtype.is_bool() else value.dtype)
+    return value if value.dtype.is_bool() else math("neg", [value], value.dtype)
 
 
 def function(op: str, x: Any, name: str = "") -> tensor:
@@ -152,44 +172,38 @@ def test(op: str, x: Any) -> tensor:
 def pair(op: str, x: Any, y: Any) -> tensor:
     """A function of two operands of any type."""
     a, b = as_tensor(x), as_tensor(y)
-    if is_number(x) != is_number(y):
-        kind = with_number(b.dtype, x) if is_number(x) else with_number(a.dtype, y)
-    else:
-        kind = common(a.dtype, b.dtype)
-    return math(op, [a, b], kind)
+    return math(op, [a, b], pair_type(x, y, a, b))
 
 
 def _extreme(name: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
-    a, b = (_promoted(as_tensor(one)) for one in (x, y))
+    a, b = as_tensor(x), as_tensor(y)
     kind = pair_type(x, y, a, b)
-    propagates = str(propagate_nan).upper().endswith("ALL")
+    if not isinstance(propagate_nan, PropagateNan):
+        refuse(f"propagate_nan={propagate_nan}: it is tl.PropagateNan.NONE or tl.PropagateNan.ALL")
+    propagates = propagate_nan == PropagateNan.ALL
     return math(f"{name}imum" if propagates else f"f{name}", [a, b], kind)
 
 
-def pair_type(x: Any, y: Any, a: tensor, b: tensor) -> dtype:
+def pair_type(x: Any, y: Any, a: tensor, b: tensor, divides: bool = False) -> dtype:
     """The type in which two operands meet."""
     if is_number(x) and not is_number(y):
-        return with_number(b.dtype, x)
+        return with_number(b.dtype, x, divides)
     if is_number(y) and not is_number(x):
-        return with_number(a.dtype, y)
-    return common(a.dtype, b.dtype)
+        return with_number(a.dtype, y, divides)
+    return common(a.dtype, b.dtype, divides)
 
 
-def _promoted(value: tensor) -> tensor:
-    return cast(value, float32) if value.dtype == bfloat16 else value
-
-
-def maximum(x: Any, y: Any, propagate_nan: Any = "NONE") -> tensor:
+def maximum(x: Any, y: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
     """The larger of two; of a number and a NaN the number, unless `propagate_nan` is ALL."""
     return _extreme("max", x, y, propagate_nan)
 
 
-def minimum(x: Any, y: Any, propagate_nan: Any = "NONE") -> tensor:
+def minimum(x: Any, y: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
     """The smaller of two; NaN as in `maximum`."""
     return _extreme("min", x, y, propagate_nan)
 
 
-def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = "NONE") -> tensor:
+def clamp(x: Any, min: Any, max: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
     """`x`, but at least `min` and at most `max`."""
     return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
@@ -211,7 +225,9 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
 def fma(x: Any, y: Any, z: Any) -> tensor:
     """`x * y + z`."""
     a, b, c = as_tensor(x), as_tensor(y), as_tensor(z)
-    return math("fma", [a, b, c], common(common(a.dtype, b.dtype), c.dtype))
+    kind = pair_type(x, y, a, b)
+    kind = with_number(kind, z) if is_number(z) else common(kind, c.dtype)
+    return math("fma", [a, b, c], kind)
 
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
@@ -266,16 +282,16 @@ def cdiv(x: Any, div: Any) -> Any:
 def abs_(x: Any) -> tensor:
     """Without sign."""
     value = as_tensor(x)
+    if value.dtype.is_int_unsigned():
+        return value
     return math("abs", [value], value.dtype)
 
 
 def umulhi(x: Any, y: Any) -> tensor:
-    """The upper half of the bits of a product of unsigned integers, which must be known."""
-    a, b = cast(x, dtypes.uint32), cast(y, dtypes.uint32)
-    found = [one.elements("an operand of umulhi").astype(np.uint64) for one in (a, b)]
-    from kernbench.triton.tensor import known_tensor
-
-    return known_tensor((found[0] * found[1]) >> np.uint64(32), dtypes.uint32)
+    """The upper half of the bits of a product, of known integers of 32 or 64 bits taken as unsigned."""
+    a, b = as_tensor(x), as_tensor(y)
+    kind = pair_type(x, y, a, b)
+    return unsigned.upper(cast(a, kind), cast(b, kind), kind)
 
 
 def logical(op: str, x: Any, y: Any) -> tensor:
@@ -284,11 +300,14 @@ def logical(op: str, x: Any, y: Any) -> tensor:
 
 
 FUNCTIONS.update(
+    math=math,
     binary=binary,
     unary=unary,
     cast=cast,
     cdiv=cdiv,
     abs=abs_,
+    maximum=maximum,
+    minimum=minimum,
     logical_and=lambda x, y: logical("and", x, y),
     logical_or=lambda x, y: logical("or", x, y),
     **{

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from kernbench.common.pointers import DevicePointer
+from kernbench.triton.arguments import TypedPointer, mapped
+from kernbench.triton.block_pointers import made_on_host
+from kernbench.triton.control import IN_KERNELS
 from kernbench.triton.dtypes import TritonError, float32
 from kernbench.triton.program import Options, Program, enter, running
 from kernbench.triton.tensor import number_tensor, pointer
+from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 from kernbench.triton_emu.tl_context import TLContext
 
 #: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0025-triton-language.md).
@@ -25,12 +32,17 @@ class JITFunction:
     """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn = fn
+        self.fn = _with_names(fn)
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__, self.__doc__ = fn.__module__, fn.__doc__
+        self.__signature__ = _CALLED
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
         self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_constexpr(one.annotation))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A device function that is a method."""
+        return self if instance is None else partial(self, instance)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """`kernel[grid](*args, **meta)`; `grid` is a number, a tuple, or a function of all arguments by name."""
@@ -70,11 +82,39 @@ class JITFunction:
             return value
         if isinstance(value, DevicePointer):
             return pointer(value)
+        if isinstance(value, TypedPointer):
+            return pointer(*value)
+        if isinstance(value, tuple):
+            return mapped(value, lambda one: self._argument(name, one))
+        if isinstance(value, TensorDescriptor):
+            base = self._argument(name, value.base)
+            return made_on_host(base, value.shape, value.strides, value.block_shape, value.padding, value.round_f32_to_tf32)
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, float):
             return number_tensor(value, float32)
         return number_tensor(value) if isinstance(value, bool | int) else value
+
+
+_CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from who asks
+
+
+def _with_names(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with `range`, `min`, `max` and `print` as kernels mean them. A function keeps the names of Python that its
+    globals had when it was made."""
+    if not isinstance(fn, FunctionType):
+        return fn
+    names = fn.__globals__
+    kept = names.get("__builtins__", builtins)
+    names["__builtins__"] = {**vars(builtins), **IN_KERNELS}
+    try:
+        made = FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, fn.__closure__)
+    finally:
+        names["__builtins__"] = kept
+    made.__kwdefaults__, made.__qualname__, made.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
+    made.__annotations__, made.__doc__ = fn.__annotations__, fn.__doc__
+    made.__dict__.update(fn.__dict__)
+    return made
 
 
 def _is_constexpr(annotation: Any) -> bool:

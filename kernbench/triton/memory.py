@@ -1,8 +1,7 @@
-"""Loads, stores and atomic ops."""
+"""Loads and stores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.common.lanes import Lanes
 from kernbench.common.pointers import DevicePointer
-from kernbench.sim_engine.math_ops import evaluate
 from kernbench.triton.block_pointers import block_pointer
-from kernbench.triton.dtypes import dtype, int1, pointer_type, refuse, wanted
-from kernbench.triton.elementwise import cast, shape_of, where
-from kernbench.triton.pointers import Way, check_bounds, mask_of, note, targets, way_of
-from kernbench.triton.program import current
+from kernbench.triton.dtypes import dtype, int1, int8, int16, int32, int64, pointer_type, refuse, uint64, wanted
+from kernbench.triton.elementwise import cast, full, shape_of, where
+from kernbench.triton.pointers import Way, check_bounds, mask_of, note, pending_mask, targets, way_of
+from kernbench.triton.program import current, kernel_line
 from kernbench.triton.shapes import broadcast_to
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
@@ -26,6 +24,8 @@ def poison(kind: dtype) -> float | int:
     """What masked lanes hold without `other`: NaN, or the integer that is least likely to be an index."""
     if kind.is_floating():
         return float("nan")
+    if kind == uint64:
+        return -1  # to the machine
     return 1 if kind.is_bool() else int(dtype_of(kind.own).most if kind.is_int_unsigned() else dtype_of(kind.own).least)
 
 
@@ -33,6 +33,7 @@ def load(
     pointer: Any,
     mask: Any = None,
     other: Any = None,
+    *,
     boundary_check: Any = (),
     padding_option: str = "",
     cache_modifier: str = "",
@@ -40,9 +41,7 @@ def load(
     volatile: bool = False,
 ) -> tensor:
     """A tile from memory. Lanes whose mask is false move no bytes and are `other`, without which they are poisoned.
-
-    `tl.load(pointer, shape, dtype)` takes what lies in one piece from a single pointer on.
-    """
+    `tl.load(pointer, shape, dtype)` takes what lies in one piece from a single pointer on."""
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
         if mask is not None or other is not None:
@@ -55,14 +54,20 @@ def load(
     if other is not None and mask is None:
         refuse("tl.load with other= and without mask=; give both")
     pointers, kind, addresses = targets(pointer, "tl.load")
+    mask, chosen = pending_mask(mask, pointers)
     active = mask_of(mask, addresses.shape, "tl.load")
+    if chosen is not None:
+        rest = full((), poison(kind), kind) if other is None else cast(other, kind)
+        return where(chosen, brought(pointers.base, kind, addresses, active, 0), rest)
+    if active is not None and other is None and kind.is_floating():
+        current().options.bare[kernel_line()] = None
     if active is None or other is None:
-        return _brought(pointers.base, kind, addresses, active, poison(kind))
+        return brought(pointers.base, kind, addresses, active, poison(kind))
     value = as_tensor(other)
     if value.numel == 1 and value.known is not None:
         fill = narrow(widen(np.asarray(value.known)), kind.own).reshape(-1)[0].item()
-        return _brought(pointers.base, kind, addresses, active, float(fill) if kind.is_floating() else int(fill))
-    return where(known_tensor(active, int1), _brought(pointers.base, kind, addresses, active, 0), cast(value, kind))
+        return brought(pointers.base, kind, addresses, active, float(fill) if kind.is_floating() else int(fill))
+    return where(known_tensor(active, int1), brought(pointers.base, kind, addresses, active, 0), cast(value, kind))
 
 
 def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
@@ -75,10 +80,13 @@ def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
     return tensor(current().known(pointer.elements("a pointer").reshape(-1)[0] + steps, to), to, pointer.base)
 
 
-def _brought(base: DevicePointer | None, kind: dtype, addresses: Array, active: Array | None, fill: float | int) -> tensor:
+def brought(
+    base: DevicePointer | None, kind: dtype, addresses: Array, active: Array | None, fill: float | int, what: str = "load"
+) -> tensor:
+    """A tile from addresses; `what`: the kind of access, for errors and races."""
     assert base is not None
-    check_bounds(base, addresses, active, kind.itemsize, "tl.load")
-    note("load", base, addresses, active, kind.itemsize)
+    check_bounds(base, addresses, active, kind.itemsize, f"tl.{what}".replace(" ", "_"))
+    note(what, base, addresses, active, kind.itemsize)
     way = way_of(addresses, active, kind.itemsize, fill)
     own = current()
     if not way.active:
@@ -87,8 +95,9 @@ def _brought(base: DevicePointer | None, kind: dtype, addresses: Array, active: 
 
 
 def store(
-    pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), cache_modifier: str = "", eviction_policy: str = ""
-) -> None:
+    pointer: Any, value: Any, mask: Any = None, *, boundary_check: Any = (), cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:  # fmt: skip
     """A tile to memory, as elements of what the pointers point to. Lanes whose mask is false move no bytes."""
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
@@ -97,21 +106,60 @@ def store(
         pointer, mask, _ = pointer.lanes(boundary_check, "")
     elif boundary_check:
         refuse("boundary_check is of block pointers; use mask=")
-    pointers, kind, addresses = targets(pointer, "tl.store")
-    active = mask_of(mask, addresses.shape, "tl.store")
+    sent(pointer, value, mask, "store")
+
+
+def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
+    """A tile to the addresses of pointers; `what`: the kind of access, for errors and races."""
+    name = f"tl.{what}".replace(" ", "_")
+    pointers, kind, addresses = targets(pointer, name)
+    mask, chosen = pending_mask(mask, pointers)
+    active = mask_of(mask, addresses.shape, name)
     given = as_tensor(value)
     if not addresses.shape and given.numel != 1:
-        refuse(f"tl.store of shape {list(given.shape)} to a single pointer; add offsets to it")
+        refuse(f"{name} of shape {list(given.shape)} to a single pointer; add offsets to it")
     assert pointers.base is not None
-    check_bounds(pointers.base, addresses, active, kind.itemsize, "tl.store")
-    note("store", pointers.base, addresses, active, kind.itemsize)
+    check_bounds(pointers.base, addresses, active, kind.itemsize, name)
+    note(what, pointers.base, addresses, active, kind.itemsize)
+    if chosen is not None:
+        _by_choice(given, kind, addresses, active, chosen)
+        return
     way = way_of(addresses, active, kind.itemsize, 0)
     if way.active:
-        tile = _in_shape(given, kind, addresses.shape)
+        tile = in_shape(given, kind, addresses.shape)
         current().scatter(way.base, tile.handle, way.lanes)
 
 
-def _in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:
+def _by_choice(value: tensor, kind: dtype, addresses: Array, active: Array | None, chosen: tensor) -> None:
+    """A store by a mask that comes after the timing: bits of the lanes that it takes are cleared, then set, each in one
+    command that nothing comes between; so other lanes keep what other programs write."""
+    way = lanes_of(addresses, active, kind)
+    if not way.active:
+        return
+    bits = next(one for one in (int8, int16, int32, int64) if one.itemsize == kind.itemsize)
+    wide = cast(in_shape(value, kind, addresses.shape), bits, bitcast=kind.primitive_bitwidth == bits.primitive_bitwidth)
+    keep, put = (broadcast_to(one, addresses.shape) for one in (where(chosen, _of(0, bits), _of(-1, bits)), wide))
+    current().scatter(way.base, keep.handle, way.lanes, rmw="and")
+    current().scatter(way.base, where(chosen, put, _of(0, bits)).handle, way.lanes, rmw="or")
+
+
+def _of(value: int, kind: dtype) -> tensor:
+    return full((), value, kind)
+
+
+def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> Way:
+    """A tile that travels lane by lane, whatever it is: for what changes elements in place."""
+    flat = addresses.reshape(-1)
+    moved = flat if active is None else flat[active.reshape(-1)]
+    if not moved.size:
+        return Way(0, None, 0)
+    base = int(moved.min())
+    mask = b"" if active is None else active.tobytes()
+    return Way(base, Lanes(addresses.shape, kind.itemsize, (moved - base).tobytes(), mask, 0), moved.size)
+
+
+def in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:
+    """A value as what goes to a tile of pointers."""
     found = cast(value, kind)
     if found.shape == shape:
         return found
@@ -123,108 +171,4 @@ def _check_cache(modifier: str) -> None:
         refuse(f'cache_modifier="{modifier}" is none of Triton\'s: {", ".join(_CACHES[1:])}; there are no caches here')
 
 
-# Atomic ops -----------------------------------------------------------------------------------------------------------
-
-
-class OldFloats:
-    """The old value of an atomic op that is done after the timing: it cannot be used."""
-
-
-def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue."""
-    pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
-    active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")
-    assert pointers.base is not None
-    check_bounds(pointers.base, addresses, active, kind.itemsize, f"tl.atomic_{op}")
-    note("atomic", pointers.base, addresses, active, kind.itemsize)
-    tile = _in_shape(as_tensor(value), kind, addresses.shape)
-    way = _lanes(addresses, active, kind)
-    if not way.active:
-        return known_tensor(np.full(addresses.shape, 0), kind) if kind.is_int() else OldFloats()
-    assert isinstance(way.lanes, Lanes)
-    given = tile.known
-    if given is None or (kind.is_floating() and op not in ("xchg", "cas")):
-        if op in ("xchg", "cas"):
-            refuse(f"tl.atomic_{op} of a value that is computed after the timing; exchange integers that are known")
-        current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW[op])
-        return OldFloats()
-    old = current().exchange(way.base, way.lanes, kind, lambda found: _in_turn(found, given, way.lanes, kind, change))
-    return known_tensor(_before(old, given, way.lanes, kind, change), kind)
-
-
-def _lanes(addresses: Array, active: Array | None, kind: dtype) -> Way:
-    flat = addresses.reshape(-1)
-    moved = flat if active is None else flat[active.reshape(-1)]
-    if not moved.size:
-        return Way(0, None, 0)
-    base = int(moved.min())
-    mask = b"" if active is None else active.tobytes()
-    return Way(base, Lanes(addresses.shape, kind.itemsize, (moved - base).tobytes(), mask, 0), moved.size)
-
-
-def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
-    """What each lane found and left; lanes at one place act one after the other."""
-    there: dict[int, Any] = {}
-    before, after = old.copy().reshape(-1), old.copy().reshape(-1)
-    chosen = np.arange(before.size) if lanes.active is None else np.flatnonzero(lanes.active)
-    values = given.reshape(-1)
-    for place, lane in zip(lanes.at.tolist(), chosen.tolist(), strict=True):
-        before[lane] = there.get(place, before[lane])
-        new = change(widen(before[lane : lane + 1]), (widen(values[lane : lane + 1]), lane))
-        after[lane] = there[place] = narrow(np.asarray(new), kind.own)[0]
-    return before.reshape(old.shape), after.reshape(old.shape)
-
-
-def _in_turn(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
-    return _steps(old, given, lanes, kind, change)[1]
-
-
-def _before(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
-    return _steps(old, given, lanes, kind, change)[0]
-
-
-_RMW = {"add": "add", "max": "fmax", "min": "fmin", "and": "and", "or": "or", "xor": "xor"}
-
-
-def _make(op: str) -> Any:
-    def atomic(pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> Any:
-        _check_order(sem, scope)
-        return _atomic(op, pointer, val, mask, lambda old, new: new[0] if op == "xchg" else evaluate(_RMW[op], [old, new[0]]))
-
-    atomic.__name__ = f"atomic_{op}"
-    atomic.__doc__ = f"`{op}` on what is in memory, with nothing between; the old elements, where they are known."
-    return atomic
-
-
-# fmt: off
-atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor, atomic_xchg = (
-    _make(_op) for _op in ("add", "max", "min", "and", "or", "xor", "xchg")
-)
-# fmt: on
-
-
-def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: str | None = None, scope: str | None = None) -> Any:
-    """`val` into memory where `cmp` is there; the old elements."""
-    _check_order(sem, scope)
-    _, kind, addresses = targets(pointer, "tl.atomic_cas")
-    wanted_there = _in_shape(as_tensor(cmp), kind, addresses.shape).elements("cmp of tl.atomic_cas").reshape(-1)
-    compare = widen(wanted_there)
-    return _atomic("cas", pointer, val, None, lambda old, new: np.where(old == compare[new[1]], new[0], old))
-
-
-def _check_order(sem: str | None, scope: str | None) -> None:
-    if sem not in (None, "acquire", "release", "acq_rel", "relaxed") or scope not in (None, "gpu", "cta", "sys"):
-        refuse(f'sem="{sem}", scope="{scope}": they are acquire, release, acq_rel or relaxed; and gpu, cta or sys')
-
-
-FUNCTIONS.update(
-    store=store,
-    atomic_add=atomic_add,
-    atomic_max=atomic_max,
-    atomic_min=atomic_min,
-    atomic_and=atomic_and,
-    atomic_or=atomic_or,
-    atomic_xor=atomic_xor,
-    atomic_xchg=atomic_xchg,
-    atomic_cas=atomic_cas,
-)
+FUNCTIONS.update(load=load, store=store)

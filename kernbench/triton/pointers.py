@@ -14,6 +14,8 @@ from kernbench.triton.elementwise import cast
 from kernbench.triton.program import Access, current
 from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
 
+LOADS = ("load", "atomic load")  #: kinds of accesses that write nothing
+
 
 class Way(NamedTuple):
     """How a tile lies in memory: from `base` on, contiguous (None), by strides [B], or lane by lane."""
@@ -82,7 +84,7 @@ def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
 
 
 def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
-    """A mask in the shape of the pointers; None where all lanes move."""
+    """A known mask in the shape of the pointers; None where all lanes move."""
     if mask is None:
         return None
     if isinstance(mask, bool | np.bool_ | int):
@@ -94,6 +96,21 @@ def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
     except ValueError:
         refuse(f"{what}: a mask of shape {list(found.shape)} does not go with pointers of shape {list(shape)}")
     return None if bool(spread.all()) else np.ascontiguousarray(spread)
+
+
+def pending_mask(mask: Any, pointers: tensor) -> tuple[Any, tensor | None]:
+    """A mask as what moves and what is kept: where it comes after the timing, all lanes inside of the tensor move."""
+    if not isinstance(mask, tensor):
+        return mask, None
+    chosen = cast(mask, int1)
+    if chosen.known is not None or pointers.base is None:
+        return mask, None
+    note = "a mask that comes after the timing: all lanes inside of the tensor move, those of stores twice"
+    if note not in current().options.notes:
+        current().options.notes.append(note)
+    base, addresses = pointers.base, pointers.elements("a pointer")
+    low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
+    return known_tensor((addresses >= low) & (addresses + pointers.element_ty.itemsize <= high), int1), chosen
 
 
 def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | int) -> Way:
@@ -168,14 +185,18 @@ def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, i
     """What the launch keeps of an access."""
     own = current()
     options = own.options
-    if kind != "load":
+    if kind not in LOADS:
         options.written.add(base.name)
+    if "store" not in kind:
+        options.read.add(base.name)
     if options.races:
         from kernbench.triton.program import kernel_line
 
         moved = addresses.reshape(-1) if mask is None else addresses.reshape(-1)[mask.reshape(-1)]
         line = kernel_line()
-        options.accesses.append(Access(own.number, own.pe, line, kind, base.name, np.unique(moved), itemsize, own.cycle))
+        options.accesses.append(
+            Access(own.number, own.pe, line, kind, base.name, np.unique(moved), itemsize, own.cycle, base.window)
+        )
 
 
 FUNCTIONS.update(pointer_math=pointer_math, pointer_where=pointer_where, to_pointer=to_pointer)

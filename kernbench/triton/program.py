@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_context import TLContext
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(_OWN)) + os.sep
+PATIENCE = 150_000  #: [cycle] of looking at one place before it is clear that nothing will change there
 _IS_OWN: dict[CodeType, bool] = {}
 
 
@@ -41,6 +43,7 @@ class Access:
     addresses: Array  #: of each element
     itemsize: int
     cycle: int
+    window: int = 0  #: the address of the tensor's first element
 
 
 @dataclass
@@ -50,8 +53,13 @@ class Options:
     portable: bool = False  #: enforce Triton's own rules
     races: bool = False  #: keep what each program touches
     accesses: list[Access] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)  #: names of the tensors that were loaded from
+    bare: dict[str, None] = field(default_factory=dict)  #: lines whose loads of floats leave masked lanes without a value
+    progress: int = 0  #: commands that do not only look at one place again
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
+    notes: list[str] = field(default_factory=list)  #: of the run
+    freq_ghz: float = 1.0
     windows: list[DevicePointer] = field(default_factory=list)  #: all tensors of the launch
 
 
@@ -60,6 +68,9 @@ class Program(TLContext):
 
     options: Options
     kernel: str
+    _looked: tuple[Any, ...] = ()  #: where it looked last, and the progress then
+    _since: int = 0
+    ways: Any = None  #: of `map_elementwise`: who decides conditions on elements
 
     @classmethod
     def of(cls, tl: TLContext, options: Options, kernel: str) -> Program:
@@ -106,6 +117,7 @@ class Program(TLContext):
         if shape == () and all(one.value is not None and one.value.size == 1 for one in tensors):
             self._runner.scalar_work()
             return self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
+        self.options.progress += 1
         return self._compute(op, operands, shape, kind.own, line, None, how, False)
 
     def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
@@ -126,6 +138,7 @@ class Program(TLContext):
         self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype, swaps: tuple[bool, bool]
     ) -> KernelTensor:
         """A product of the tensor engine; `swaps`: which operand is transposed first, in no time."""
+        self.options.progress += 1
         return self.product(a, b, _kernel_frame(), acc, kind.own, "", *swaps)
 
     # Memory.
@@ -151,10 +164,26 @@ class Program(TLContext):
         runner.memory.load_issued(msg)
         if prod(shape) == 1:
             runner.wait_for(flight, "the load of " + tile.handle_id)
+            self._look(base, line)
+        else:
+            self.options.progress += 1
         return tile
+
+    def _look(self, base: int, line: str) -> None:
+        """A look at one place. TritonError for one more where only looks have been for long, and so nothing will change."""
+        seen = base, line, self.options.progress
+        if seen != self._looked:
+            self._looked, self._since = seen, self.cycle
+        elif self.cycle - self._since > PATIENCE:
+            raise TritonError(
+                f"{line}: program {self.number} has waited here for {self.cycle - self._since:,} cycles, in which no program "
+                "did anything but wait: what it waits for never comes. Programs of one PE run one after the other, so wait for "
+                "earlier ones alone"
+            )
 
     def scatter(self, base: int, tile: KernelTensor, lanes: Lanes | tuple[int, ...] | None, rmw: str = "") -> None:
         """A tile to memory, as `gather` brings one."""
+        self.options.progress += 1
         line, runner = kernel_line(), self._runner
         tile = self.operand(tile, line)
         if isinstance(lanes, Lanes):
@@ -173,6 +202,8 @@ class Program(TLContext):
         """
         line, runner = kernel_line(), self._runner
         brought = self.gather(base, lanes.shape, kind, lanes)
+        if lanes.at.size != 1 or prod(lanes.shape) != 1:
+            self.options.progress -= 1
         room = self._new(lanes.shape, kind.own, brought.nbytes, line)
         if brought.flight is not None:
             runner.wait_for(brought.flight, "the load of an atomic op")
@@ -186,6 +217,10 @@ class Program(TLContext):
             rule = "an atomic op on integers that are computed after its timing"
             raise TritonError(f"{line}: {rule}: {error}") from None
         room.value = np.ascontiguousarray(change(old))
+        if np.array_equal(old.reshape(-1), room.value.reshape(-1)):
+            self._look(base, line)
+        else:
+            self.options.progress += 1
         placed = MemoryWriteMsg(room.space, room.addr, room.value, op_id=memory.new_id(), line=line)
         runner.on_placed(placed, runner.now)
         msg = DmaWriteCmd(room, addr, lanes.at.size * lanes.itemsize, lanes=lanes, op_id=memory.new_id(), line=line)
@@ -229,6 +264,19 @@ def current() -> Program:
 def kernel_line() -> str:
     """`kernel.py:12`, where the kernel stands; empty outside kernels."""
     return line_of(_kernel_frame()) if _RUNNING.get() is not None else ""
+
+
+def raised_at(frames: TracebackType | None) -> str:
+    """`kernel.py:12`, where an exception passed through a kernel last; empty where it did not."""
+    inside, line = False, ""
+    while frames is not None:
+        path = os.path.abspath(frames.tb_frame.f_code.co_filename)
+        if path.startswith(_OWN):
+            inside = True
+        elif inside and not path.startswith(_PACKAGE):
+            line = f"{os.path.basename(path)}:{frames.tb_lineno}"
+        frames = frames.tb_next
+    return line
 
 
 def _kernel_frame() -> FrameType:

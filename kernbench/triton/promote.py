@@ -10,15 +10,19 @@ _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
-    """Of two tensors. `divides`: for division and remainder, which halves do in f32."""
+    """Of two tensors. `divides`: for division and remainder, which are done in f32 where one is a float."""
+    if divides and (a.is_floating() or b.is_floating()):
+        return float32
     if float32 in (a, b):
         return float32
     if float16 in (a, b):
-        return float32 if divides else float16
+        return float16
     if bfloat16 in (a, b):
-        return bfloat16 if a == b and not divides else float32
+        return bfloat16 if a == b else float32
+    if a.is_fp8() and b.is_fp8():
+        return a if a == b else float16
     if a.is_fp8() or b.is_fp8():
-        return a if a == b else float16 if a.is_fp8() and b.is_fp8() else (a if a.is_fp8() else b)
+        refuse(f"{a} and {b} in one operation: numbers of 8 bits meet floats alone; cast one with .to(tl.float16)")
     if divides and a.is_int_signed() != b.is_int_signed():
         refuse(f"a division of {a} by {b}: one has a sign and the other has none; cast one with .to")
     return _integers(a, b)
@@ -35,12 +39,8 @@ def _integers(a: dtype, b: dtype) -> dtype:
 def with_number(tensor: dtype, value: Any, divides: bool = False) -> dtype:
     """Of a tensor and a Python number: the tensor's, unless the number is of a kind above it."""
     number = of_number(value)
-    if _RANK[number.kind] <= _RANK[tensor.kind]:
-        if divides and tensor in (float16, bfloat16):
-            return float32
-        if tensor.is_int() and not tensor.is_bool():
-            low = 0 if tensor.is_int_unsigned() else -(1 << tensor.int_bitwidth - 1)
-            if not low <= value < low + (1 << tensor.int_bitwidth):
-                refuse(f"{value} does not fit into {tensor}; cast the tensor with .to first")
-        return tensor
-    return common(number, tensor, divides)
+    if _RANK[number.kind] > _RANK[tensor.kind]:
+        return common(number, tensor, divides)
+    if tensor.is_int() and not tensor.is_bool() and not tensor.get_int_min_value() <= value <= tensor.get_int_max_value():
+        refuse(f"{value} does not fit into {tensor}; cast the tensor with .to first")
+    return common(tensor, tensor, divides)

@@ -6,38 +6,73 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.triton.dtypes import float32, int32, refuse, uint32
-from kernbench.triton.elementwise import function, math, maximum, where
+from kernbench.common.dtypes import Array
+from kernbench.triton.dtypes import float32, int32, int64, refuse, uint32, uint64
+from kernbench.triton.elementwise import cast, function, math, maximum, where
 from kernbench.triton.tensor import as_tensor, known_tensor, tensor
+from kernbench.triton.unsigned import wide_high
 
-_KEYS = 0x9E3779B9, 0xBB67AE85
-_ROUNDS = 0xD2511F53, 0xCD9E8D57
+#: Of counters of 32 and of 64 bits: what is added to the keys after each round, and what counters are multiplied by.
+_KEYS = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}
+_ROUNDS = {32: (0xD2511F53, 0xCD9E8D57), 64: (0xD2E7470EE14C6C93, 0xCA5A826395121157)}
 _LOW = np.uint64(0xFFFFFFFF)
 DEFAULT_ROUNDS = 10
 
 
-def _philox(seed: int, counters: list[Any], rounds: int) -> list[Any]:
-    """Four arrays of 32 random bits each, in u64."""
+def _philox(counters: list[Array], keys: tuple[int, int], rounds: int, bits: int) -> list[Array]:
+    """Four arrays of random bits each, in u64."""
     c0, c1, c2, c3 = counters
-    k0, k1 = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
-    a, b = (np.uint64(one) for one in _ROUNDS)
+    k0, k1 = keys
+    most = (1 << bits) - 1
+    a, b = (np.uint64(one) for one in _ROUNDS[bits])
     for _ in range(rounds):
-        first, second = a * c0, b * c2
-        c0, c2 = (second >> np.uint64(32)) ^ c1 ^ np.uint64(k0), (first >> np.uint64(32)) ^ c3 ^ np.uint64(k1)
-        c1, c3 = second & _LOW, first & _LOW
-        k0, k1 = (k0 + _KEYS[0]) & 0xFFFFFFFF, (k1 + _KEYS[1]) & 0xFFFFFFFF
+        (high0, low0), (high2, low2) = _product(a, c0, bits), _product(b, c2, bits)
+        c0, c2 = high2 ^ c1 ^ np.uint64(k0), high0 ^ c3 ^ np.uint64(k1)
+        c1, c3 = low2, low0
+        k0, k1 = k0 + _KEYS[bits][0] & most, k1 + _KEYS[bits][1] & most
     return [c0, c1, c2, c3]
+
+
+def _product(a: Any, b: Array, bits: int) -> tuple[Array, Array]:
+    """The upper and lower half."""
+    if bits == 64:
+        return wide_high(np.broadcast_to(a, b.shape), b), a * b
+    found = a * b
+    return found >> np.uint64(32), found & _LOW
 
 
 def _words(what: str, seed: Any, offset: Any, rounds: int) -> list[tensor]:
     value, places = as_tensor(seed), as_tensor(offset)
     if not places.dtype.is_int() or not value.dtype.is_int():
         refuse(f"tl.{what} takes integers: a seed, and an offset for each number")
-    key = int(value) & (1 << 64) - 1
     low = places.elements(f"the offset of tl.{what}").astype(np.int64).view(np.uint64)
     high = low >> np.uint64(32) if places.dtype.int_bitwidth == 64 else np.zeros_like(low)
-    none = np.zeros_like(low)
-    return [known_tensor(one, uint32) for one in _philox(key, [low & _LOW, high, none, none], rounds)]
+    none, key = np.zeros_like(low), int(value) & (1 << 64) - 1
+    made = _philox([low & _LOW, high, none, none], (key & 0xFFFFFFFF, key >> 32), int(rounds), 32)
+    return [known_tensor(one, uint32) for one in made]
+
+
+def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
+    """Philox of four counters and two keys: `uint32`, or `uint64`."""
+    counters = [as_tensor(one) for one in (c0, c1, c2, c3)]
+    kind = counters[0].dtype
+    if kind not in (uint32, uint64):
+        refuse(f"tl.philox_impl of {kind}: counters are uint32 or uint64; cast with .to")
+    bits = kind.int_bitwidth
+    given = np.broadcast_arrays(*(one.elements("a counter of tl.philox").astype(np.int64).view(np.uint64) for one in counters))
+    keys = int(as_tensor(k0)) & (1 << bits) - 1, int(as_tensor(k1)) & (1 << bits) - 1
+    made = _philox([np.asarray(one & np.uint64((1 << bits) - 1)) for one in given], keys, int(n_rounds), bits)
+    return tuple(known_tensor(one, kind) for one in made)
+
+
+def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
+    """Philox of a seed of up to 64 bits and four counters of 32 or 64 bits."""
+    counters = [as_tensor(one) for one in (c0, c1, c2, c3)]
+    key = int(as_tensor(seed)) & (1 << 64) - 1
+    wide = counters[0].dtype.int_bitwidth == 64
+    c0, c1, c2, c3 = (cast(one, uint64 if wide else uint32, bitcast=True) for one in counters)
+    keys = (key, 0) if wide else (key & 0xFFFFFFFF, key >> 32)
+    return philox_impl(c0, c1, c2, c3, *keys, n_rounds)
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, tensor, tensor, tensor]:
@@ -52,10 +87,11 @@ def randint(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
 
 
 def uint_to_uniform_float(x: tensor) -> tensor:
-    """Random bits as floats from 0 to below 1."""
-    signed = x.to(int32, bitcast=True)
+    """Random bits, of 32 or 64, as floats from 0 to below 1."""
+    wide = x.dtype.int_bitwidth == 64
+    signed = x.to(int64 if wide else int32, bitcast=True)
     size = where(signed < 0, -signed - 1, signed)
-    return math("mul", [size.to(float32), as_tensor(4.6566127342e-10)], float32)
+    return math("mul", [size.to(float32), as_tensor(1.0842020432385337e-19 if wide else 4.6566127342e-10)], float32)
 
 
 def rand(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
@@ -63,9 +99,9 @@ def rand(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
     return uint_to_uniform_float(_words("rand", seed, offset, n_rounds)[0])
 
 
-def rand4x(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
+def rand4x(seed: Any, offsets: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
     """Four blocks of such floats."""
-    return tuple(uint_to_uniform_float(one) for one in _words("rand4x", seed, offset, n_rounds))
+    return tuple(uint_to_uniform_float(one) for one in _words("rand4x", seed, offsets, n_rounds))
 
 
 def pair_uniform_to_normal(u1: tensor, u2: tensor) -> tuple[tensor, tensor]:

@@ -7,14 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int32, refuse, uint32, wanted
+from kernbench.triton import unsigned
+from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int32, int64, refuse, uint32, uint64, wanted
 from kernbench.triton.elementwise import cast, math, where
 from kernbench.triton.program import current
 from kernbench.triton.shapes import axis_of, broadcast_to, flip, joined, part, ravel
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
+_ORDERED = ("max", "min", "argmax", "argmin")
+
 
 def _reduced(op: str, x: tensor, axis: int | None, keep_dims: bool, kind: dtype) -> tensor:
+    if x.dtype == uint64 and op in _ORDERED:
+        found = _reduced(op, unsigned.turned(x), axis, keep_dims, int32 if kind == int32 else int64)
+        return found if kind == int32 else unsigned.back(found, uint64)
     along = None if axis is None else axis_of(x, int(axis))
     if along is None:
         shape = (1,) * len(x.shape) if keep_dims else ()
@@ -29,9 +35,9 @@ def _reduced(op: str, x: tensor, axis: int | None, keep_dims: bool, kind: dtype)
 
 
 def _wide(kind: dtype) -> dtype:
-    """Small integers are added as 32 bits."""
+    """Small integers are added as 32 bits; truth values have no sign."""
     if kind.is_int() and kind.int_bitwidth < 32:
-        return int32 if kind.is_int_signed() or kind.is_bool() else uint32
+        return int32 if kind.is_int_signed() else uint32
     return kind
 
 
@@ -98,6 +104,14 @@ def xor_sum(input: Any, axis: int | None = None, keep_dims: bool = False) -> ten
     return _reduced("xor_sum", value, axis, keep_dims, value.dtype)
 
 
+def reduce_or(input: Any, axis: int, keep_dims: bool = False) -> tensor:
+    """Or of integers."""
+    value = as_tensor(input)
+    if not value.dtype.is_int():
+        refuse(f"tl.reduce_or of {value.dtype}: it takes integers")
+    return reduce(value, axis, lambda a, b: a | b, keep_dims)  # type: ignore[no-any-return]
+
+
 def _scanned(op: str, input: Any, axis: int, reverse: bool, dtype: Any) -> tensor:
     value = as_tensor(input)
     kind = _wide(value.dtype) if dtype is None else wanted(dtype)
@@ -113,9 +127,9 @@ def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) 
     return _scanned("cumsum", input, axis, reverse, dtype)
 
 
-def cumprod(input: Any, axis: int = 0, reverse: bool = False) -> tensor:
+def cumprod(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
     """Products so far, along an axis."""
-    return _scanned("cumprod", input, axis, reverse, None)
+    return _scanned("cumprod", input, axis, reverse, dtype)
 
 
 Combine = Callable[..., Any]
@@ -165,7 +179,7 @@ def _one_or_all(given: Any, parts: list[tensor]) -> Any:
     return tuple(parts) if isinstance(given, tuple | list) else parts[0]
 
 
-def softmax(x: Any, dim: int | None = None, keep_dims: bool = False, ieee_rounding: bool = False) -> tensor:
+def softmax(x: Any, dim: int | None = None, *, keep_dims: bool | None = None, ieee_rounding: bool = False) -> tensor:
     """`exp(x - max) / sum` along an axis (None: the first), as one step of the vector engine."""
     value = as_tensor(x)
     if not value.dtype.is_floating():
@@ -181,13 +195,13 @@ _PRECISIONS = ("tf32", "tf32x3", "ieee")
 
 def dot(
     input: Any, other: Any, acc: Any = None, input_precision: str | None = None, allow_tf32: bool | None = None,
-    max_num_imprecise_acc: int | None = None, out_dtype: Any = float32,
+    max_num_imprecise_acc: int | None = None, out_dtype: Any = None,
 ) -> tensor:  # fmt: skip
     """`input @ other + acc`, of matrices or stacks; added up in f32 (of integers in i32).
 
     `input_precision`: "tf32" rounds f32 operands to tf32 first; else they are multiplied as they are.
     """
-    a, b, kind = as_tensor(input), as_tensor(other), wanted(out_dtype)
+    a, b, kind = as_tensor(input), as_tensor(other), float32 if out_dtype is None else wanted(out_dtype)
     if input_precision not in (None, *_PRECISIONS):
         refuse(f'input_precision="{input_precision}": it is one of {", ".join(_PRECISIONS)}')
     if a.dtype != b.dtype and not (a.dtype.is_fp8() and b.dtype.is_fp8()):
@@ -228,6 +242,7 @@ FUNCTIONS.update(
     argmax=argmax,
     argmin=argmin,
     xor_sum=xor_sum,
+    reduce_or=reduce_or,
     cumsum=cumsum,
     cumprod=cumprod,
     reduce=reduce,

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.triton.dtypes import int32, refuse
-from kernbench.triton.elementwise import cast, check_size, pair_type, shape_of
+from kernbench.triton import unsigned
+from kernbench.triton.dtypes import int32, refuse, uint64
+from kernbench.triton.elementwise import cast, check_size, minimum, pair_type, shape_of
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
@@ -127,18 +128,22 @@ def join(a: Any, b: Any) -> tensor:
     return _joined(parts, len(parts[0].shape) - 1)
 
 
-def cat(input: Any, other: Any, can_reorder: bool = False) -> tensor:
-    """One after the other along the first axis, in order."""
+def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> tensor:
+    """One after the other along an axis, in order."""
     a, b = as_tensor(input), as_tensor(other)
-    if a.dtype != b.dtype or a.shape[1:] != b.shape[1:]:
+    axis = axis_of(a, int(dim))
+    rest = [(*one.shape[:axis], *one.shape[axis + 1 :]) for one in (a, b)]
+    if a.dtype != b.dtype or len(a.shape) != len(b.shape) or rest[0] != rest[1]:
         both = f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
-        refuse(f"tl.cat of {both}: types and all but the first axis must be equal")
-    return _joined([a, b], 0)
+        refuse(f"tl.cat of {both} along axis {axis}: types and all other axes must be equal")
+    return _joined([a, b], axis)
 
 
 def interleave(a: Any, b: Any) -> tensor:
     """Elements of both in turn, along the last axis."""
     both = join(a, b)
+    if len(both.shape) == 1:
+        return both
     return both.reshaped((*both.shape[:-2], both.shape[-2] * 2))
 
 
@@ -187,14 +192,48 @@ def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
     """In order along an axis (None: the last)."""
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
+    if current().options.portable and axis != len(value.shape) - 1:
+        refuse(f"tl.sort along axis {axis} of {list(value.shape)}: in Triton it is the last one; use tl.trans")
+    if value.dtype == uint64:
+        return unsigned.back(sort(unsigned.turned(value), axis, descending), uint64)
     return moved("sort", value, [axis, bool(descending)], value.shape, axis=axis)
 
 
-def topk(x: Any, k: int, dim: int | None = None) -> tensor:
-    """The `k` largest along the last axis, the largest first."""
+def bitonic_merge(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
+    """In order, of what is in order up to somewhere and then in the opposite one; it costs what `sort` costs."""
+    return sort(x, dim, descending)
+
+
+def topk(x: Any, k: int, dim: int | None = None, descending: bool = True) -> tensor:
+    """The `k` largest along an axis (None: the last), the largest first; not `descending`: the smallest."""
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
-    return part(sort(value, axis, True), axis, 0, int(k))
+    if not 1 <= int(k) <= value.shape[axis]:
+        refuse(f"tl.topk of {k} of the {value.shape[axis]} elements of axis {axis}")
+    return part(sort(value, axis, descending), axis, 0, int(k))
+
+
+def squeeze(x: Any, dim: int) -> tensor:
+    """Without an axis of length 1."""
+    value = as_tensor(x)
+    axis = axis_of(value, int(dim))
+    if value.shape[axis] != 1:
+        refuse(f"tl.squeeze of axis {dim} of {list(value.shape)}: its length must be 1")
+    return value.reshaped((*value.shape[:axis], *value.shape[axis + 1 :]))
+
+
+def unsqueeze(x: Any, dim: int) -> tensor:
+    """With a new axis of length 1."""
+    return expand_dims(x, int(dim))
+
+
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
+    """Where (i, j) goes when `size_g` rows at a time are gone through column by column."""
+    at, group = i * size_j + j, size_g * size_j
+    first = at // group * size_g
+    rows = minimum(size_i - first, size_g)
+    inside = at % group
+    return first + inside % rows, inside // rows
 
 
 def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:

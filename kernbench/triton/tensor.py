@@ -8,7 +8,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
-from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refusal, refuse
+from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refusal, refuse, uint64
 from kernbench.triton.program import current
 from kernbench.triton_emu.handle import KernelTensor
 
@@ -82,9 +82,13 @@ class tensor:
     def _one(self, what: str) -> Any:
         if self.numel != 1:
             refuse(f"{what} of a tensor of shape {list(self.shape)} is not one value; use tl.where, or reduce it first")
-        return self.elements(what).reshape(-1)[0].item()
+        found = self.elements(what).reshape(-1)[0].item()
+        return found + (1 << 64) if self.dtype == uint64 and found < 0 else found
 
     def __bool__(self) -> bool:
+        ways = current().ways
+        if ways is not None and (self.numel != 1 or self.known is None):
+            return bool(ways.decide(self))
         return bool(self._one("the truth value"))
 
     def __int__(self) -> int:
@@ -150,6 +154,12 @@ class tensor:
         def __lt__(self, other: Any) -> tensor: ...
         def __neg__(self) -> tensor: ...
 
+    def item(self) -> tensor:
+        """The only element, as a tensor of no axes."""
+        if self.numel != 1:
+            refuse(f"item() of a tensor of shape {list(self.shape)}, which has {self.numel} elements; reduce it first")
+        return self.reshaped(())
+
     # What is given by name: tl.sum(x) is x.sum() too.
 
     def __getattr__(self, name: str) -> Any:
@@ -162,11 +172,12 @@ class tensor:
 FUNCTIONS: dict[str, Any] = {}  #: functions of the language that methods and operators call, by name
 # fmt: off
 METHODS = frozenset({
-    "abs", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_xchg", "atomic_xor", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum", "erf",
-    "exp", "exp2", "expand_dims", "flip", "floor", "gather", "histogram", "log", "log2", "logical_and", "logical_or", "max",
-    "min", "permute", "ravel", "reduce", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt",
-    "sqrt_rn", "store", "sum", "trans", "view", "xor_sum",
+    "abs", "advance", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_load",
+    "atomic_max", "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "broadcast_to",
+    "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum", "erf", "exp", "exp2", "expand_dims", "flip", "floor", "gather",
+    "histogram", "log", "log2", "logical_and", "logical_or", "max", "min", "permute", "ravel", "reduce", "reduce_or",
+    "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "store", "sum", "trans", "view",
+    "xor_sum",
 })
 # fmt: on
 
@@ -201,7 +212,9 @@ for _name in ("neg", "invert"):
 def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
     """A number as a tensor of no axes."""
     found = of_number(value) if kind is None else kind
-    own: Any = np.asarray(value).astype(_numpy(found))
+    bits = found == uint64
+    own: Any = np.asarray(int(value) & (1 << 64) - 1, np.uint64) if bits else np.asarray(value)
+    own = own.astype(_numpy(found))
     return tensor(current().known(own, found), found)
 
 
@@ -221,9 +234,9 @@ def known_tensor(values: Array, kind: dtype = int32) -> tensor:
     return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind))).reshape(values.shape), kind), kind)
 
 
-def pointer(address: DevicePointer) -> tensor:
-    """A tensor argument of a kernel: a pointer to its first element."""
-    kind = pointer_type(of_own(address.dtype))
+def pointer(address: DevicePointer, element: dtype | None = None) -> tensor:
+    """A tensor argument of a kernel: a pointer to its first element, of the type of the tensor or another."""
+    kind = pointer_type(element or of_own(address.dtype))
     return tensor(current().known(np.asarray(int(address), np.int64), kind), kind, address)
 
 

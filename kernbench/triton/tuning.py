@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from kernbench.triton.arguments import TensorPointers, array_of
+from kernbench.triton.arguments import array_of, arrays_in
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import JITFunction
 
@@ -64,6 +62,11 @@ class Heuristics(_Wrapped):
         return self.fn.run(grid, args, found)
 
 
+_OPTIONS = frozenset(
+    {"reset_to_zero", "restore_value", "prune_configs_by", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results"}
+)
+
+
 class Autotuner(_Wrapped):
     """The configuration with the fewest cycles, for each value of the key arguments and each machine."""
 
@@ -76,6 +79,10 @@ class Autotuner(_Wrapped):
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.best_config: Config | None = None
         self.timings: list[tuple[Config, int | None]] = []  #: cycles of each; None: it could not run
+        other = sorted(set(options) - _OPTIONS)
+        if other:
+            known = ", ".join(sorted(_OPTIONS))
+            raise TritonError(f"autotune has no {', '.join(other)}; it has {known}, and triton.Config has pre_hook")
         unknown = [name for name in self.key if name not in self.base.arg_names]
         if unknown:
             raise TritonError(f"autotune of {self.__name__}: key {', '.join(unknown)} is no argument of it")
@@ -101,18 +108,29 @@ class Autotuner(_Wrapped):
             config.pre_hook({**self.named(args, kwargs), **config.kwargs})
         return self.fn.run(grid, args, {**kwargs, **config.all_kwargs()})
 
+    def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Config]:
+        """The configurations that `prune_configs_by` leaves: functions get what is given by position in one mapping, and what
+        is given by name by name."""
+        configs, early, model = self.configs, self._prune.get("early_config_prune"), self._prune.get("perf_model")
+        if early is not None:
+            configs = list(early(configs, dict(named), **kwargs))
+        if model is not None:
+            top = self._prune.get("top_k", 0.2)
+            count = max(1, int(len(configs) * top)) if isinstance(top, float) and top <= 1 else int(top)
+            configs = sorted(configs, key=lambda one: model(**named, **kwargs, **one.all_kwargs()))[:count]
+        if not configs:
+            raise TritonError(f"autotune of {self.__name__}: prune_configs_by leaves no configuration")
+        return configs
+
     def _best(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: dict[str, Any]) -> Config:
         """Run each on copies of what it may write."""
-        configs = self.configs
-        prune = self._prune.get("early_config_prune")
-        if prune is not None:
-            configs = list(prune(configs, given))
+        configs = self._pruned(dict(zip(self.base.arg_names, args, strict=False)), kwargs)
         if len(configs) == 1:
             return configs[0]
         self.timings = []
         problem: Exception | None = None
         for config in configs:
-            arrays = [found for one in _tensors(given.values()) if (found := array_of("autotune", one)) is not None]
+            arrays = [array for name, one in given.items() for _, array in arrays_in(name, one)]
             kept = [array.copy() for array in arrays]
             try:
                 cycles: int | None = self._with(config, grid, args, kwargs).cycles
@@ -132,13 +150,6 @@ class Autotuner(_Wrapped):
         return self.timings[min(able)[1]][0]
 
 
-def _tensors(values: Any) -> list[Any]:
-    found: list[Any] = []
-    for one in values:
-        found += one.tensors if isinstance(one, TensorPointers) else [one]
-    return found
-
-
 def _machine_name() -> str:
     from importlib import import_module
 
@@ -152,14 +163,14 @@ def _key_of(value: Any) -> Any:
 
 
 def _kind_of(value: Any) -> Any:
-    return str(value.dtype) if isinstance(value, np.ndarray) else None
+    return tuple(str(array.dtype) for _, array in arrays_in("", value))
 
 
 def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Callable[[Any], Autotuner]:
     """Choose among `configs` by simulated cycles, anew for each value of the arguments `key`.
 
-    `reset_to_zero`, `restore_value` and `prune_configs_by={"early_config_prune": f}` are Triton's; `warmup`, `rep` and
-    `use_cuda_graph` have no meaning for cycles that do not vary.
+    `reset_to_zero`, `restore_value` and `prune_configs_by` (`early_config_prune`, `perf_model`, `top_k`) are Triton's;
+    `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary.
     """
     return lambda fn: Autotuner(fn, configs, key, **options)
 
@@ -167,5 +178,3 @@ def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> C
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
     """Compute constants from the arguments of a launch, by name."""
     return lambda fn: Heuristics(fn, values)
-
-

@@ -9,10 +9,12 @@ from itertools import product
 from kernbench.common import naming
 from kernbench.components.base import Clock, ComponentBase
 from kernbench.components.builtin.host import Host
+from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.transfers import OneMemory
 from kernbench.components.kernel_parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.system_parts import PeIpcq as QueueKeys
 from kernbench.config.system_parts import PeScheduler as SchedulerKeys
 from kernbench.policy.routing.windows import address_map
 from kernbench.sim_engine.machine import Machine
@@ -23,6 +25,7 @@ from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.launch import Launch, PeState
 from kernbench.triton_emu.memory_side import MemorySide, Translation
 from kernbench.triton_emu.pe_install import PeSpec, Shared, make_pe
+from kernbench.triton_emu.queues import Queues
 from kernbench.triton_emu.system_ways import CommandWays, SystemWays
 
 ONE_PE = "pe0"  #: the PE of one NPU
@@ -37,6 +40,7 @@ class KernelSystem:
     runners: dict[str, KernelRunner]  #: by the names of PEs
     launches: list[Launch]  #: in the order in which they were made
     processors: dict[str, PeCpu]  #: by the names of PEs
+    queues: Queues  #: between PEs
     _ways: list[SystemWays] = field(default_factory=list)
 
     def bind(self, machine: Machine) -> None:
@@ -47,6 +51,7 @@ class KernelSystem:
         for cpu in self.processors.values():
             cpu.scheduler.machine = machine
         host.position = {name: i for i, name in enumerate(machine.components)}
+        self.queues.bind(machine, host.position)
         reach = machine.plan.reach
         if reach is None:
             return
@@ -82,7 +87,7 @@ def kernel_system(
     """
     launches: list[Launch] = []
     kinds = KernelParts(config if isinstance(config, SystemConfig) else None)
-    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait, kinds)
+    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
     ways: list[SystemWays] = []
     specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
     pes = {spec.name: make_pe(spec, shared) for spec in specs}
@@ -92,7 +97,8 @@ def kernel_system(
     host = Host(host_runner, jobs=max(64, 2 * len(pes)))
     components: dict[str, ComponentBase] = {naming.HOST: host}
     components |= {cpu.node_id: cpu for cpu in processors.values()}
-    return KernelSystem(components, host_runner, runners, launches, processors, ways)
+    queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time, launches)
+    return KernelSystem(components, host_runner, runners, launches, processors, queues, ways)
 
 
 def _npu_spec(config: NpuConfig) -> PeSpec:
@@ -112,6 +118,7 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
         scheduler_cycles=0,
         fetch_store_cycles=0,
         queue_depth=SchedulerKeys().queue_depth,
+        ipcq_cycles=QueueKeys().cycles,
     )
 
 
@@ -136,4 +143,5 @@ def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSp
             scheduler_cycles=pe.scheduler.cycles,
             fetch_store_cycles=pe.fetch_store.cycles,
             queue_depth=pe.scheduler.queue_depth,
+            ipcq_cycles=pe.ipcq.cycles,
         )

@@ -12,16 +12,18 @@ from typing import Any, NoReturn
 
 from greenlet import greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, IpcqRecvCmd, IpcqSendCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.ipcq_ring import Ring
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
-from kernbench.triton_emu.launch import Launch, PeFacts, PeState, PeWork
+from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
 from kernbench.triton_emu.memory_tensor import MemoryTensor
-from kernbench.triton_emu.scratchpad import Scratchpad
+from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from kernbench.triton_emu.source_lines import kernel_line, line_of
+from kernbench.triton_emu.tl_queues import take
 
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
@@ -43,6 +45,8 @@ class KernelRunner:
         self.pe = pe
         self.scheduler = scheduler
         self.memory = memory
+        self.group = ALONE  #: whose queues were installed
+        self._slots: list[tuple[Ring, Block]] = []  # of queues, in the scratchpad
         self.pad = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line)
         self.scalar_cycles = scalar_cycles
         self.strict_wait = strict_wait
@@ -95,8 +99,10 @@ class KernelRunner:
                     launch.ended(self.pe.name, now)
                     self._launch = self._work = None
                     return True
-                if self.pad.tiles:  # someone kept tiles of the program before: it is over, and they are no longer its own
-                    self.pad = Scratchpad(self.pe.tcm_base, self.pe.tcm_bytes, self.pe.tcm_line)
+                if len(self.pad.tiles) > len(self._slots):  # someone kept tiles of the program before: it is over
+                    self.new_pad([ring for ring, _ in self._slots])
+                for ring, _ in self._slots:
+                    ring.free_all()
                 self._greenlet = greenlet(self._run_program)
                 self._enter, self._leave = self._greenlet.switch, self._greenlet.parent.switch
                 self._next_program += 1
@@ -110,6 +116,25 @@ class KernelRunner:
             if self._greenlet.dead:
                 self._greenlet = None
                 self._enter = self._leave = _no_switch
+
+    def new_pad(self, rings: Sequence[Ring]) -> None:
+        """An empty scratchpad, but for the slots of queues. ScratchpadFullError where they find no room."""
+        pe = self.pe
+        pad, slots = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line), []
+        for ring in rings:
+            size = -(-ring.slot_bytes // pe.tcm_line) * pe.tcm_line
+            who = ("ipcq", "u8", (ring.slots, ring.slot_bytes), f"the queue from {ring.source}")
+            block = pad.take(ring.slots * size, who)
+            if block is None:
+                raise pad.refusal(ring.slots * size, who)
+            slots.append((ring, block))
+            ring.lay_out(block.addr, size)
+        self.pad, self._slots = pad, slots
+
+    @property
+    def wanted(self) -> Flight | None:
+        """The command that the kernel waits for; None where it waits for none, or any."""
+        return self._wanted
 
     def _fail(self, error: KernelError) -> NoReturn:
         """What a command brought ends the program where it stands."""
@@ -138,7 +163,13 @@ class KernelRunner:
             self.memory.composite_ended(msg)
             assert isinstance(msg.work.out, MemoryTensor)
             msg.work.out.flight = None
-        else:
+        elif kind is IpcqRecvCmd:
+            try:
+                take(msg)
+            except KernelError as error:
+                self._failed, self._wanted, self._any, self.next_due = error, None, False, NEVER
+                return True
+        elif kind is not IpcqSendCmd:
             if isinstance(msg, MathCmd):
                 msg.out.value = msg.value
             msg.out.flight = None

@@ -66,6 +66,19 @@ class HostCopy:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A PE in a group with queues; what they are like."""
+
+    rank: int | None = None
+    size: int = 0
+    slots: int = 0  #: of a queue
+    slot_bytes: int = 0
+
+
+ALONE = Group()  #: a PE without queues
+
+
+@dataclass(frozen=True)
 class PeFacts:
     """What kernels may know of the PE that they run on."""
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.components.builtin.pe_fetch_store import PeFetchStore
 from kernbench.components.builtin.pe_gemm import PeGemm
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.builtin.tile_server import TileServer
@@ -36,6 +38,7 @@ class Shared:
     launches: list[Launch]
     strict_wait: bool
     kinds: KernelParts
+    time: QueueClock
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class PeSpec:
     scheduler_cycles: int
     fetch_store_cycles: int
     queue_depth: int
+    ipcq_cycles: int
 
     def engines(self, count: int) -> range:
         """The numbers in the core of engines of which each PE has `count`."""
@@ -90,7 +94,8 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
     queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
-    scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], parts, tiles, **queue)
+    queues = _queues(spec, shared, dma)
+    scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], parts, tiles, queues, **queue)
     runner = KernelRunner(
         spec.facts,
         scheduler,
@@ -103,7 +108,16 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     cpu: PeCpu = make(naming.PE_CPU, ids[naming.PE_CPU], runner, scheduler, clock, cycles=spec.cpu_cycles)
     runner.on_placed = cpu.placed
     runner.implicit_wait = cpu.waited
-    logged: list[ComponentBase] = [cpu, scheduler, fetch_store, tiles, *parts]
+    logged: list[ComponentBase] = [cpu, scheduler, fetch_store, tiles, queues, *parts]
     for one in logged:
         one._op_logger = shared.log
     return cpu, runner
+
+
+def _queues(spec: PeSpec, shared: Shared, dma: PeDma) -> PeIpcq:
+    node, cycles = spec.parts[naming.PE_IPCQ], spec.ipcq_cycles
+    made: PeIpcq = shared.kinds.make(
+        naming.PE_IPCQ, node, dma.engines, shared.clock, spec.base, dma, shared.time, cycles=cycles
+    )
+    made.record_copy = None if shared.log is None else shared.log.record_copy
+    return made

@@ -10,7 +10,15 @@ from typing import Any
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of
 from kernbench.common.errors import InputError
-from kernbench.common.pe_commands import CompositeCmd, DmaReadCmd, DmaWriteCmd, GemmCmd, MemoryWriteMsg
+from kernbench.common.pe_commands import (
+    CompositeCmd,
+    DmaReadCmd,
+    DmaWriteCmd,
+    GemmCmd,
+    IpcqRecvCmd,
+    IpcqSendCmd,
+    MemoryWriteMsg,
+)
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
@@ -20,6 +28,8 @@ from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
 from kernbench.triton_emu.tl_memory import Completion, TlMemory
+from kernbench.triton_emu.tl_parts import TlParts
+from kernbench.triton_emu.tl_queues import TlQueues
 
 _nbytes = cache(nbytes_of)
 
@@ -44,7 +54,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlMemory, TlMath, TlComposite):
+class TLContext(TlMemory, TlMath, TlComposite, TlQueues, TlParts):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
@@ -146,12 +156,20 @@ class TLContext(TlMemory, TlMath, TlComposite):
             if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
                 self._after = (*self._after, one.op_id)
 
+    def wait_any(self, *handles: Any) -> int:
+        """Until one of these has come: its number among them, the first of several."""
+        while True:
+            for number, one in enumerate(handles):
+                if one.flight is None or one.flight.end >= 0:
+                    return number
+            self._runner.pause(f"tl.wait_any of {len(handles)}", any_end=True)
+
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
         """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""
         if tile.poison:
             self._refuse_poison(tile, line_of(frame))
         flight = tile.flight
-        if flight is not None and (tile.op == "dma_read" or getattr(flight.msg, "value", None) is not None):
+        if flight is not None and (tile.op in ("dma_read", "recv") or getattr(flight.msg, "value", None) is not None):
             self._runner.wait_implicitly(flight, tile.handle_id, line_of(frame))
 
     # Operands and results.
@@ -234,11 +252,20 @@ class TLContext(TlMemory, TlMath, TlComposite):
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
-    if isinstance(msg, DmaReadCmd | DmaWriteCmd):
-        return msg.handle is tile
+    if isinstance(msg, DmaReadCmd | DmaWriteCmd | IpcqSendCmd | IpcqRecvCmd):
+        return _touch(msg.handle, tile)
     if isinstance(msg, CompositeCmd):
-        extra = any(one.operand is tile for one in msg.epilogue)
+        extra = any(_touch(one.operand, tile) for one in msg.epilogue)
         return extra or _uses(msg.work, tile)
     if isinstance(msg, GemmCmd):
-        return tile is msg.a or tile is msg.b or tile is msg.out or tile is msg.acc
-    return tile is msg.out or any(one is tile for one in msg.inputs)
+        return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
+    return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+
+
+def _touch(one: Any, tile: KernelTensor) -> bool:
+    """Whether they have bytes in common: parts of a tile lie in its block."""
+    if one is tile:
+        return True
+    if getattr(one, "block", None) is None or one.block is not tile.block:
+        return False
+    return bool(one.addr < tile.addr + tile.nbytes and tile.addr < one.addr + one.nbytes)

@@ -102,7 +102,19 @@ class TlMemory:
         channel: str = "act_weight",
     ) -> Completion:
         """A tensor into memory, visible to every load from now on; returns something to wait for."""
-        line = line_of(sys._getframe(1))
+        return self._store(addr, value, line_of(sys._getframe(1)), strides=strides, wait=wait, channel=channel)
+
+    def _store(
+        self,
+        addr: int,
+        value: Any,
+        line: str,
+        *,
+        strides: Sequence[int] | None = None,
+        wait: bool = False,
+        channel: str = "act_weight",
+    ) -> Completion:
+        """The store asked for at a line."""
         tile = self.operand(value, line)
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, line)

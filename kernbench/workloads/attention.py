@@ -27,6 +27,7 @@ _PHASE = {"k": "ATTENTION_SCORE", "v": "ATTENTION_APPLY"}
 
 def attention(layer: Layer) -> None:
     """Emits the stage for all blocks: `attention` is in its buffer, or spilled."""
+    layer.load_page_table()
     for block_id, (start, count) in enumerate(layer.plan.blocks(ATTENTION)):
         block = _Block(layer, block_id, start, count)
         block.prepare()
@@ -173,6 +174,7 @@ class _Block:
             place = cache.aligned_place_in(slot, kind, head, number, tile, t)
             base = cache.base(kind, head, number, t)
             self.emit.kv_load(place, kv_range=span, dram_base_addr=base, **common, phase=_PHASE[kind])
+            self.layer.after_page_table()
         if tile.new:
             t_new = tile.t_start + tile.cached
             behind = cache.place_in(slot, kind, head, number, tile, t_new)
@@ -183,6 +185,7 @@ class _Block:
                 stored = cache.aligned_place_in(slot, kind, head, number, tile, t)
                 where = {"t_start": cache.within(t), "dram_base_addr": cache.base(kind, head, number, t)}
                 self.emit.kv_store(stored, t_len=t_len, phase="KV_STORE", **where, **common)
+                self.layer.after_page_table()
         return cache.place_in(slot, kind, head, number, tile, tile.t_start)
 
     def _parts(self, sequence: _Sequence, tile: KvTile, head: int) -> list[tuple[_Queries, int, int, int]]:

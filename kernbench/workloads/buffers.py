@@ -9,7 +9,7 @@ from math import lcm
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.kv import slot_bytes
+from kernbench.workloads.kv import PAGE_NUMBER_BITS, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
 from kernbench.workloads.routing import largest_part
 from kernbench.workloads.scratchpad import Need
@@ -52,6 +52,7 @@ class LayerBuffers:
         self.matrices = model.matrices
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
+        self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)
         self.capacity = config.spm.size_bytes
@@ -96,7 +97,7 @@ class LayerBuffers:
 
     def _new_tile_cols(self, level: Buffering) -> dict[str, int]:
         return {
-            m.name: _even_split(
+            m.name: even_split(
                 self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
                 level.tile_bytes * 8 // (m.rows * self.widest(m)),
             )
@@ -243,6 +244,9 @@ class LayerBuffers:
             Need("heads", depth * per_group * head, ATTENTION, ATTENTION),
             Need("scores", depth * model.group * self._lines(act(seq_rows * t_all)), ATTENTION, ATTENTION),
         ]
+        if self.pages:
+            row = self._moved(bytes_of(self.pages, PAGE_NUMBER_BITS), 1)
+            needs.append(Need("page_table", self.batch * row, ATTENTION, ATTENTION))
         if level.kv_parts > 1:
             needs.append(Need("partials", depth * head, ATTENTION, ATTENTION))
         if "attention" not in resident:
@@ -256,7 +260,7 @@ def chunk_bytes(nbytes: int, shards: int, line: int) -> int:
     return ceil_div(ceil_div(nbytes, shards), line) * line
 
 
-def _even_split(width: int, most: int) -> int:
+def even_split(width: int, most: int) -> int:
     """Columns of each of the fewest tiles of at most `most` columns that make up `width`, near even."""
     if most >= width:
         return width

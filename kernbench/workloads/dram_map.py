@@ -29,11 +29,13 @@ class DramRegion:
 class DramMap:
     """Hands out regions one after the other from `base` on. InputError where the DRAM is full.
 
-    `step`: regions begin at multiples of it, counted from `base`; the machine's alignment where it is None.
+    `step`: regions begin at multiples of it, counted from `base`; the machine's alignment where it is None. `what`: whose
+    they are, for the error.
     """
 
-    def __init__(self, config: NpuConfig, base: int = 0, step: int | None = None) -> None:
+    def __init__(self, config: NpuConfig, base: int = 0, step: int | None = None, what: str = "the layer") -> None:
         self._config = config
+        self._what = what
         self._base = self._next = base
         self._step = step or config.dma.alignment_bytes
         self.regions: list[DramRegion] = []
@@ -46,7 +48,7 @@ class DramMap:
         self._next = region.end
         capacity = self._config.dram.capacity_bytes
         if self._next > capacity:
-            rule = f"the layer needs {self._next} bytes up to {name}"
+            rule = f"{self._what} needs {self._next} bytes up to {name}"
             remedy = "give the DRAM more capacity"
             raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
         self.regions.append(region)

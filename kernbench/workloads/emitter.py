@@ -97,12 +97,25 @@ class Emitter:
             nop = self.program.nop(deps_before=sorted(writers), **self._common, **meta)
             self._scratchpad.join(spm, spm + nbytes, nop)
 
+    @property
+    def last(self) -> int:
+        """The id of the last entry."""
+        return self.program.entries[-1].id
+
     def after(self, job: int, spm: int, nbytes: int) -> None:
         """Makes entry `job`, the last one emitted, wait for the writers of bytes that it needs but does not stream."""
         entry = self.program.entries[-1]
-        waits = self._scratchpad.before_read(spm, spm + nbytes) | set(entry.deps_before)
+        waits = (self._scratchpad.before_read(spm, spm + nbytes) | set(entry.deps_before)) - {job}
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
         self._scratchpad.read(spm, spm + nbytes, job)
+
+    def after_dram(self, job: int, start: int, end: int) -> None:
+        """The same of DRAM bytes `[start, end)`: job `job` reads something of them."""
+        entry = self.program.entries[-1]
+        first, last = self._dram_base + start, self._dram_base + end
+        waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self._dram.read(first, last, job)
 
     def end(self) -> Program:
         """The program, with END."""

@@ -11,10 +11,12 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.models import ModelShape
 
+PAGE_NUMBER_BITS = 32  #: of an entry of the page table
+
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Where the pages of each sequence lie.
+    """Where the pages of each sequence lie. In DRAM it is `[sequence][pages]` numbers of pages.
 
     Sequences take the next free page of a common pool whenever they have filled one, in turn: so the pages of one of
     several sequences are never neighbours. `pages`: of each sequence.

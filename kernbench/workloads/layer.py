@@ -11,6 +11,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.dram_map import ActivationLayout, Span, WeightTile
 from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.layer_dram import LayerDram
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import ATTENTION, LayerPlan
@@ -110,6 +111,19 @@ class Layer:
         """Adds a bias to `rows` rows of `length` results. Its one row is no stream: the second input is the first."""
         job = self.vector("add", length, rows, at, at, at, **meta)
         self.emit.after(job, self.buffer("biases"), self.model.bias_bytes)
+
+    def load_page_table(self) -> None:
+        """Loads the numbers of the pages of all tokens, where the KV cache has pages: they say where its transfers go."""
+        table, plan = self.dram.kv.pages, self.plan
+        if table is not None:
+            pages = ceil_div(plan.context + plan.seq_tokens, self.page_tokens)
+            span = Span(self.dram.page_table, plan.batch, pages, bytes_of(table.pages, PAGE_NUMBER_BITS))
+            self.emit.load("kv", PAGE_NUMBER_BITS, span, self.buffer("page_table"), phase="PAGE_TABLE", token_idx=plan.context)
+
+    def after_page_table(self) -> None:
+        """Lets the transfer that was emitted last wait for the page table, which says where it goes."""
+        if self.dram.kv.pages is not None:
+            self.emit.after(self.emit.last, self.buffer("page_table"), self.places["page_table"].nbytes)
 
     def load_gain(self, name: str) -> None:
         """Loads the gains of a norm, or the biases."""

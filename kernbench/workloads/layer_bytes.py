@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.workloads.buffers import ATTENTION, GATE_UP, STAGES, LayerBuffers
+from kernbench.workloads.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.routing import parts
 
 
@@ -16,7 +17,7 @@ class LayerBytes:
     """[byte] by what they are for, without alignment."""
 
     weights: int  #: with gains and biases
-    kv: int
+    kv: int  #: with the page table
     activations: int  #: with the rows of the RoPE tables
 
     @property
@@ -67,7 +68,12 @@ def _kv(buffers: LayerBuffers, size: int) -> int:
     size = 1 if buffers.seq_tokens == 1 else size
     starts = range(buffers.context, buffers.context + buffers.seq_tokens, size)
     cached = sum(t - first_cached(buffers.model.window, t, buffers.page_tokens) for t in starts)
-    return 2 * buffers.batch * buffers.model.kv_token_total * (cached + buffers.seq_tokens)
+    return 2 * buffers.batch * buffers.model.kv_token_total * (cached + buffers.seq_tokens) + table_bytes(buffers)
+
+
+def table_bytes(buffers: LayerBuffers) -> int:
+    """[byte] of the page table that a layer reads: the pages of all tokens so far, of each sequence."""
+    return buffers.batch * bytes_of(buffers.pages, PAGE_NUMBER_BITS)
 
 
 def first_cached(window: int, t: int, page_tokens: int = 0) -> int:

@@ -9,7 +9,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.dram_map import ActivationLayout, DramMap, WeightLayout
-from kernbench.workloads.kv import KvCache, PageTable, kv_layout_for
+from kernbench.workloads.kv import PAGE_NUMBER_BITS, KvCache, PageTable, kv_layout_for
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import TENSORS, LayerPlan
 
@@ -49,6 +49,10 @@ class LayerDram:
         tables = ("rope_cos", "rope_sin") if model.rope else ()
         rows = max(room.positions, room.rows)
         self.rope = {name: _activations(name, rows, model.head_dim, 1, model, shared) for name in tables}
+        table = self.kv.pages
+        self.page_table = 0
+        if table is not None:
+            self.page_table = shared.allocate("page_table", table.sequences * bytes_of(table.pages, PAGE_NUMBER_BITS)).base
         # What goes from stage to stage is here only where it does not stay in the scratchpad.
         stream, attended, inner = model.hidden, model.attention_width, model.ffn
         between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}

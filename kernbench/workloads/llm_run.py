@@ -132,7 +132,8 @@ def role_bytes(entries: Iterable[Entry], config: NpuConfig) -> Counter[str]:
         if isinstance(entry, KvEntry):
             found["kv"] += transfer_of(entry, config).bytes_aligned
         elif isinstance(entry, DmaEntry):
-            found["weights" if entry.tensor_role == "weight" else "activations"] += transfer_of(entry, config).bytes_aligned
+            role = {"weight": "weights", "kv": "kv"}.get(entry.tensor_role, "activations")  # a page table is of the cache
+            found[role] += transfer_of(entry, config).bytes_aligned
     return found
 
 

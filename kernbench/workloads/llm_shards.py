@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common import naming
@@ -24,6 +25,8 @@ from kernbench.workloads.layer import Layer
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.projections import PartialRows
 
+Reduction = Literal["direct", "ring"]
+REDUCTIONS: tuple[Reduction, ...] = ("direct", "ring")
 _DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period")
 
 
@@ -79,14 +82,22 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
     return replace(shape, **cut, shards=shards)
 
 
-def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows]) -> None:
+def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
     """Adds up the parts of all shards; afterwards every one has the sum where its part was."""
     first, count = parts[0], len(layers)
-    bits, line = layers[0].act_bits, layers[0].config.spm.bank_width_bytes
-    total = bytes_of(first.elements, bits)
-    chunk = chunk_bytes(total, count, line)
+    total = bytes_of(first.elements, layers[0].act_bits)
+    chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
     meta = {**first.meta, "phase": "ALL_REDUCE"}
     sizes = [max(0, min(chunk, total - i * chunk)) for i in range(count)]
+    reduce = _direct if way == "direct" else _ring
+    reduce(layers, parts, chunk, sizes, meta)
+
+
+def _direct(
+    layers: Sequence[Layer], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each sends each other one its part of that one's chunk, adds up its own, and sends the sum to all."""
+    count, bits = len(layers), layers[0].act_bits
     for i, owner in enumerate(layers):
         for turn in range(1, count):  # from its neighbour on, so that not all send to one at a time
             j = (i + turn) % count
@@ -105,3 +116,22 @@ def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows]) -> None:
             if sizes[i]:
                 own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
                 owner.emit.send(layers[j].emit, own, its, sizes[i] * 8 // bits, bits, **meta)
+
+
+def _ring(
+    layers: Sequence[Layer], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each sends to the next one only: a chunk goes round and grows, then its sum goes round."""
+    count, bits = len(layers), layers[0].act_bits
+    for turn in range(2 * (count - 1)):
+        adds = turn < count - 1
+        for i, owner in enumerate(layers):
+            j, c = (i + 1) % count, (i - turn + (0 if adds else count)) % count
+            if sizes[c]:
+                target = parts[j].room + turn * chunk if adds else parts[j].place + c * chunk
+                owner.emit.send(layers[j].emit, parts[i].place + c * chunk, target, sizes[c] * 8 // bits, bits, **meta)
+        for j, owner in enumerate(layers if adds else ()):
+            c = (j - 1 - turn) % count
+            if sizes[c]:
+                mine = parts[j].place + c * chunk
+                owner.vector("add", sizes[c] * 8 // bits, 1, mine, mine, parts[j].room + turn * chunk, **meta)

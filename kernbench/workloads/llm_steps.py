@@ -23,7 +23,7 @@ from kernbench.workloads.llm import emit_layer
 from kernbench.workloads.llm_dram import LlmDram, machine_with_layout, place_model
 from kernbench.workloads.llm_ends import Ends, emit_embedding, emit_head
 from kernbench.workloads.llm_model import Model
-from kernbench.workloads.llm_shards import Place, all_reduce, npu_view, pe_places, shard_of
+from kernbench.workloads.llm_shards import REDUCTIONS, Place, Reduction, all_reduce, npu_view, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import LayerPlan, plan_layer
 from kernbench.workloads.precision import Precision
@@ -62,6 +62,7 @@ class Segment:
 class Job:
     """What is asked: a prompt of `prompt` tokens, then `tokens` decoded ones, of `batch` sequences.
 
+    `reduction`: how shards add up what each has a part of.
     `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
     PEs of a system that share the model.
     """
@@ -73,6 +74,7 @@ class Job:
     phases: tuple[Phase, ...] = PHASES
     page_tokens: int = 0
     shards: int = 1
+    reduction: Reduction = "direct"
 
     def steps(self) -> list[Step]:
         """The passes through the model in their order."""
@@ -93,6 +95,7 @@ class LlmPrograms:
 
     def __init__(self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> None:
         _check(model, job)
+        precision.check_layers(model.layers, model.name)
         if isinstance(config, SystemConfig):
             self.places, view = pe_places(config, job.shards), npu_view(config)
         elif job.shards == 1:
@@ -175,7 +178,7 @@ class LlmPrograms:
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
             dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
-            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits])
+            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], job.reduction)
             return
         cap, words = self.model.final_softcap, self.model.vocab
         shared = ceil_div(words, job.shards)
@@ -200,7 +203,7 @@ class LlmPrograms:
         return f"{self.model.name} {what}, {_step_name(segment.step)}"
 
 
-def _emit_together(layers: list[Layer]) -> None:
+def _emit_together(layers: list[Layer], way: Reduction) -> None:
     """The same layer on each shard; where their parts must be added up, all of them are."""
     running = [emit_layer(layer) for layer in layers]
     while True:
@@ -208,7 +211,7 @@ def _emit_together(layers: list[Layer]) -> None:
         complete = [part for part in parts if part is not None]
         if not complete:
             return
-        all_reduce(layers, complete)
+        all_reduce(layers, complete, way)
 
 
 def _step_name(step: Step) -> str:
@@ -224,13 +227,16 @@ def _last_ones(program: Program, first: int) -> list[int]:
 
 def _check(model: Model, job: Job) -> None:
     """InputError where a number is out of range."""
-    most = {"layers": model.layers}
+    most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
     low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
+    if job.reduction not in REDUCTIONS:
+        raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(REDUCTIONS)}", "reduce", job.reduction))
     for name, least in low.items():
         value = getattr(job, name)
         if value is None:
             continue
         if type(value) is not int or not least <= value <= most.get(name, value):
-            allowed = f"from {least} to {most[name]}" if name in most else f"of at least {least}"
+            far = name in most and type(value) is int and value > most[name]
+            allowed = f"from {least} to {most[name]}" if far or name == "layers" else f"of at least {least}"
             rule = f"it must be an integer {allowed}"
             raise InputError(Problem("kbsim llm", rule, name, value))

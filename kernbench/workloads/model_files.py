@@ -20,6 +20,7 @@ from kernbench.workloads.llm_model import Model
 from kernbench.workloads.models import ModelShape
 
 MODEL_BYTES = 1 << 20
+MOST_LAYERS, MOST = 10_000, 1 << 24  #: what a config.json may say: of layers, and of any other number
 SUFFIXES = (".json", ".yaml", ".yml")
 _GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
 _Kind = Callable[["_Keys"], tuple[dict[str, Any], dict[str, Any]]]  # more of the shape, more of the model
@@ -102,6 +103,9 @@ class _Keys:
         value = self._get(name, default)
         if type(value) is not int or (value < 1 and value != default):
             raise InputError(self._document.problem((name,), "it must be a positive integer", value))
+        most = MOST_LAYERS if name == "num_hidden_layers" else MOST
+        if value > most:
+            raise InputError(self._document.problem((name,), f"it must be at most {most}", value))
         return value
 
     def text(self, name: str) -> str:

@@ -27,6 +27,11 @@ ROLES = (*MATRICES, "lm_head", "embedding")
 POLICY_BYTES = 1 << 20
 _RULE = {
     "extra_forbidden": "there is no such key",
+    "tuple_type": "it must be a list",
+    "dict_type": "it must be a mapping",
+    "model_type": "it must be a mapping",
+    "int_type": "it must be an integer",
+    "greater_than_equal": "it must be an integer of at least 0",
     "literal_error": "it must be one of 1, 2, 4, 8, 16, 32, 64",
 }
 
@@ -67,6 +72,14 @@ class Precision(_Section):
     kv: Bits = 4
     roles: dict[Role, Bits] = {}
     layers: tuple[LayerPolicy, ...] = ()
+
+    def check_layers(self, layers: int, model: str) -> None:
+        """InputError where it speaks of a layer that a model has not."""
+        for policy in self.layers:
+            for layer in policy.layers:
+                if layer >= layers:
+                    rule = f"{model} has {layers} layers, from 0 on"
+                    raise InputError(Problem("precision", rule, "layers", layer))
 
     def role(self, name: str) -> int:
         """Bits of `lm_head` and `embedding`, and of a matrix where no layer says otherwise."""

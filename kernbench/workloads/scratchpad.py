@@ -67,6 +67,14 @@ class ScratchpadPlan:
         """One past the highest byte that any buffer has."""
         return max((buffer.end for buffer in self.buffers.values()), default=0)
 
+    def try_place(self, need: Need) -> bool:
+        """Places one more where there is room; whether there was."""
+        try:
+            self._place(need)
+        except DoesNotFit:
+            return False
+        return True
+
     def _place(self, need: Need) -> None:
         if need.name in self.buffers:
             raise InternalError(f"the scratchpad plan has two buffers called {need.name}")

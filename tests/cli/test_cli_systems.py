@@ -105,7 +105,6 @@ def test_a_component_that_raises_ends_the_run_with_its_traceback_and_a_valid_tra
     [
         ("components.router.impl=systems_parts:Slow", "router runs no jobs: its class must be derived from PassivePart"),
         ("components.hbm_ctrl.impl=kernbench:PassivePart", "hbm_ctrl runs no jobs: its class must be derived from HbmCtrl"),
-        ("components.pe_ipcq.impl=kernbench:PassivePart", "queues between PEs are not simulated; what can be replaced is"),
         ("components.host.impl=systems_parts:Slow", "it is the program that launches kernels; what can be replaced is pe_dma,"),
         ("components.pe_gemm.impl=systems_parts:Fast", "has no attribute 'Fast'"),
         ("components.pe_gemm.impl=no_such_module:Slow", "No module named 'no_such_module'"),

@@ -15,14 +15,19 @@ import pytest
 from tests.cli.conftest import Kbsim
 
 GOLDEN = Path(__file__).parent / "golden" / "llm"
+BRIEF = ("--layers", "1", "--prompt", "16", "--tokens", "1")
 SMALL = ("--layers", "2", "--prompt", "64", "--tokens", "2")
+TINY = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "vocab_size": 500, "head_dim": 64,
+}  # fmt: skip
 COMMANDS = {
     "both": ("llm", *SMALL),
     "decode": ("llm", "--model", "llama3-8b", "--phase", "decode", "--layers", "1", "--prompt", "8000", "--tokens", "1"),
-    "batch": ("llm", "--config", "npu_mobile", *SMALL, "--batch", "4", "--w", "8", "--kv", "8", "--page", "16"),
+    "batch": ("llm", "--config", "npu_mobile", *BRIEF, "--batch", "4", "--w", "8", "--kv", "8", "--page", "16"),
     "whole": ("llm", *SMALL, "--no-reuse"),
     "system": ("llm", "--config", "single_cube", *SMALL, "--tp", "4"),
-    "compare": ("llm", *SMALL, "--phase", "decode", "--compare", "kv=8,4", "--compare", "batch=1,8"),
+    "compare": ("llm", *BRIEF, "--phase", "decode", "--compare", "kv=8,4", "--compare", "batch=1,8"),
     "unknown_model": ("llm", "--model", "llama4"),
     "unknown_axis": ("llm", "--compare", "heads=1"),
     "bad_values": ("llm", "--compare", "kv=4,x"),
@@ -80,13 +85,17 @@ def test_a_layout_that_the_machine_lacks_is_named_for_the_emitted_program(kbsim:
     assert kbsim("run", "far.json", "--config", "npu_server", "--set", layouts, "-q").code == 0
 
 
-def test_a_trace_has_tokens_and_markers(kbsim: Kbsim) -> None:
-    assert kbsim("llm", *SMALL, "--trace", "t.jsonl", "-q").code == 0
+@pytest.mark.parametrize("level", ["summary", "full", "access"])
+def test_a_trace_has_tokens_and_markers(level: str, kbsim: Kbsim) -> None:
+    model = {**TINY, "hidden_size": 64} if level == "access" else TINY
+    Path("tiny.json").write_text(json.dumps(model), encoding="utf-8")
+    asked = ("llm", "--model", "tiny.json", *SMALL)
+    assert kbsim(*asked, "--trace", "t.jsonl", "--trace-level", level, "-q").code == 0
     assert kbsim("trace", "validate", "t.jsonl").code == 0
     events = [json.loads(line) for line in Path("t.jsonl").read_text(encoding="utf-8").splitlines()]
     markers = [(event["marker"], event["t_cycle"]) for event in events if event["event_type"] == "MARKER"]
     tokens = [event["token"] for event in events if event["event_type"] == "TOKEN_COMPLETE"]
-    steps = json.loads(kbsim("llm", *SMALL, "--json").out)["steps"]
+    steps = json.loads(kbsim(*asked, "--json").out)["steps"]
     ends = [steps[0]["cycles"], sum(step["cycles"] for step in steps)]
     assert markers == [("PREFILL_DONE", ends[0]), ("DECODE_DONE", ends[1])]
     assert tokens == [0, 1, 2]

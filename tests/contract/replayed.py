@@ -26,6 +26,7 @@ class Given:
     params: tuple[int, ...]
     regions: tuple[tuple[int, int, int], ...]
     way: tuple[int, int, bool] | None = None  #: of a transfer on a system: DMA engine, address, whether to the memory
+    peer: int = -1  #: of a transfer between scratchpads: the other PE
 
 
 class Replays(Component):
@@ -51,7 +52,7 @@ class Replays(Component):
             self.submit(EngineType.COMPONENT, 0)
         while self.at < len(self.given) and self.given[self.at].issue == now:
             job = self.given[self.at]
-            params = job.params + self.way(*job.way) if job.way is not None else job.params
+            params = job.params + self.way(*job.way, job.peer) if job.way is not None else job.params
             number = self.submit(job.kind, job.engine, params, job.regions)
             self.entry_of[number] = job.entry
             self.describe(number, job.entry)
@@ -71,10 +72,14 @@ class Replays(Component):
         deps = [entries[other].id for other in predecessors(entries)[position]]
         commands.add(number, entry.opcode, id=entry.id, deps=deps, **meta)
 
-    def way(self, engine: int, address: int, write: bool) -> tuple[int, int]:
-        """Memory and route of a transfer on a system."""
-        assert self.plan is not None and self.plan.reach is not None
+    def way(self, engine: int, address: int, write: bool, peer: int) -> tuple[int, ...]:
+        """Memory and route of a transfer on a system, and its peer; room there is made for each."""
+        assert self.plan is not None and self.plan.reach is not None and self.machine is not None
         by_pes, reach = self.plan.with_scratchpad, self.plan.reach
+        if peer >= 0:
+            own = engine * len(reach.pes) // by_pes
+            self.machine.open_peers([int(pe == peer) for pe in range(len(reach.pes))])
+            return (*reach.peer_route(*((own, peer) if write else (peer, own))), peer)
         if engine >= by_pes:
             return reach.host_route(engine - by_pes, address, write)
         return reach.route_to(engine * len(reach.pes) // by_pes, address, write)
@@ -106,7 +111,8 @@ def _transfer(run: Machine, whole: Machine, entry: int, job: int, issue: Any) ->
     row, engine = run.plan.transfer(entry), whole.plan.dma.index(run.plan.units[entry])
     params = tuple(row[name] for name in ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"))
     way = (engine, row["dram_addr"], bool(row["write"])) if whole.plan.whole else None
-    return Given(entry, issue, 0, engine, params, ((row["spm_addr"], run.plan.bytes_of(entry), 1 - row["write"]),), way)
+    peer = -1 if row["peer"] < 0 else whole.plan.scratchpads.index(run.plan.scratchpads[row["peer"]])
+    return Given(entry, issue, 0, engine, params, ((row["spm_addr"], run.plan.bytes_of(entry), 1 - row["write"]),), way, peer)
 
 
 def _work(run: Machine, whole: Machine, entry: int, job: int, issue: Any) -> Given:

@@ -22,6 +22,7 @@ LAYERS = (
     "components",
     "cmdq",
     "sim_engine",
+    "noc",
     "triton_emu",
     "triton",
     "runtime_api",

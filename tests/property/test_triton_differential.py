@@ -1,66 +1,109 @@
-"""The same kernels under Triton's interpreter and here, where the triton package and torch are installed."""
+"""The same kernels under Triton's interpreter and here.
+
+Where the triton package and torch are installed (the extra `triton`), both run. Where they are not, what Triton's interpreter
+gave is in `recorded_triton.json`: a digest of the bits of each exact case, and types. `KERNBENCH_RECORD=1` writes it anew.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.property.triton_cases import CASES, generated
+from tests.property.triton_harness import (
+    KINDS,
+    OPS,
+    OURS,
+    THEIRS,
+    digest,
+    elements,
+    module_text,
+    run_all,
+    run_types,
+    types_text,
+)
+
 BOTH = all(importlib.util.find_spec(name) is not None for name in ("triton", "torch"))
-OPS = {
-    "add": ("a + b", 0.0), "mul": ("a * b", 0.0), "exp": ("tl.exp(a)", 1e-5), "max": ("tl.maximum(a, b)", 0.0),
-    "where": ("tl.where(a > b, a, -b)", 0.0), "sum": ("a + tl.sum(b, 0)", 1e-4), "cumsum": ("tl.cumsum(a, 0)", 1e-4),
-    "sort": ("tl.sort(a)", 0.0), "rand": ("tl.rand(11, places) + a * 0", 0.0),
-    "half": ("(a.to(tl.float16) * b).to(tl.float32)", 1e-3),
-    "int": ("((a * 100).to(tl.int32) // 7 + (b * 100).to(tl.int32) % -3).to(tl.float32)", 0.0),
-}  # fmt: skip
-KERNEL = """
-import json, sys
-import numpy as np
-{imports}
-
-@triton.jit
-def kernel(a_ptr, b_ptr, out_ptr, BLOCK: tl.constexpr):
-    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    a, b = tl.load(a_ptr + places), tl.load(b_ptr + places)
-    tl.store(out_ptr + places, {expression})
-
-rng = np.random.default_rng(5)
-a, b = rng.standard_normal(64).astype(np.float32), rng.standard_normal(64).astype(np.float32)
-out = np.zeros(64, np.float32)
-given = [{wrap}(one) for one in (a, b, out)]
-kernel[(2,)](*given, BLOCK=32)
-json.dump(out.tolist(), sys.stdout)
-"""
-OURS = "import kernbench.triton as triton\nimport kernbench.triton.language as tl"
-THEIRS = "import torch\nimport triton\nimport triton.language as tl"
+RECORDED = Path(__file__).parent / "recorded_triton.json"
+SHORT = {**CASES, **generated(1, 40)}
+LONG = {**CASES, **{name: case for seed in range(1, 6) for name, case in generated(seed, 40).items()}}
 
 
-def ran(path: Path, imports: str, expression: str, wrap: str) -> np.ndarray:
-    path.write_text(KERNEL.format(imports=imports, expression=expression, wrap=wrap), encoding="utf-8")
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, check=True)
-    return np.array(json.loads(done.stdout), np.float32)
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Results and types here; where Triton is not installed, fewer."""
+    folder, cases, ops = tmp_path_factory.mktemp("ours"), LONG if BOTH else SHORT, OPS if BOTH else OPS[:4]
+    (folder / "cases_ours.py").write_text(module_text(OURS, cases), encoding="utf-8")
+    (folder / "types_ours.py").write_text(types_text(OURS, ops), encoding="utf-8")
+    return run_all(folder / "cases_ours.py", list(cases), np.asarray), run_types(folder / "types_ours.py")
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_kernels_run_here(name: str, tmp_path: Path) -> None:
-    assert np.isfinite(ran(tmp_path / "ours.py", OURS, OPS[name][0], "np.asarray")).all()
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """The same of Triton's interpreter, which runs in a process of its own."""
+    folder = tmp_path_factory.mktemp("theirs")
+    (folder / "cases_theirs.py").write_text(module_text(THEIRS, LONG), encoding="utf-8")
+    (folder / "types_theirs.py").write_text(types_text(THEIRS, OPS), encoding="utf-8")
+    (folder / "cases.names").write_text("\n".join(LONG), encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("triton_harness.py")), str(folder)]
+    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True)
+    found = pickle.loads((folder / "theirs.pickle").read_bytes())
+    if os.environ.get("KERNBENCH_RECORD"):
+        record(*found)
+    return found  # type: ignore[no-any-return]
+
+
+def record(cases: Mapping[str, Any], types: Mapping[str, list[str]]) -> None:
+    """Keep the digests of the cases that are exact in every bit, and the types."""
+    exact = {name: digest(*cases[name]) for name, (_, tolerance) in SHORT.items() if not tolerance}
+    text = {"triton": version("triton"), "cases": exact, "types": {row: " ".join(found) for row, found in types.items()}}
+    RECORDED.write_text(json.dumps(text, indent=0) + "\n", encoding="utf-8")
+
+
+def test_every_bit_is_as_recorded_from_triton(ours: Any) -> None:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["cases"]
+    assert set(recorded) == {name for name, (_, tolerance) in SHORT.items() if not tolerance}
+    found = {name: one if isinstance(one := ours[0][name], str) else digest(*one) for name in recorded}
+    assert found == recorded
+
+
+def test_types_are_as_recorded_from_triton(ours: Any) -> None:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["types"]
+    assert len(recorded) == len(KINDS) * len(OPS)
+    assert {row: " ".join(found) for row, found in ours[1].items()} == {row: recorded[row] for row in ours[1]}
+
+
+def test_every_case_runs_here(ours: Any) -> None:
+    assert {name: one for name, one in ours[0].items() if isinstance(one, str)} == {}
 
 
 @pytest.mark.skipif(not BOTH, reason="triton and torch are not both installed")
-@pytest.mark.parametrize("name", OPS)
-def test_kernels_agree_with_the_interpreter(name: str, tmp_path: Path) -> None:
-    expression, tolerance = OPS[name]
-    ours = ran(tmp_path / "ours.py", OURS, expression, "np.asarray")
-    theirs = ran(tmp_path / "theirs.py", THEIRS, expression, "torch.from_numpy")
-    if tolerance:
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
-    else:
-        np.testing.assert_array_equal(ours.view(np.int32), theirs.view(np.int32))
+def test_kernels_agree_with_the_interpreter(ours: Any, theirs: Any) -> None:
+    wrong = {}
+    for name, (_, tolerance) in LONG.items():
+        there, here = theirs[0][name], ours[0][name]
+        assert not isinstance(there, str), f"{name} in Triton: {there}"
+        if isinstance(here, str) or there[:2] != here[:2]:
+            wrong[name] = there[:2], here[:2]
+            continue
+        a, b = elements(*there), elements(*here)
+        same = np.allclose(b, a, rtol=tolerance, atol=tolerance, equal_nan=True) if tolerance else a.tobytes() == b.tobytes()
+        if not same:
+            wrong[name] = a.tolist(), b.tolist()
+    assert wrong == {}
+
+
+@pytest.mark.skipif(not BOTH, reason="triton and torch are not both installed")
+def test_types_agree_with_the_interpreter(ours: Any, theirs: Any) -> None:
+    assert ours[1] == theirs[1]

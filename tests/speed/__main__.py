@@ -13,9 +13,10 @@ from typing import Any
 import simpy
 
 from kernbench_core.lanes import isa
+from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.growth_rows import growth_rows, growth_table
-from tests.speed.llm_rows import llm_line, llm_row
+from tests.speed.llm_rows import llm_line, llm_row, reuse_line
 from tests.speed.measure import Row, Size, measure
 from tests.speed.report_rows import report_rows
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
@@ -65,8 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{topology_table(systems)}", flush=True)
     model = llm_row()
     print(f"\n{llm_line(model)}", flush=True)
+    if not chosen.quick:
+        print(reuse_line(model, llm_row(reuse=False)), flush=True)
     parts = component_rows(200_000 if chosen.quick else 2_000_000)
     print(f"\ncomponents: CPU time more than without them\n{component_table(parts)}", flush=True)
+    checks = check_rows(2 if chosen.quick else 5)
+    print(f"\n{check_table(checks)}", flush=True)
     sweep = sweep_row(chosen.quick)
     print(f"\n{sweep_table(sweep)}", flush=True)
     traces = _traces(chosen.quick)
@@ -76,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
+        report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 

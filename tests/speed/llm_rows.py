@@ -19,7 +19,8 @@ from kernbench.workloads.model_files import load_model
 from kernbench.workloads.precision import uniform_precision
 begin = time.process_time()
 job = Job(prompt=128, tokens=16)
-run = run_llm(LlmPrograms(load_model("llama2-7b"), uniform_precision(), load_config("npu_server"), job))
+programs = LlmPrograms(load_model("llama2-7b"), uniform_precision(), load_config("npu_server"), job)
+run = run_llm(programs, reuse=REUSE)
 spent = time.process_time() - begin
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(run.segments, run.simulated, sum(step.total.cycles for step in run.steps), spent, peak)
@@ -37,12 +38,19 @@ class LlmRow:
     peak_mib: float  #: of the whole process
 
 
-def llm_row() -> LlmRow:
-    """Llama-2-7B on npu_server."""
+def llm_row(*, reuse: bool = True) -> LlmRow:
+    """Llama-2-7B on npu_server. `reuse`: layers that take the same are simulated once."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, env=environment)
+    script = _SCRIPT.replace("REUSE", str(reuse))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     segments, simulated, cycles, seconds, peak = done.stdout.split()
     return LlmRow(int(segments), int(simulated), int(cycles), float(seconds), float(peak))
+
+
+def reuse_line(once: LlmRow, whole: LlmRow) -> str:
+    """Whether simulating every layer of every step makes a difference, and what it costs."""
+    same = "the same cycles" if once.cycles == whole.cycles else f"{whole.cycles:,} CYCLES, NOT THE SAME"
+    return f"  without reuse of layers: {same}: {whole.seconds:.1f} s, {whole.peak_mib:.0f} MiB (mark: the same)"
 
 
 def llm_line(row: LlmRow) -> str:

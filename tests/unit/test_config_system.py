@@ -286,11 +286,11 @@ LINKS = [
 
 @pytest.mark.parametrize(("path", "name"), LINKS)
 def test_terms_of_rates_stay_below_31_bits(path: str, name: str) -> None:
-    """Eight PEs and the host, four transfers each of one flow a channel of a slice: weights of 36 at most."""
-    most = 2**31 // 36  # 36 * most = 2^31 - 20
+    """Eight PEs, eight transfers each, four of them of queues, and four of the host, of one flow a channel of a slice: 68."""
+    most = 2**31 // 68  # 68 * most = 2^31 - 60
     # Eight slices may enter one router: what its link carries is eight times as much, and 8/(8 n) is 1/n.
     times = 8 if path.startswith("cube.hbm.link") else 1
     assert isinstance(load_config(SCHEMA, {path: f"1/{times * most}"}), SystemConfig)
     said = refused(SCHEMA, {path: f"1/{times * (most + 1)}"})
     assert said.startswith(f"override {path}=1/") and f"but {name} of 1/{most + 1} bytes per cycle" in said
-    assert said.endswith("with weights up to 1 that may add up to 36, needs rates whose terms are 2^31 or more")
+    assert said.endswith("with weights up to 1 that may add up to 68, needs rates whose terms are 2^31 or more")

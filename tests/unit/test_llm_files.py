@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.model_files import load_model
 from kernbench.workloads.models import HeadBits
 from kernbench.workloads.precision import load_precision, uniform_precision
@@ -73,6 +75,8 @@ TYPES = "gemma, gemma2, llama, mistral, mixtral, qwen2, starcoder2"
         ({"model_type": "bert"}, f'5:16: model_type = "bert", but it must be one of {TYPES}'),
         ({"hidden_size": "absent"}, "1:1: the key hidden_size is missing"),
         ({"num_hidden_layers": 0}, "8:23: num_hidden_layers = 0, but it must be a positive integer"),
+        ({"num_hidden_layers": 10_001}, "8:23: num_hidden_layers = 10001, but it must be at most 10000"),
+        ({"vocab_size": 10**15}, "11:16: vocab_size = 1000000000000000, but it must be at most 16777216"),
         ({"hidden_act": "relu"}, f'10:16: hidden_act = "relu", but it must be one of {ACTS}'),
         ({"tie_word_embeddings": "yes"}, '13:25: tie_word_embeddings = "yes", but it must be true or false'),
     ],
@@ -110,6 +114,10 @@ def test_a_policy_by_role_layer_and_head(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("w: 5\n", "1:4: w = 5, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
+        ("layers: 3\n", "1:9: layers = 3, but it must be a list"),
+        ("layers: [{layers: [-1]}]\n", "1:20: layers[0].layers[0] = -1, but it must be an integer of at least 0"),
+        ("layers: [{layers: [x]}]\n", '1:20: layers[0].layers[0] = "x", but it must be an integer'),
+        ("roles: 8\n", "1:8: roles = 8, but it must be a mapping"),
         ("wight: 4\n", "1:1: wight: there is no such key"),
         ("layers:\n- {layers: [0], kv: 3}\n", "2:21: layers[0].kv = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ],
@@ -120,6 +128,22 @@ def test_refused_policies(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         load_precision(path)
     assert str(error.value).split("bits.yaml:", 1)[1] == message
+
+
+def test_a_layer_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bits.yaml"
+    path.write_text("layers: [{layers: [0, 32], w: 8}]\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        LlmPrograms(load_model("llama3-8b"), load_precision(path), load_config("npu_server"), Job(prompt=1, tokens=1))
+    assert str(error.value) == "precision: layers = 32, but llama3-8b has 32 layers, from 0 on"
+
+
+@pytest.mark.parametrize(("name", "most"), [("prompt", 1 << 24), ("tokens", 1 << 16), ("batch", 1 << 16)])
+def test_absurd_jobs_are_refused(name: str, most: int) -> None:
+    job = Job(**{"prompt": 1, "tokens": 1, name: most + 1})
+    with pytest.raises(InputError) as error:
+        LlmPrograms(load_model("llama3-8b"), uniform_precision(), load_config("npu_server"), job)
+    assert str(error.value) == f"kbsim llm: {name} = {most + 1}, but it must be an integer from 1 to {most}"
 
 
 def test_a_head_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -11,21 +11,28 @@ from kernbench.cmdq.entries import Entry, PairEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
 from kernbench.config import load_config
-from kernbench.workloads.llm_shards import npu_view, pe_places
+from kernbench.workloads.llm_run import run_program
+from kernbench.workloads.llm_shards import REDUCTIONS, Reduction, npu_view, pe_places
 from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.precision import uniform_precision
 from tests.llm_cases import tiny_model
 
 
-def programs_of(shards: int) -> LlmPrograms:
+def programs_of(shards: int, reduction: Reduction = "direct") -> LlmPrograms:
     model = tiny_model("parts", heads=4, kv_heads=4)
-    return LlmPrograms(model, uniform_precision(), load_config("single_cube"), Job(prompt=13, tokens=1, shards=shards))
+    return LlmPrograms(
+        model,
+        uniform_precision(),
+        load_config("single_cube", ["pe.spm.check_overlap=error"]),
+        Job(prompt=13, tokens=1, shards=shards, reduction=reduction),
+    )
 
 
+@pytest.mark.parametrize("way", REDUCTIONS)
 @pytest.mark.parametrize("shards", [2, 4])
-def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int) -> None:
+def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int, way: Reduction) -> None:
     """Sends and adds are carried out in the order of the program, on random bytes; a sum is modulo 256."""
-    programs = programs_of(shards)
+    programs = programs_of(shards, way)
     spm = programs.machine.spm
     entries = programs.segment_program(list(programs.segments(programs.steps[0]))[1]).entries
     reductions = [list(run) for is_one, run in groupby(entries, lambda e: e.meta.get("phase") == "ALL_REDUCE") if is_one]
@@ -44,6 +51,21 @@ def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int) -> None
                 assert all((data[at : at + entry.length] == want).all() for data in memory.values())
                 summed += entry.length
         assert summed == (shards - 1) * 13 * 192  # every PE adds all others' parts of its chunk
+
+
+def test_a_ring_sends_to_the_next_one_only_and_as_many_bytes() -> None:
+    """Two reductions of 13 x 192 bytes over 4 PEs: each sends 2 x 3 chunks of a quarter. No two jobs in flight overlap."""
+    sent = {}
+    for way in REDUCTIONS:
+        programs = programs_of(4, way)
+        program = programs.segment_program(list(programs.segments(programs.steps[0]))[1])
+        sends = [entry for entry in program.entries if isinstance(entry, PairEntry)]
+        sent[way] = sum(entry.num_elements for entry in sends)
+        assert run_program(program, programs).cycles > 0
+        if way == "ring":
+            order = [place.node for place in programs.places]
+            assert all(order.index(e.peer) == (order.index(e.node) + 1) % 4 for e in sends)
+    assert sent == {"direct": 2 * 2 * 3 * 13 * 192, "ring": 2 * 2 * 3 * 13 * 192}
 
 
 def carry_out(entry: Entry, memory: dict[str | None, np.ndarray], programs: LlmPrograms) -> None:

@@ -126,7 +126,7 @@ def test_races_are_found_with_both_lines() -> None:
     assert out[0] == 64 and guarded.races == []
     text = str(unsafe.races[0])
     line = total.fn.__code__.co_firstlineno + 3
-    assert text.startswith("race on out_ptr at 0x") and text.count(f"test_triton_timing.py:{line}") == 2
+    assert text.startswith("race on out_ptr, element 0 (0x") and text.count(f"test_triton_timing.py:{line}") == 2
 
 
 def test_views_share_memory_and_are_written_in_place() -> None:

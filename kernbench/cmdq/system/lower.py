@@ -66,6 +66,7 @@ class _Lowering:
         self.groups: Groups = {}
         if whole:
             self.ways.add_all_memories()
+            self.ways.between()
 
     def _used(self, opcode: str) -> list[str]:
         if self.whole:
@@ -105,6 +106,8 @@ class _Lowering:
         config, npu = self.places.config, self.places.pe
         nowhere = len(self.pes)
         dma = [dma_table(npu.dma, k) for k in range(len(self.pes)) for _ in range(npu.dma.engines)]
+        for engine in dma if self.whole else ():
+            engine["channels"].append((config.pe.ipcq.max_concurrent, 0, config.pe.ipcq.weight))  # of queues between PEs
         dma += [dma_table(npu.dma, nowhere) for _ in self.endpoints]
         compute = [
             {"kind": KINDS[kind], "id": k * spec.engines + i, "spm": k, "period": spec.period, "traffic": spec.spm_traffic}

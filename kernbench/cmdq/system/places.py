@@ -14,9 +14,8 @@ from kernbench.common import naming
 from kernbench.components.parts import Parts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.one_pe import pe_as_npu
-from kernbench.policy.routing import PathRouter
+from kernbench.policy.routing.known import topology_and_router
 from kernbench.policy.routing.windows import Region
-from kernbench.topology.builder import build_topology
 
 #: What an entry of each opcode is run by, where that is no PE.
 ELSEWHERE = {"HOST_COPY_TILE": "pcie_ep", "LAUNCH": "m_cpu"}
@@ -44,8 +43,7 @@ class Places:
 
     def __init__(self, config: SystemConfig) -> None:
         self.config = config
-        self.topology = build_topology(config)
-        self.router = PathRouter(self.topology)
+        self.topology, self.router = topology_and_router(config)
         self.resolver = self.router.resolver
         self.order = {node.id: k for k, node in enumerate(self.topology.nodes)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kernbench.cmdq.system.places import PePlace, Places
-from kernbench.cmdq.system.routes import Way, host_way, launch_cycles, memory_way
+from kernbench.cmdq.system.routes import Way, host_way, launch_cycles, memory_way, peer_way
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 
@@ -17,7 +17,8 @@ class Reach:
     """What a DMA job of a component names on a whole system: the memory of an address and the route there, each found once.
 
     PEs, endpoints and M_CPUs go by their positions in the topology, memories stand in the order of their addresses: every
-    slice of every stack, then every SRAM. Methods raise InputError for bytes that are not in one memory.
+    slice of every stack, then every SRAM; behind them what stands in the place of one between two scratchpads.
+    Methods raise InputError for bytes that are not in one memory.
     """
 
     def __init__(
@@ -27,14 +28,17 @@ class Reach:
         self.places = places
         self.pes = tuple(pe.name for pe in pes)
         self.endpoints = tuple(endpoints)
+        self._pes = tuple(pes)
         self._dma = [pe.part(naming.PE_DMA) for pe in pes]
         self._links = links
         self._add: AddRoute | None = None
         self._route: dict[tuple[int, int, bool], int] = {}
         self._host_route: dict[tuple[int, int, bool], int] = {}
+        self._peer_route: dict[tuple[int, int], int] = {}
         found = places.resolver.map
         self._hbm, self._sram, self._slice_bytes = found.hbm, found.sram, found.slice_bytes
         self._slices = places.config.slices
+        self._between = self._hbm.count * self._slices + self._sram.count
         self._align = places.pe.dma.alignment_bytes
 
     def open(self, add_route: AddRoute) -> None:
@@ -72,6 +76,20 @@ class Reach:
             way = host_way(self.places, self.endpoints[endpoint], address, to_device)
             self._host_route[key] = self._new(memory, way)
         return memory, self._host_route[key]
+
+    def peer_route(self, source: int, target: int) -> tuple[int, int]:
+        """(memory, route) of a transfer from one PE's scratchpad to another's, whichever of the two submits it."""
+        key = (source, target)
+        if key not in self._peer_route:
+            self._peer_route[key] = self._new(self._between, self._peer_way(source, target))
+        return self._between, self._peer_route[key]
+
+    def peer_cycles(self, source: int, target: int) -> int:
+        """The latency from one PE to another."""
+        return self._peer_way(source, target).latency
+
+    def _peer_way(self, source: int, target: int) -> Way:
+        return peer_way(self.places, self._pes[source], self._pes[target])
 
     def launch_cycles(self, m_cpu: str) -> int:
         """Cycles until an M_CPU has taken a launch of the host: what its job takes."""

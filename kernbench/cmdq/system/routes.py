@@ -93,10 +93,7 @@ class Ways:
         memory = self.between()
         key = (source, target)
         if key not in self._route:
-            router, parts = self.places.router, self.places.parts
-            edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
-            nodes = [source.part(naming.PE_TCM), *nodes_along(edges), target.part(naming.PE_TCM)]
-            self._route_of(key, memory, Way(edges, parts.cycles("peer", nodes)))
+            self._route_of(key, memory, peer_way(self.places, source, target))
         return memory, self._route[key]
 
     def _route_of(self, key: Any, memory: int, way: Way) -> None:
@@ -123,6 +120,14 @@ def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
     scratchpad = naming.pe_node(pe.sip, pe.cube, pe.pe, naming.PE_TCM)
     nodes = [scratchpad, *nodes_along(edges)] if write else [*nodes_along(edges), scratchpad]
     return Way(edges, places.parts.cycles("memory", nodes))
+
+
+def peer_way(places: Places, source: PePlace, target: PePlace) -> Way:
+    """From one PE's scratchpad to another's."""
+    router = places.router
+    edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
+    nodes = [source.part(naming.PE_TCM), *nodes_along(edges), target.part(naming.PE_TCM)]
+    return Way(edges, places.parts.cycles("peer", nodes))
 
 
 def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Way:

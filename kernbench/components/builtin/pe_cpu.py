@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from kernbench.common.naming import PE_CPU
 from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job
 from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 
@@ -65,9 +66,13 @@ class PeCpu(ComponentBase, kind=PE_CPU):
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
+        queues = scheduler.queues
+        queues.time.now = now
         due = scheduler.next_due
         if due <= now:
             scheduler.deliver(now)
+            if queues.done:
+                self._received(queues)
             due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
@@ -82,6 +87,12 @@ class PeCpu(ComponentBase, kind=PE_CPU):
         later = source.next_due
         return later if later < due else due
 
+    def _received(self, queues: PeIpcq) -> None:
+        """Messages that the programs asked for are there."""
+        for flight in queues.done:
+            self._resume |= self.source.ended(flight)
+        queues.done.clear()
+
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
         if self._op_logger is not None:
@@ -95,7 +106,7 @@ class PeCpu(ComponentBase, kind=PE_CPU):
             self.emit(self._launch, "implicit_wait", line)
 
     def notify(self, notice: int, number: int, now: int) -> int:
-        end = now + 1
+        end = self.scheduler.queues.time.now = now + 1
         flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
             return NEVER

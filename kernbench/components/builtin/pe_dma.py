@@ -61,9 +61,7 @@ class PeDma(PePart, kind=PE_DMA):
             writes = (0, 1) if getattr(msg, "rmw", "") else (write,)
             return [order for way in writes for order in self._lane_orders(channel, way, place, addr, msg)]
         if strides is None:
-            return self._straight(channel, write, place, addr, msg.nbytes) or self._orders(
-                channel, write, place, Rows(addr, msg.nbytes, 0, 1), msg.line
-            )
+            return self.piece(channel, write, place, addr, msg.nbytes, msg.line)
         orders: list[Order] = []
         for offset, row_bytes, stride, count in rows_of(tile.shape, strides, tile.dtype):
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
@@ -77,6 +75,12 @@ class PeDma(PePart, kind=PE_DMA):
             orders += self._orders(channel, write, place, Rows(addr + offset, row_bytes, stride, count), msg.line)
             place += row_bytes * count
         return orders
+
+    def piece(self, channel: int, write: int, place: int, addr: int, nbytes: int, line: str) -> Sequence[Order]:
+        """Bytes in one piece, to or from a flat scratchpad address."""
+        return self._straight(channel, write, place, addr, nbytes) or self._orders(
+            channel, write, place, Rows(addr, nbytes, 0, 1), line
+        )
 
     def opcode(self, msg: Any) -> str:
         stored = not isinstance(msg, DmaReadCmd)

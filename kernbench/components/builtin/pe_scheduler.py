@@ -11,6 +11,7 @@ from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.tile_server import TileServer
 
 Submit = Callable[..., int]
@@ -22,19 +23,21 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
     # fmt: off
     __slots__ = (
         "_backlog", "_cycles", "_due", "_jobs", "_op_logger", "_serving", "_tiles",
-        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth",
+        "after", "give", "machine", "next_due", "node_id", "open", "parts", "places", "queue_depth", "queues",
     )
     # fmt: on
 
     def __init__(
-        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, *, cycles: int, queue_depth: int
+        self, node_id: str, parts: Sequence[PePart], tiles: TileServer, queues: PeIpcq, *, cycles: int, queue_depth: int
     ) -> None:
-        """`tiles` serves what is done in tiles by several parts."""
+        """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
         super().__init__()
         self._op_logger = None
         self.node_id = node_id
-        self.parts = (*parts, tiles)
+        self.parts = (*parts, tiles, queues)
         self._tiles = tiles
+        self.queues = queues
+        queues.scheduler = self
         self.queue_depth = queue_depth
         self._cycles = cycles
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
@@ -63,6 +66,10 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
         part = self._serving.get(type(msg)) or self.part_for(msg)
         flight = Flight(msg, part, now, line)
         flight.after = self.after
+        if part is self.queues:  # it is told at once, and counts the cycles
+            self.open[flight] = None
+            self.queues.begin(flight, now + self._cycles)
+            return flight
         orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
@@ -88,11 +95,15 @@ class PeScheduler(ComponentBase, kind=PE_SCHEDULER):
                 self.put(flight, part.choose(), orders)
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
-        next_due = self._tiles.next_due
-        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
+        if self.queues.next_due <= now:
+            self.queues.deliver(now)
+        self._look_ahead()
 
     def _look_ahead(self) -> None:
-        self.next_due = min(self._due[0][0] if self._due else NEVER, self._tiles.next_due)
+        next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
+        if tiles < next_due:
+            next_due = tiles
+        self.next_due = due[0][0] if due and due[0][0] < next_due else next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""

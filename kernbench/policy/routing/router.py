@@ -33,17 +33,20 @@ class PathRouter:
     Every method raises InputError for a node that the system does not have, and NoPath where no path leads.
     """
 
-    def __init__(self, topology: Topology, resolver: AddressResolver | None = None) -> None:
-        self._topology = topology
+    def __init__(
+        self, topology: Topology, resolver: AddressResolver | None = None, *, like: PathRouter | None = None
+    ) -> None:
+        """`like`: the router of a topology with the same nodes and edges, whose paths hold here as well."""
+        self.topology = topology
         self._resolver = resolver
-        self._searches: dict[tuple[Graph, Measure], Search] = {}
-        self._ports: dict[tuple[str, int, bool], list[str]] = {}
+        self._searches: dict[tuple[Graph, Measure], Search] = {} if like is None else like._searches
+        self._ports: dict[tuple[str, int, bool], list[str]] = {} if like is None else like._ports
 
     @property
     def resolver(self) -> AddressResolver:
         """What looks up the addresses of `find_memory_path`."""
         if self._resolver is None:
-            self._resolver = AddressResolver(self._topology)
+            self._resolver = AddressResolver(self.topology)
         return self._resolver
 
     def find_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
@@ -98,15 +101,15 @@ class PathRouter:
 
     def route(self, path: Path) -> Route:
         """A path with its edges and what they add up to."""
-        return Route.along(self._topology, path)
+        return Route.along(self.topology, path)
 
     def _search(self, graph: Graph, by: Measure) -> Search:
         if (graph, by) not in self._searches:
-            self._searches[graph, by] = Search(Adjacency(self._topology, graph, by))
+            self._searches[graph, by] = Search(Adjacency(self.topology, graph, by))
         return self._searches[graph, by]
 
     def _graph_between(self, source: str, memory: str) -> Graph:
-        here, there = self._check(source), self._topology.by_id[memory]
+        here, there = self._check(source), self.topology.by_id[memory]
         return Graph.LOCAL if (here.sip, here.cube) == (there.sip, there.cube) else Graph.DATA
 
     def _hbm_path(self, source: str, memory: str, place: HbmPlace, graph: Graph, by: Measure, read: bool) -> Path:
@@ -130,21 +133,23 @@ class PathRouter:
     def _routers_of(self, memory: str, number: int, read: bool) -> list[str]:
         """Where a slice of a stack is written to, or read from."""
         if not self._ports:
-            for edge in self._topology.edges:
+            ports: dict[tuple[str, int, bool], list[str]] = {}
+            for edge in self.topology.edges:
                 for one in edge.slices:
-                    self._ports.setdefault((edge.target, one, False), []).append(edge.source)
-                    self._ports.setdefault((edge.source, one, True), []).append(edge.target)
+                    ports.setdefault((edge.target, one, False), []).append(edge.source)
+                    ports.setdefault((edge.source, one, True), []).append(edge.target)
+            self._ports.update(ports)
         return self._ports.get((memory, number, read), [])
 
     def _check(self, name: str) -> Node:
-        node = self._topology.by_id.get(name)
+        node = self.topology.by_id.get(name)
         if node is None:
-            near = difflib.get_close_matches(name, self._topology.by_id, n=1)
+            near = difflib.get_close_matches(name, self.topology.by_id, n=1)
             remedy = f"did you mean {near[0]}?" if near else "`kbsim topology show` counts what there is"
-            raise InputError(Problem(self._topology.config.source, f"there is no node {name}", remedy=remedy))
+            raise InputError(Problem(self.topology.config.source, f"there is no node {name}", remedy=remedy))
         return node
 
     def _no_path(self, source: str, target: str, graph: Graph) -> NoPath:
         left_out = ", ".join(sorted(LEFT_OUT[graph])) or "nothing"
-        where = f"{self._topology.config.source}: {source} to {target}"
+        where = f"{self.topology.config.source}: {source} to {target}"
         return NoPath(Problem(where, f"there is no path in the graph {graph}, which leaves out {left_out}"))

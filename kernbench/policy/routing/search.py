@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from threading import Lock
 
 from kernbench.policy.routing.adjacency import Adjacency
 
@@ -17,12 +18,14 @@ class Search:
         self._graph = adjacency
         self._trees: dict[int, _Tree] = {}
         self._paths: dict[tuple[int, int], tuple[str, ...] | None] = {}
+        self._lock = Lock()  # machines of several threads may ask: a tree grows under the hands of one of them
 
     def path(self, source: str, target: str) -> tuple[str, ...] | None:
         """The nodes of the shortest path, both ends among them; None: there is no path. KeyError: no such node."""
         key = (self._graph.number[source], self._graph.number[target])
         if key not in self._paths:
-            numbers = self._find(*key)
+            with self._lock:
+                numbers = self._find(*key)
             names = self._graph.names
             self._paths[key] = None if numbers is None else tuple([names[number] for number in numbers])
         return self._paths[key]

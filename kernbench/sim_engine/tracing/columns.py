@@ -94,7 +94,8 @@ class Columns:
         values, given = self._common(command, command.unit), command.given
         job_type = command.opcode.removesuffix("_TILE")
         if command.engine == "dma":
-            return values | self._moves(command.number, given, given["bytes"], given["head_cycles"])
+            values |= self._moves(command.number, given, given["bytes"], given["head_cycles"])
+            return values | self._between(given["peer"], command.opcode) if "peer" in given else values
         values |= self._works(command.number, given, job_type) if command.engine != "component" else {}
         values["job_type"] = self._text("job_types", job_type)
         return values
@@ -124,9 +125,13 @@ class Columns:
         head += max(int(plan.machine["route_latency"][row["route"] + k]) for k in touched)
         values = self._moves(row["engine"], row, plan.bytes_of(entry.index), head)
         if isinstance(entry, PairEntry):
-            values |= {"far": self._scratchpad(row["peer"]), "dram": None, "direction": 2}
-            values["job_type"] = self._text("job_types", entry.opcode.removesuffix("_TILE"))
+            values |= self._between(row["peer"], entry.opcode)
         return values
+
+    def _between(self, peer: int, opcode: str) -> dict[str, int | None]:
+        """What is different between two scratchpads."""
+        job_type = self._text("job_types", opcode.removesuffix("_TILE"))
+        return {"far": self._scratchpad(peer), "dram": None, "direction": 2, "job_type": job_type}
 
     def _moves(self, number: int, row: Mapping[str, int], nbytes: int, head: int) -> dict[str, int | None]:
         """A transfer of a DMA engine."""

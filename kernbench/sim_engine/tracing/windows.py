@@ -30,7 +30,8 @@ def _form(event: str, **kinds: str) -> str:
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
 
 
-_TEXT, _DEPTHS = '"%s"', {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3)}  # depths: of a TE or VE, of a DMA engine by channel
+_TEXT = '"%s"'
+_DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}  # of a TE or VE, of a DMA engine by channel
 BANDWIDTH, ENGINE = _form("BANDWIDTH_SAMPLE", unit=_TEXT), _form("ENGINE_SAMPLE", unit=_TEXT)
 QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
 POWER = _form("POWER_STATE", unit=_TEXT, state=_TEXT)

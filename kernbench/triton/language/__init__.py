@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import builtins
 from importlib import import_module
 from typing import Any
 
+from kernbench.triton.atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_poll,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+)
 from kernbench.triton.block_pointers import (
     advance,
     block_pointer,
@@ -16,9 +30,11 @@ from kernbench.triton.block_pointers import (
 )
 from kernbench.triton.control import (
     assume,
+    condition,
     constexpr,
     debug_barrier,
     device_print,
+    expect_zero,
     hint,
     num_programs,
     program_id,
@@ -44,9 +60,10 @@ from kernbench.triton.dtypes import (
     uint8,
     uint16,
     uint32,
+    uint64,
 )
-from kernbench.triton.elementwise import abs_ as abs
 from kernbench.triton.elementwise import (
+    PropagateNan,
     cast,
     cdiv,
     clamp,
@@ -60,23 +77,16 @@ from kernbench.triton.elementwise import (
     zeros,
     zeros_like,
 )
+from kernbench.triton.elementwise import abs_ as abs
 from kernbench.triton.language import math
 from kernbench.triton.language.math import ceil, cos, erf, exp, exp2, floor, log, log2, rsqrt, sigmoid, sin, sqrt, sqrt_rn
-from kernbench.triton.memory import (
-    atomic_add,
-    atomic_and,
-    atomic_cas,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_xchg,
-    atomic_xor,
-    load,
-    store,
-)
+from kernbench.triton.mapping import map_elementwise
+from kernbench.triton.memory import load, store
 from kernbench.triton.names import REFUSED
 from kernbench.triton.random import (
     pair_uniform_to_normal,
+    philox,
+    philox_impl,
     rand,
     rand4x,
     randint,
@@ -94,14 +104,17 @@ from kernbench.triton.reductions import (
     device_assert,
     dot,
     reduce,
+    reduce_or,
     softmax,
     xor_sum,
 )
 from kernbench.triton.reductions import max_ as max
 from kernbench.triton.reductions import min_ as min
 from kernbench.triton.reductions import sum_ as sum
+from kernbench.triton.scaled import dot_scaled
 from kernbench.triton.shapes import (
     arange,
+    bitonic_merge,
     broadcast,
     broadcast_to,
     cat,
@@ -116,13 +129,31 @@ from kernbench.triton.shapes import (
     reshape,
     sort,
     split,
+    squeeze,
+    swizzle2d,
     topk,
     trans,
+    unsqueeze,
 )
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
-view = reshape
-PropagateNan = type("PropagateNan", (), {"NONE": "NONE", "ALL": "ALL"})
+TRITON_MAX_TENSOR_NUMEL = 1048576  #: which `portable` enforces
+pi32_t = pointer_type(int32)
+tensor_descriptor_base = tensor_descriptor
+
+
+class const:
+    """Marks parameters that are pointers to what is not written; whether it is written is not checked."""
+
+
+def tuple(values: Any) -> Any:
+    """Values as a tuple of Python."""
+    return builtins.tuple(values)
+
+
+def view(input: Any, *shape: Any) -> tensor:
+    """`reshape`."""
+    return reshape(input, *shape)
 
 
 def to_tensor(x: Any) -> tensor:
@@ -140,8 +171,8 @@ def logical_or(x: Any, y: Any) -> tensor:
     return logical("or", x, y)
 
 
-def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Any:
-    """`x / y`."""
+def fdiv(x: Any, y: Any, ieee_rounding: bool = False, approx: bool = False) -> Any:
+    """`x / y`, rounded to nearest, as all division is."""
     return as_tensor(x) / y
 
 
@@ -171,8 +202,8 @@ FUNCTIONS["int1"] = int1
 
 def __getattr__(name: str) -> Any:
     """What Triton has and this machine has not says what to use instead."""
-    if name == "extra":
-        return import_module("kernbench.triton.language.extra")
+    if name in ("extra", "core", "standard", "random"):
+        return import_module(f"kernbench.triton.language.{name}")
     if name in REFUSED:
         refuse(f"tl.{name} is not supported: {REFUSED[name]}")
     raise AttributeError(f"triton.language has no {name}")
@@ -180,125 +211,20 @@ def __getattr__(name: str) -> Any:
 
 # fmt: off
 __all__ = [
-    "PropagateNan",
-    "abs",
-    "add",
-    "advance",
-    "arange",
-    "argmax",
-    "argmin",
-    "associative_scan",
-    "assume",
-    "atomic_add",
-    "atomic_and",
-    "atomic_cas",
-    "atomic_max",
-    "atomic_min",
-    "atomic_or",
-    "atomic_xchg",
-    "atomic_xor",
-    "bfloat16",
-    "block_pointer",
-    "broadcast",
-    "broadcast_to",
-    "cast",
-    "cat",
-    "cdiv",
-    "ceil",
-    "clamp",
-    "constexpr",
-    "cos",
-    "cumprod",
-    "cumsum",
-    "debug_barrier",
-    "device_assert",
-    "device_print",
-    "div_rn",
-    "dot",
-    "dtype",
-    "erf",
-    "exp",
-    "exp2",
-    "expand_dims",
-    "fdiv",
-    "flip",
-    "float8e4nv",
-    "float8e5",
-    "float16",
-    "float32",
-    "floor",
-    "fma",
-    "full",
-    "gather",
-    "histogram",
-    "int1",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "interleave",
-    "join",
-    "load",
-    "load_tensor_descriptor",
-    "log",
-    "log2",
-    "logical_and",
-    "logical_or",
-    "make_block_ptr",
-    "make_tensor_descriptor",
-    "math",
-    "max",
-    "max_constancy",
-    "max_contiguous",
-    "maximum",
-    "min",
-    "minimum",
-    "mul",
-    "multiple_of",
-    "num_programs",
-    "pair_uniform_to_normal",
-    "permute",
-    "pointer_type",
-    "program_id",
-    "rand",
-    "rand4x",
-    "randint",
-    "randint4x",
-    "randn",
-    "randn4x",
-    "range",
-    "ravel",
-    "reduce",
-    "reshape",
-    "rsqrt",
-    "sigmoid",
-    "sin",
-    "softmax",
-    "sort",
-    "split",
-    "sqrt",
-    "sqrt_rn",
-    "static_assert",
-    "static_print",
-    "static_range",
-    "store",
-    "store_tensor_descriptor",
-    "sub",
-    "sum",
-    "tensor",
-    "tensor_descriptor",
-    "to_tensor",
-    "topk",
-    "trans",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint_to_uniform_float",
-    "umulhi",
-    "view",
-    "where",
-    "xor_sum",
-    "zeros",
-    "zeros_like",
+    "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "advance", "arange", "argmax", "argmin", "associative_scan",
+    "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_poll",
+    "atomic_store", "atomic_xchg", "atomic_xor", "bfloat16", "bitonic_merge", "block_pointer", "broadcast", "broadcast_to",
+    "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "core", "cos", "cumprod", "cumsum",
+    "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp", "exp2",
+    "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4nv", "float8e5", "float16", "float32", "floor", "fma",
+    "full", "gather", "histogram", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
+    "load_tensor_descriptor", "log", "log2", "logical_and", "logical_or", "make_block_ptr", "make_tensor_descriptor",
+    "map_elementwise", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of",
+    "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id",
+    "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or",
+    "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
+    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "sub", "sum", "swizzle2d", "tensor",
+    "tensor_descriptor", "tensor_descriptor_base", "to_tensor", "topk", "trans", "tuple", "uint8", "uint16", "uint32",
+    "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "where", "xor_sum", "zeros", "zeros_like",
 ]
 # fmt: on

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kernbench.triton.language.extra import cuda, libdevice
+from kernbench.triton.language.extra import cuda, hip, libdevice
 
-__all__ = ["cuda", "libdevice"]
+__all__ = ["cuda", "hip", "libdevice"]

@@ -1,0 +1,57 @@
+"""Runs `kbsim validate` for its page: tables and plots of every suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernbench.validate.draw import figure_svg
+from kernbench.validate.forms import COLUMNS, cells, figures_of, headline, largest, reasons
+from kernbench.validate.page import NUMBERS
+from kernbench.validate.registry import SUITES
+from kernbench.validate.run import SuiteRun, run_suite
+from kernbench.validate.stand import Options, Stand
+
+SUBSETS = ("noc_mesh",)  #: suites that take too long in full for a build
+
+
+def validation_tables() -> dict[str, str]:
+    """File name: MyST text."""
+    runs = [run_suite(name, Stand(Options(quick=name in SUBSETS))) for name in SUITES]
+    if any(run.outside for run in runs):
+        raise RuntimeError(f"kbsim validate: {headline(runs)}")
+    return {
+        "validation_summary.md": "\n".join(_summary(runs)) + "\n",
+        "validation.md": "\n\n".join(part for run in runs for part in _suite(run)) + "\n",
+    }
+
+
+def _summary(runs: list[SuiteRun]) -> Iterator[str]:
+    yield f"This build of the documentation says: {headline(runs)}. Of {', '.join(SUBSETS)} it has the subset (`--quick`).\n"
+    yield "| suite | what | rows | largest error |"
+    yield "|---|---|---:|---:|"
+    for run in runs:
+        shown = "skipped | " if run.skipped else f"{len(run.rows):,} | {largest(run)}"
+        yield f"| `{run.data.suite}` | {run.data.title} | {shown} |"
+
+
+def _suite(run: SuiteRun) -> Iterator[str]:
+    yield f"### {run.data.title} (`{run.data.suite}`)"
+    yield run.data.about
+    if run.skipped:
+        yield f"Not in this build: {run.skipped}."
+    for figure in figures_of(run):
+        yield "```{raw} html\n" + figure_svg(figure) + "```"
+    if run.rows:
+        yield "\n".join(_table(run))
+        yield "\n".join(f"- allowed {allowed}: {why}" for allowed, why in reasons(run.rows))
+    yield "\n".join(
+        f"- `{name}`: [{source.title}]({source.url}); {source.licence}. {source.redo}"
+        for name, source in run.data.sources.items()
+    )
+
+
+def _table(run: SuiteRun) -> Iterator[str]:
+    yield "| " + " | ".join(COLUMNS) + " |"
+    yield "|" + "|".join("---:" if name in NUMBERS else "---" for name in COLUMNS) + "|"
+    for row in run.rows:
+        yield "| " + " | ".join(cells(row)) + " |"

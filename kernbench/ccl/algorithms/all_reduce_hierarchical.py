@@ -1,0 +1,60 @@
+"""All-reduce level by level: in each cube, across cubes, across SIPs, and back.
+
+What crosses a cube's border is a cube's share of the sums, and what crosses a SIP's border a SIP's: the further, the less. SIPs
+are a ring, or rows and columns of a torus or mesh, as `sip_topo_kind` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernbench.ccl.arranged import level_rings, rings_with
+from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.order import segmented_sums
+from kernbench.ccl.over_rings import Memory, all_reduce
+from kernbench.ccl.rings import table_of
+from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.common.dtypes import Array
+
+__all__ = [
+    "MESH",
+    "RING",
+    "TOPO_NAME_TO_KIND",
+    "TORUS",
+    "all_reduce_hierarchical",
+    "kernel",
+    "kernel_args",
+    "neighbours",
+    "reference",
+]
+
+
+def all_reduce_hierarchical(
+    in_ptr: int,
+    out_ptr: int,
+    n_elem: int,
+    dtype: str,
+    sip_rank: int,
+    sip_size: int,
+    cube_rank: int,
+    cube_size: int,
+    sip_topo_kind: int,
+    tl: Any,
+) -> None:
+    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    rings = rings_with(tl.rank, level_rings(sip_topo_kind, shape_of(sip_size, cube_size, tl)))
+    all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [(rings, (0, n_elem))])
+
+
+kernel = all_reduce_hierarchical
+
+
+def neighbours(kind: int, shape: Shape) -> Table:
+    """In cubes on plane 0, across cubes on plane 1, across SIPs on plane 2."""
+    return table_of(ring for level in level_rings(kind, shape) for ring in level)
+
+
+def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
+    """In cubes, then across cubes, then across SIPs."""
+    return segmented_sums(inputs, level_rings(kind, shape), slot_bytes)

@@ -1,0 +1,52 @@
+"""Barrier by dissemination: in step `k` each rank tells the one `2 ** k` further on; `log2(n)` steps, rounded up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernbench.ccl.chains import offsets, tell
+from kernbench.ccl.contract import Shape, Table, kernel_args
+from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.common.dtypes import Array
+
+__all__ = [
+    "MESH",
+    "RING",
+    "TOPO_NAME_TO_KIND",
+    "TORUS",
+    "barrier_dissemination",
+    "kernel",
+    "kernel_args",
+    "neighbours",
+    "reference",
+]
+
+
+def barrier_dissemination(
+    in_ptr: int,
+    out_ptr: int,
+    n_elem: int,
+    dtype: str,
+    sip_rank: int,
+    sip_size: int,
+    cube_rank: int,
+    cube_size: int,
+    sip_topo_kind: int,
+    tl: Any,
+) -> None:
+    """No rank returns before every rank has begun. Pointers and counts are not used."""
+    tell(tl)
+
+
+kernel = barrier_dissemination
+
+
+def neighbours(kind: int, shape: Shape) -> Table:
+    """In the east of plane `k` the rank `2 ** k` further on, in the west the one that is as far before."""
+    return offsets(shape.ranks)
+
+
+def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
+    """A barrier moves no elements."""
+    return [one[:0] for one in inputs]

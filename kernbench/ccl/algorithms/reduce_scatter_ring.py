@@ -1,0 +1,60 @@
+"""Reduce-scatter along one ring: sums go round once, `n - 1` steps, and end where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernbench.ccl.arranged import flat_ring
+from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.order import ring_sums
+from kernbench.ccl.over_rings import Memory
+from kernbench.ccl.rings import table_of
+from kernbench.ccl.round_trips import reduce_scatter
+from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.common.dtypes import Array
+
+__all__ = [
+    "MESH",
+    "RING",
+    "TOPO_NAME_TO_KIND",
+    "TORUS",
+    "kernel",
+    "kernel_args",
+    "neighbours",
+    "reduce_scatter_ring",
+    "reference",
+]
+
+
+def reduce_scatter_ring(
+    in_ptr: int,
+    out_ptr: int,
+    n_elem: int,
+    dtype: str,
+    sip_rank: int,
+    sip_size: int,
+    cube_rank: int,
+    cube_size: int,
+    sip_topo_kind: int,
+    tl: Any,
+) -> None:
+    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
+    reduce_scatter(Memory(tl, in_ptr, out_ptr, dtype), ring, n_elem)
+
+
+kernel = reduce_scatter_ring
+
+
+def neighbours(kind: int, shape: Shape) -> Table:
+    """Along the ring, both ways, on plane 0."""
+    return table_of([flat_ring(kind, shape)])
+
+
+def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
+    """A rank's sum begins at the rank behind it, and goes round."""
+    ring, count = flat_ring(kind, shape), inputs[0].size // len(inputs)
+    chunks = [(rank * count, count) for rank in ring.members]
+    sums = dict(zip(ring.members, ring_sums([inputs[rank] for rank in ring.members], ring, chunks), strict=True))
+    return [sums[rank] for rank in range(len(inputs))]

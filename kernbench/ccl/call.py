@@ -1,0 +1,68 @@
+"""One call of a collective: queues, a launch on every rank, and the nine arguments of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.ccl.contract import Algorithm, Table
+from kernbench.ccl.group import Group
+from kernbench.runtime_api import Context
+from kernbench.triton_emu.launch import Launch
+
+
+@dataclass(frozen=True)
+class Queues:
+    """How queues are built; None: as the machine's `pe.ipcq` says."""
+
+    slots: int | None = None
+    slot_bytes: int | None = None
+    tier: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An algorithm as it is launched: the kernel of each rank gets that rank's arguments."""
+
+    name: str
+    algorithm: Algorithm
+    group: Group
+    count: int
+    dtype: str
+    slot_bytes: int
+    skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
+
+    def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
+        """The nine."""
+        group = self.group
+        sip, cube, _ = group.shape.place(rank)
+        where = (sip, group.shape.sips, cube, group.shape.cubes, group.kind)
+        return self.algorithm.kernel_args(in_ptr, out_ptr, self.count, self.dtype, *where)
+
+
+def on_rank(call: Call, in_ptr: int, out_ptr: int, tl: Any) -> None:
+    """What is launched on each PE of a group."""
+    for _ in range(call.skew[tl.rank] if call.skew else 0):
+        tl.load(in_ptr, (1,), call.dtype)
+    call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl)
+
+
+@dataclass
+class Launcher:
+    """Calls collectives in a run; queues stay while calls have the same neighbours."""
+
+    ctx: Context
+    queues: Queues = field(default_factory=Queues)
+    _installed: tuple[tuple[str, ...], Table] | None = None
+
+    def __call__(self, call: Call, x: Any, out: Any) -> Launch:
+        """Launch it on all ranks and go on. `x`, `out`: tensors with a shard on each PE of the group."""
+        group = call.group
+        table = call.algorithm.neighbours(group.kind, group.shape)
+        if self._installed != (group.pes, table):
+            how = self.queues
+            self.ctx.install_queues(
+                table, ranks=group.pes, slots=how.slots, slot_bytes=how.slot_bytes, tier=how.tier
+            )
+            self._installed = group.pes, table
+        return self.ctx.launch(call.name, on_rank, call, x, out, pes=group.pes)

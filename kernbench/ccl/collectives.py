@@ -1,0 +1,56 @@
+"""What each collective is: how many elements ranks have and get, and how its bandwidth is counted, as nccl-tests does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kernbench.common.dtypes import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective. A count is the kernel's `n_elem`."""
+
+    name: str
+    blocks_in: bool = False  #: a rank has `count` elements for each rank, else `count`
+    blocks_out: bool = False  #: a rank gets `count` elements of each rank, else `count`
+    reduces: bool = False
+    rooted: bool = False
+    moves: bool = True  #: False: there are no elements
+
+    def has(self, count: int, ranks: int) -> int:
+        """Elements that a rank has."""
+        return count * ranks if self.blocks_in else count
+
+    def gets(self, count: int, ranks: int) -> int:
+        """Elements that a rank gets."""
+        return count * ranks if self.blocks_out else count
+
+    def count_of(self, nbytes: int, ranks: int, itemsize: int) -> int:
+        """The count whose larger side has at most so many bytes, at least 1."""
+        return max(1, nbytes // itemsize // (ranks if self.blocks_in or self.blocks_out else 1))
+
+    def bus_factor(self, ranks: int) -> Fraction:
+        """Bus bandwidth over algorithm bandwidth: which share of the size each rank must send at least."""
+        share = Fraction(ranks - 1, ranks)
+        if self.reduces and not self.blocks_in and not self.rooted:
+            return 2 * share
+        return share if self.blocks_in or self.blocks_out else Fraction(1)
+
+
+COLLECTIVES = {
+    one.name: one
+    for one in (
+        Collective("all_reduce", reduces=True),
+        Collective("all_gather", blocks_out=True),
+        Collective("reduce_scatter", blocks_in=True, reduces=True),
+        Collective("broadcast", rooted=True),
+        Collective("reduce", reduces=True, rooted=True),
+        Collective("all_to_all", blocks_in=True, blocks_out=True),
+        Collective("send_recv"),
+        Collective("barrier", moves=False),
+    )
+}
+#: Element types whose elements are whole bytes and can be added.
+CCL_DTYPES = tuple(name for name, kind in DTYPES.items() if kind.bits >= 8 and kind.kind != "bool")

@@ -1,0 +1,85 @@
+"""What an algorithm's module is (ADR-0050 of the seed documents): its kernel's nine arguments, its rings, its reference.
+
+A module has a function of the algorithm's own name and `kernel`, the same function; `kernel_args`; `TOPO_NAME_TO_KIND` and the
+kinds it names; `neighbours(kind, shape)`, which says who is in which direction; `reference(inputs, kind, shape, slot_bytes)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kernbench.common.dtypes import Array
+
+Way = tuple[int, str]  #: plane and direction, N, S, E or W
+Table = Mapping[int, Mapping[Way, tuple[int, str]]]  #: by rank and way: the rank that is there, and its direction back
+
+
+class Shape(NamedTuple):
+    """How many ranks there are of each level; rank `(sip * cubes + cube) * pes + pe`."""
+
+    sips: int
+    cubes: int  #: of each SIP
+    pes: int  #: of each cube
+
+    @property
+    def ranks(self) -> int:
+        return self.sips * self.cubes * self.pes
+
+    def rank(self, sip: int, cube: int, pe: int) -> int:
+        """The rank at a place."""
+        return (sip * self.cubes + cube) * self.pes + pe
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """(sip, cube, pe) of a rank."""
+        blocks, pe = divmod(rank, self.pes)
+        return (*divmod(blocks, self.cubes), pe)
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self))
+
+
+class KernelArgs(NamedTuple):
+    """The nine arguments of every kernel, in their order; `tl` is the tenth."""
+
+    in_ptr: int
+    out_ptr: int
+    n_elem: int  #: what the collective's row in docs/reference/ccl.md says
+    dtype: str
+    sip_rank: int
+    sip_size: int
+    cube_rank: int  #: of the rank's SIP
+    cube_size: int
+    sip_topo_kind: int  #: RING, TORUS or MESH: how the SIPs are arranged, or all ranks where there is one SIP
+
+
+def kernel_args(
+    in_ptr: int,
+    out_ptr: int,
+    n_elem: int,
+    dtype: str,
+    sip_rank: int,
+    sip_size: int,
+    cube_rank: int,
+    cube_size: int,
+    sip_topo_kind: int,
+) -> KernelArgs:
+    """The arguments as the tuple that a kernel gets."""
+    return KernelArgs(in_ptr, out_ptr, n_elem, dtype, sip_rank, sip_size, cube_rank, cube_size, sip_topo_kind)
+
+
+def shape_of(sip_size: int, cube_size: int, tl: Any) -> Shape:
+    """The shape of the group that a kernel runs in: its PEs of a cube follow from the group's size."""
+    return Shape(sip_size, cube_size, tl.world_size // (sip_size * cube_size))
+
+
+class Algorithm(Protocol):
+    """A module that fulfils the contract."""
+
+    TOPO_NAME_TO_KIND: Mapping[str, int]
+    kernel: Callable[..., None]
+    kernel_args: Callable[..., tuple[Any, ...]]
+
+    def neighbours(self, kind: int, shape: Shape) -> Table: ...
+
+    def reference(self, inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> Sequence[Array]: ...

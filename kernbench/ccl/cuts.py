@@ -1,0 +1,34 @@
+"""How elements are cut: into chunks of nearly one size, and these into pieces that fit into a message."""
+
+from __future__ import annotations
+
+Range = tuple[int, int]  #: first element and number of elements
+WIDTH = 4  #: messages of a ring that are on their way at a time, where a chunk is large enough
+SEGMENT = 8  #: messages of a chunk that go over further rings together
+LEAST_BYTES = 2048  #: a smaller message is not cut
+
+
+def cut(whole: Range, parts: int) -> list[Range]:
+    """`parts` ranges in order, the longer ones first, none longer than another by more than one."""
+    first, count = whole
+    least, longer = divmod(count, parts)
+    found = []
+    for number in range(parts):
+        size = least + (number < longer)
+        found.append((first, size))
+        first += size
+    return found
+
+
+def pieces(most: int, itemsize: int, slot_bytes: int) -> int:
+    """Into how many messages a chunk of at most so many elements is cut.
+
+    As few as its size allows; but up to `WIDTH`, so that several are on their way at once, where each has `LEAST_BYTES`.
+    """
+    fit = max(1, slot_bytes // itemsize)
+    return max(1, -(-most // fit), min(WIDTH, most * itemsize // LEAST_BYTES))
+
+
+def segments(most: int, itemsize: int, slot_bytes: int) -> int:
+    """Into how many parts a chunk is cut that go over several rings, one part after the other."""
+    return -(-pieces(most, itemsize, slot_bytes) // SEGMENT)

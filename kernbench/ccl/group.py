@@ -1,0 +1,96 @@
+"""Groups of ranks on a machine: which PE is which rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import atan2
+
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.shapes import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circle
+from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import SystemConfig
+from kernbench.config.machine import MachineConfig
+from kernbench.policy.placement import Size
+from kernbench.topology.mesh_gen import mesh_of
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks on the PEs of a system: so many of the first PEs of so many of the first cubes of so many of the first SIPs.
+
+    SIPs are counted as the machine counts them, cubes along a way from cube to neighbouring cube, PEs once round the cube.
+    """
+
+    shape: Shape
+    kind: int
+    pes: tuple[str, ...]  #: by rank
+    rows: tuple[int, ...]  #: by rank: the number of its PE among those of the group, as the machine counts them
+
+    @property
+    def size(self) -> int:
+        return len(self.pes)
+
+    @property
+    def kind_name(self) -> str:
+        """ring, torus or mesh."""
+        return KIND_NAMES[self.kind]
+
+
+def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Group:
+    """A group of this shape. `topo`: how its SIPs are taken to be arranged (of one SIP: its ranks); None: as they are.
+
+    InputError where the machine is no system, has not so many SIPs, cubes or PEs, or there is no such arrangement.
+    """
+    system, there = _there(config)
+    for name, wanted, most in zip(("SIPs", "cubes of a SIP", "PEs of a cube"), shape, there, strict=True):
+        if not 1 <= wanted <= most:
+            rule = f"it has {most} {name}, and the group takes {wanted}"
+            raise InputError(Problem(config.source, rule, "shape", str(shape)))
+    if topo is not None and topo not in TOPO_NAME_TO_KIND:
+        raise InputError(Problem("group", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "topo", topo))
+    kind = TOPO_NAME_TO_KIND[topo] if topo is not None else TOPO_NAME_TO_KIND[system.system.kind] if shape.sips > 1 else RING
+    cubes, pes = _cubes(system, shape.cubes), _pes(system, shape.pes)
+    places = [(sip, cube, pe) for sip in range(shape.sips) for cube in cubes for pe in pes]
+    names = tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
+    return Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
+
+
+def shape_for(config: MachineConfig, ranks: int) -> Shape:
+    """So many ranks on as few SIPs as can be, and there on as few cubes, the same number on each.
+
+    InputError where there is no way.
+    """
+    _, there = _there(config)
+    for sips in range(1, there.sips + 1):
+        for cubes in range(1, there.cubes + 1):
+            pes, rest = divmod(ranks, sips * cubes)
+            if not rest and 1 <= pes <= there.pes:
+                return Shape(sips, cubes, pes)
+    most = there.sips * there.cubes * there.pes
+    rule = f"{config.source} has {there.sips} SIPs of {there.cubes} cubes of {there.pes} PEs, {most} in all"
+    remedy = "take as many ranks on each cube as on the others, or a larger machine (--config)"
+    raise InputError(Problem("group", rule, "ranks", ranks, remedy))
+
+
+def _there(config: MachineConfig) -> tuple[SystemConfig, Size]:
+    if not isinstance(config, SystemConfig):
+        raise InputError(Problem(config.source, "it is one NPU, without neighbours", remedy="take a system, like single_cube"))
+    return config, Size(config.system.sips, config.cubes, config.cube.pes)
+
+
+def _cubes(config: SystemConfig, count: int) -> tuple[int, ...]:
+    """The first cubes, each next to the one before it where that can be."""
+    if count == config.cubes:
+        return circle(MESH, config.sip.rows, config.sip.cols)
+    cols = config.sip.cols
+    order = [row * cols + (cols - 1 - col if row % 2 else col) for row in range(config.sip.rows) for col in range(cols)]
+    return tuple(cube for cube in order if cube < count)
+
+
+def _pes(config: SystemConfig, count: int) -> tuple[int, ...]:
+    """The first PEs of a cube, once round its middle."""
+    mesh = mesh_of(config)
+    places = [naming.router_place(mesh.parts[naming.pe(pe)].router) for pe in range(count)]
+    middle = (config.cube.mesh.rows - 1) / 2, (config.cube.mesh.cols - 1) / 2
+    return tuple(sorted(range(count), key=lambda pe: (atan2(places[pe][0] - middle[0], places[pe][1] - middle[1]), pe)))

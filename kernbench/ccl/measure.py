@@ -1,0 +1,132 @@
+"""Collectives over sizes: a row each, as nccl-tests prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.group import Group
+from kernbench.ccl.registry import Entry, Registry
+from kernbench.ccl.single import Outcome, run_call
+from kernbench.common.dtypes import dtype_of
+from kernbench.config import SystemConfig
+from kernbench.sim_engine.roofline import Roof, roofs
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One size."""
+
+    size: int  #: [B] of what a rank has or gets, whichever is more
+    count: int  #: [element] the kernel's `n_elem`
+    dtype: str
+    redop: str  #: sum or none
+    root: int  #: -1: there is none
+    cycles: int
+    time_us: float
+    algbw: float  #: [GB/s] size over time
+    busbw: float  #: [GB/s] what each rank sends at least, over time
+    wrong: int | None  #: elements that differ from the reference in any bit; None: not verified
+    bound: str  #: what was asked of most: a link, a channel, or the engines of a PE
+    bound_share: float  #: of the time
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is run."""
+
+    config: SystemConfig
+    group: Group
+    entry: Entry
+    dtype: str
+    queues: Queues
+    check: bool
+    seed: int = 0
+
+
+def sizes_between(first: int, last: int, factor: int) -> Iterator[int]:
+    """Sizes from the first, each so many times the one before, up to the last. With a factor of 1 the first alone."""
+    size = first
+    while size <= last:
+        yield size
+        if factor < 2:
+            return
+        size *= factor
+
+
+def queues_of(
+    registry: Registry, entry: Entry, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
+) -> Queues:
+    """The queues of an algorithm where no others are given."""
+    return Queues(
+        slots or entry.slots or registry.slots,
+        slot_bytes or entry.slot_bytes or registry.slot_bytes,
+        tier or registry.tier,
+    )
+
+
+def measured(asked: Asked, first: int, last: int, factor: int) -> Iterator[tuple[Row | None, Outcome]]:
+    """Size after size, each that gives another count; a collective without elements once."""
+    collective = COLLECTIVES[asked.entry.collective]
+    known: set[int] = set()
+    for nbytes in sizes_between(first, last, factor):
+        count = collective.count_of(nbytes, asked.group.size, dtype_of(asked.dtype).bits // 8) if collective.moves else 1
+        if count not in known:
+            known.add(count)
+            yield row(asked, count)
+
+
+def row(asked: Asked, count: int) -> tuple[Row | None, Outcome]:
+    """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
+    collective = COLLECTIVES[asked.entry.collective]
+    ranks, itemsize = asked.group.size, dtype_of(asked.dtype).bits // 8
+    sizes = collective.has(count, ranks), collective.gets(count, ranks)
+    assert asked.queues.slot_bytes is not None
+    call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
+    outcome = run_call(asked.config, call, sizes, asked.queues, check=asked.check, seed=asked.seed)
+    if outcome.status != "done":
+        return None, outcome
+    size = max(sizes) * itemsize if collective.moves else 0
+    seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
+    speed = size / seconds / 1e9
+    top = _bound(outcome)
+    made = Row(
+        size=size,
+        count=count if collective.moves else 0,
+        dtype=asked.dtype,
+        redop="sum" if collective.reduces else "none",
+        root=0 if collective.rooted else -1,
+        cycles=outcome.cycles,
+        time_us=seconds * 1e6,
+        algbw=speed,
+        busbw=speed * float(collective.bus_factor(ranks)),
+        wrong=outcome.wrong,
+        bound=top.name,
+        bound_share=top.cycles / outcome.cycles,
+    )
+    return made, outcome
+
+
+def _bound(outcome: Outcome) -> Roof:
+    """What the run asked of most."""
+    machine = outcome.engine.machine
+    return roofs(machine.result(), machine.plan)[0]
+
+
+def to_json(asked: Asked, rows: list[Row]) -> dict[str, Any]:
+    """A run as plain JSON."""
+    group = asked.group
+    return {
+        "collective": asked.entry.collective,
+        "algorithm": asked.entry.name,
+        "machine": asked.config.source,
+        "ranks": group.size,
+        "shape": list(group.shape),
+        "topology": group.kind_name,
+        "queues": asdict(asked.queues),
+        "checked": asked.check,
+        "rows": [asdict(one) for one in rows],
+    }

@@ -1,0 +1,69 @@
+"""Sums in the order in which the algorithms add: what their references are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernbench.ccl.cuts import Range, cut, segments
+from kernbench.ccl.rings import Ring
+from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+
+
+def plus(x: Array, y: Array) -> Array:
+    """`x + y`, rounded to their type once."""
+    with np.errstate(all="ignore"):
+        return narrow(widen(x) + widen(y), dtype_of(x.dtype).name)
+
+
+def ring_sums(values: Sequence[Array], ring: Ring, chunks: Sequence[Range]) -> list[Array]:
+    """The sum of each chunk: it begins at the rank behind its owner and goes round. `values`: of the members, in order."""
+    found = []
+    for owner, (first, count) in enumerate(chunks):
+        part = slice(first, first + count)
+        total = values[(owner + 1) % ring.size][part]
+        for step in range(2, ring.size + 1):
+            total = plus(values[(owner + step) % ring.size][part], total)
+        found.append(total)
+    return found
+
+
+def sums_over(
+    values: dict[int, Array], rings: Sequence[Sequence[Ring]], chunks: Sequence[Range] | None = None
+) -> dict[int, Array]:
+    """All-reduce over rings, level after level: by rank, the sums of all elements.
+
+    `values`: by rank, as many elements each. `chunks`: of the first level; None: nearly equal ones.
+    """
+    if not rings:
+        return values
+    mine: dict[int, Array] = {}
+    for ring in rings[0]:
+        cuts = chunks or cut((0, values[ring.members[0]].size), ring.size)
+        mine |= zip(ring.members, ring_sums([values[one] for one in ring.members], ring, cuts), strict=True)
+    mine = sums_over(mine, rings[1:])
+    return {one: total for ring in rings[0] for total in [_joined(mine, ring)] for one in ring.members}
+
+
+def _joined(chunks: dict[int, Array], ring: Ring) -> Array:
+    return np.concatenate([chunks[one] for one in ring.members])
+
+
+def segmented_sums(values: Sequence[Array], rings: Sequence[Sequence[Ring]], slot_bytes: int) -> list[Array]:
+    """All-reduce over rings as `over_rings.all_reduce` does it: segment by segment, where there are several levels."""
+    levels = [level for level in rings if level[0].size > 1]
+    found = [one.copy() for one in values]
+    if not levels:
+        return found
+    chunks = cut((0, values[0].size), levels[0][0].size)
+    count = segments(chunks[0][1], values[0].dtype.itemsize, slot_bytes) if len(levels) > 1 else 1
+    for number in range(count):
+        ranges = [cut(chunk, count)[number] for chunk in chunks]
+        index = np.concatenate([np.arange(first, first + size) for first, size in ranges])
+        sizes = [size for _, size in ranges]
+        starts = [sum(sizes[:at]) for at in range(len(sizes))]
+        part = {rank: one[index] for rank, one in enumerate(values)}
+        for rank, total in sums_over(part, levels, list(zip(starts, sizes, strict=True))).items():
+            found[rank][index] = total
+    return found

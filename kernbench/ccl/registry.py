@@ -1,0 +1,198 @@
+"""The algorithms that `configs/ccl.yaml` and files of the user list, and the modules that they are in."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.resources
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.contract import Algorithm, KernelArgs
+from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_size
+from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, read_document
+
+SCHEMA = "kernbench/ccl/1"
+TIERS = ("tcm", "sram", "hbm")
+_SIZES = ("slots", "slot_bytes")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm of a file."""
+
+    collective: str
+    name: str
+    module: str  #: dotted name, or the path of a .py file
+    topologies: tuple[str, ...]
+    where: str  #: the place of the entry, for errors
+    slots: int | None = None  #: of its queues; None: the default
+    slot_bytes: int | None = None
+
+    @property
+    def full_name(self) -> str:
+        """`all_reduce_ring`: the name of its function."""
+        return f"{self.collective}_{self.name}"
+
+    def load(self) -> Algorithm:
+        """Its module. InputError where it cannot be imported, or lacks what the contract asks for."""
+        module = _imported(self)
+        problems = list(_lacks(module, self))
+        if problems:
+            raise InputError([Problem(self.where, rule, "module", self.module) for rule in problems])
+        return cast(Algorithm, module)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All algorithms, and how queues are built for them."""
+
+    entries: tuple[Entry, ...]
+    slots: int
+    slot_bytes: int
+    tier: str
+
+    def find(self, collective: str, name: str | None = None) -> Entry:
+        """The algorithm of a collective; None: its first. InputError for one that is not there."""
+        if collective not in COLLECTIVES:
+            raise InputError(_unknown("collective", collective, list(COLLECTIVES)))
+        there = {one.name: one for one in self.entries if one.collective == collective}
+        if name is None:
+            return next(iter(there.values()))
+        if name not in there:
+            raise InputError(_unknown(f"algorithm of {collective}", name, list(there)))
+        return there[name]
+
+
+def read_registry(*files: Path) -> Registry:
+    """The package's algorithms and those of these files; a later one of the same name, and later defaults, take their place.
+
+    InputError naming file, line and rule.
+    """
+    package = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl.yaml")))
+    found = Registry((), 1, 1, "tcm")
+    for path in (package, *files):
+        document = read_document(path, MACHINE_BYTES)
+        _check_keys(document)
+        entries = {one.full_name: one for one in found.entries}
+        entries |= {one.full_name: one for one in _entries(document, path.parent)}
+        found = replace(found, entries=tuple(entries.values()), **_defaults(document))
+    return found
+
+
+def _unknown(what: str, name: str, there: list[str]) -> Problem:
+    near = difflib.get_close_matches(name, there, n=1)
+    remedy = f"did you mean {near[0]}?" if near else "kbsim ccl list prints them"
+    return Problem(name, f"there is no such {what}; there are {', '.join(there)}", remedy=remedy)
+
+
+def _check_keys(document: Document) -> None:
+    data = document.data
+    if data.get("schema") != SCHEMA:
+        raise InputError(document.problem(("schema",), f"it must be {SCHEMA}", data.get("schema")))
+    extra = [key for key in data if key not in ("schema", "defaults", "algorithms")]
+    if extra:
+        rule = "there is no such key; the keys here are schema, defaults, algorithms"
+        raise InputError(document.problem((extra[0], KEY), rule))
+    for key in ("defaults", "algorithms"):
+        if not isinstance(data.get(key, {}), dict):
+            raise InputError(document.problem((key,), "it must be a mapping", str(data[key])))
+
+
+def _defaults(document: Document) -> dict[str, Any]:
+    """The defaults that a file gives."""
+    found: dict[str, Any] = {}
+    for key, value in document.data.get("defaults", {}).items():
+        path: PathLike = ("defaults", key)
+        if key == "tier":
+            if value not in TIERS:
+                raise InputError(document.problem(path, f"it must be one of {', '.join(TIERS)}", value))
+            found[key] = value
+        elif key in ("slots", "slot_bytes"):
+            found[key] = _positive(document, path, value)
+        else:
+            rule = "there is no such key; the keys here are slots, slot_bytes, tier"
+            raise InputError(document.problem((*path, KEY), rule))
+    return found
+
+
+def _positive(document: Document, path: PathLike, value: Any) -> int:
+    try:
+        number = parse_size(value)
+    except ValueError as error:
+        raise InputError(document.problem(path, str(error), value)) from None
+    if number < 1:
+        raise InputError(document.problem(path, "it must be at least 1", value))
+    return number
+
+
+def _entries(document: Document, folder: Path) -> Iterator[Entry]:
+    for collective, algorithms in document.data.get("algorithms", {}).items():
+        at: PathLike = ("algorithms", collective)
+        if collective not in COLLECTIVES:
+            rule = f"there is no such collective; there are {', '.join(COLLECTIVES)}"
+            raise InputError(document.problem((*at, KEY), rule))
+        if not isinstance(algorithms, dict):
+            raise InputError(document.problem(at, "it must be a mapping of algorithms", str(algorithms)))
+        for name, entry in algorithms.items():
+            yield _entry(document, (*at, name), collective, name, entry, folder)
+
+
+def _entry(document: Document, path: PathLike, collective: str, name: str, entry: Any, folder: Path) -> Entry:
+    keys = set(entry) if isinstance(entry, dict) else set()
+    if not {"module", "topologies"} <= keys <= {"module", "topologies", *_SIZES} or not isinstance(entry["module"], str):
+        rule = "it must have the keys module and topologies, and may have slots and slot_bytes"
+        raise InputError(document.problem(path, rule, str(entry)))
+    kinds = entry["topologies"]
+    if not isinstance(kinds, list) or not kinds or any(one not in TOPO_NAME_TO_KIND for one in kinds):
+        rule = f"it must be a list of {', '.join(TOPO_NAME_TO_KIND)}"
+        raise InputError(document.problem((*path, "topologies"), rule, str(kinds)))
+    module = entry["module"]
+    where = document.where(document.find([path]).get(path))
+    file = str(folder / module) if module.endswith(".py") else module
+    sizes = {key: _positive(document, (*path, key), entry[key]) for key in _SIZES if key in entry}
+    return Entry(collective, name, file, tuple(kinds), where, **sizes)
+
+
+def _imported(entry: Entry) -> ModuleType:
+    try:
+        if not entry.module.endswith(".py"):
+            return importlib.import_module(entry.module)
+        path = Path(entry.module)
+        name = f"kernbench_ccl_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    except Exception as error:
+        rule = f"it cannot be imported: {type(error).__name__}: {error}"
+        raise InputError(Problem(entry.where, rule, "module", entry.module)) from error
+    return module
+
+
+def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
+    """What a module does not have of the contract."""
+    own: Any = getattr(module, entry.full_name, None)
+    kernel: Any = getattr(module, "kernel", None)
+    if not callable(kernel) or own is not kernel:
+        yield f"it must have a function {entry.full_name}, and kernel must be the same function"
+    else:
+        names = list(inspect.signature(kernel).parameters)
+        wanted = [*KernelArgs._fields, "tl"]
+        if names != wanted:
+            yield f"the arguments of its kernel must be {', '.join(wanted)}, and are {', '.join(names)}"
+    for name in ("kernel_args", "neighbours", "reference"):
+        if not callable(getattr(module, name, None)):
+            yield f"it must have a function {name}"
+    if getattr(module, "TOPO_NAME_TO_KIND", None) != TOPO_NAME_TO_KIND:
+        yield f"it must have TOPO_NAME_TO_KIND = {TOPO_NAME_TO_KIND}"

@@ -1,0 +1,109 @@
+"""All-gather, reduce-scatter, all-to-all and shifts along one ring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.lanes import End, gathered, reduced
+from kernbench.ccl.over_rings import Memory, copied, lanes_at_once, sends_on
+from kernbench.ccl.rings import Ring
+from kernbench.ccl.turns import Slice, in_turn, run
+
+
+def all_gather(memory: Memory, ring: Ring, count: int) -> None:
+    """Each rank's elements to all: its piece `p` goes round with the pieces `p` of all others."""
+    tl = memory.tl
+    end = End(tl, ring, memory.dtype)
+    copies = None if sends_on(tl) else lambda chunk, message: copied(tl, message)
+
+    def lane(piece: Range) -> Slice:
+        first, size = piece
+        own = memory.load(first, size)
+        yield own
+        memory.put(tl.rank * count + first, own)
+
+        def put(at: int, tile: Any) -> None:
+            memory.put(ring.members[at] * count + first, tile)
+
+        yield from gathered(end, [size] * end.size, own, put, copies)
+
+    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+
+
+def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
+    """The sums of each rank's block, to that rank."""
+    tl = memory.tl
+    end = End(tl, ring, memory.dtype)
+
+    def lane(piece: Range) -> Slice:
+        first, size = piece
+        order = [ring.members[end.chunk(step)] for step in range(1, end.size + 1)]
+        ahead = memory.ahead([(rank * count + first, size) for rank in order], memory.pieces(count))
+        kept: list[Any] = []
+        yield from reduced(end, [size] * end.size, lambda chunk: ahead.take(), kept)
+        yield kept[0]
+        memory.put(first, kept[0])
+
+    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+
+
+def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
+    """What each has for the rank `d` places further on: all such pieces of all ranks move on together, hop by hop."""
+    tl = memory.tl
+    east, west = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
+    size = east.size
+    ways = [[(east, far) for far in range(1, size // 2 + 1)], [(west, far) for far in range(1, (size + 1) // 2)]]
+    lanes = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, count))
+    sides = [[_hops(memory, end, far, count, piece) for end, far in way for piece in _pieces(memory, count)] for way in ways]
+    run(tl, *(in_turn(some, lanes_at_once(tl)) for some in (lanes, *sides)))
+
+
+def _own(memory: Memory, start: int, piece: Range) -> Slice:
+    """What a rank has for itself."""
+    tile = memory.load(start + piece[0], piece[1])
+    yield True
+    yield tile
+    memory.put(start + piece[0], tile)
+
+
+def _hops(memory: Memory, end: End, far: int, count: int, piece: Range) -> Slice:
+    """A piece for the rank `far` places on; what comes last is from the rank as far before."""
+    tl, (first, size) = memory.tl, piece
+    tile = memory.load(end.rank(far) * count + first, size)
+    for _ in range(far):
+        yield tile
+        end.send(tile)
+        tile = end.ask(size)
+        yield True
+        yield tile
+        if not sends_on(tl):
+            tile = copied(tl, tile)
+        yield True
+    yield tile
+    memory.put(end.rank(-far) * count + first, tile)
+
+
+def shift(memory: Memory, ring: Ring, count: int) -> None:
+    """Each rank's elements to the next one."""
+    tl = memory.tl
+    end = End(tl, ring, memory.dtype)
+
+    def lane(piece: Range) -> Slice:
+        first, size = piece
+        tile = memory.load(first, size)
+        if end.size > 1:
+            yield tile
+            end.send(tile)
+            tile = end.ask(size)
+        yield True
+        yield tile
+        memory.put(first, tile)
+
+    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+
+
+def _pieces(memory: Memory, count: int) -> Iterator[Range]:
+    """A block, message by message."""
+    return (one for one in cut((0, count), memory.pieces(count)) if one[1])

@@ -1,0 +1,94 @@
+"""Slices of a collective's work in turn, so that one computes while another's bytes travel.
+
+A slice is a generator whose turns alternate: it sends and asks for a message; it waits for that message and uses it. Every
+rank gives the same slices turns in the same order, and what one rank sends in a turn the next rank asks for in that turn of
+its own: so messages over a queue are sent and received in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+#: Yields a tile to wait for it, and at the end of each turn whether its second half has begun.
+Slice = Generator[Any, None, None]
+
+
+class _Running:
+    """A slice that has begun."""
+
+    def __init__(self, turns: Slice) -> None:
+        self.turns = turns
+        self.late = False
+        self.over = False
+
+    def turn(self) -> Iterator[Any]:
+        """One turn; yields what is waited for."""
+        while not self.over:
+            said = next(self.turns, None)
+            if said is None:
+                self.over = self.late = True
+            elif isinstance(said, bool):
+                self.late = said
+                return
+            else:
+                yield said
+
+
+def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False) -> Slice:
+    """Run slices side by side, at most so many at a time: as a slice itself, whose turns are rounds.
+
+    In a round each slice uses its message, and after the next slice has done so it sends: what it computes has time until
+    then, and its message goes out while others' are used. With a `batch`, so many begin together, and the next when all that
+    run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as it must
+    be where several of these run in turn and share queues.
+    """
+    left = iter(slices)
+    running: list[_Running] = []
+    before: _Running | None = None
+    while True:
+        if not batch or all(one.late for one in running):
+            begin = [_Running(new) for new in islice(left, min(batch or most, most - len(running)))]
+            if begin and before is not None:  # messages are used in the order in which they are asked for
+                yield from before.turn()
+                before = None
+            for one in begin:
+                yield from one.turn()
+                running.append(one)
+        if not running:
+            return
+        if before is running[0]:
+            yield from before.turn()
+            before = None
+        for one in running:
+            yield from one.turn()
+            if before is not None and before is not one:
+                yield from before.turn()
+            before = one
+        if before is not None and (whole or len(running) == 1):
+            yield from before.turn()
+            before = None
+        running = [one for one in running if not one.over]
+        yield all(one.late for one in running)
+
+
+def early(slices: Slice) -> Slice:
+    """A slice that is in its first half."""
+    for said in slices:
+        yield False if isinstance(said, bool) else said
+
+
+def run(tl: Any, *slices: Slice) -> None:
+    """Run slices to their ends, each as soon as what it waits for has come. No two may use one queue."""
+    waiting: list[tuple[Slice, Any]] = [(one, None) for one in slices]
+    while waiting:
+        number = 0 if len(waiting) == 1 or waiting[0][1] is None else tl.wait_any(*(tile for _, tile in waiting))
+        one, tile = waiting.pop(number)
+        if tile is not None:
+            tl.wait(tile)
+        tile = None  # its slot is free as soon as it has been used
+        wanted = next((said for said in one if not isinstance(said, bool)), None)
+        if wanted is not None:
+            waiting.append((one, wanted))
+

@@ -1,0 +1,32 @@
+"""`kbsim ccl list`: the algorithms of each collective."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Option("--ccl", metavar="FILE", help="More algorithms: a file like ccl.yaml. May be repeated.", show_default=False),
+]
+
+
+def list_(files: Files = None, as_json: Json = False) -> int:
+    """Print the algorithms of each collective, and how queues are built for them."""
+    from dataclasses import asdict
+
+    from kernbench.ccl.registry import read_registry
+    from kernbench.cli.render_ccl import algorithm_list
+
+    registry = read_registry(*(files or []))
+    if as_json:
+        queues = {name: getattr(registry, name) for name in ("slots", "slot_bytes", "tier")}
+        output.show_json({"defaults": queues, "algorithms": [asdict(one) for one in registry.entries]})
+    else:
+        output.show(algorithm_list(registry))
+    return output.OK

@@ -1,0 +1,65 @@
+"""The picture of `kbsim ccl run --plot`: time and bus bandwidth over sizes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.ccl.measure import Asked, Row
+
+
+def check_plot(path: Path) -> None:
+    """InputError where there could be no picture, before anything is run."""
+    from kernbench.common.files import check_writable
+
+    if _form(path) not in ("svg", "png"):
+        raise InputError(Problem("kbsim ccl run", "its name must end in .svg or .png", "--plot", str(path)))
+    check_writable(path)
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        remedy = "pip install 'kernbench[plot]'"
+        raise InputError(Problem("kbsim ccl run --plot", "matplotlib is not installed", remedy=remedy)) from None
+
+
+def _form(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
+
+
+def draw(asked: Asked, rows: Sequence[Row], path: Path) -> None:
+    """Write the picture of these rows."""
+    from kernbench.common.files import write_whole
+
+    title = f"{asked.entry.full_name}, {asked.group.size} ranks of {asked.config.source}, {asked.dtype}"
+    write_whole(path, picture({title: rows}, _form(path)))
+
+
+def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
+    """Times and bus bandwidths, a line for each name; the same rows and matplotlib make the same bytes."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for (name, rows), marker in zip(lines.items(), "osv^Dx+*" * len(lines), strict=False):
+            sizes = [row.size for row in rows]
+            left.plot(sizes, [row.time_us for row in rows], marker=marker, label=name)
+            right.plot(sizes, [row.busbw for row in rows], marker=marker, label=name)
+        for axes, label in ((left, "time [us]"), (right, "bus bandwidth [GB/s]")):
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel("size [B]")
+            axes.set_ylabel(label)
+            axes.grid(alpha=0.3)
+            axes.spines[["top", "right"]].set_visible(False)
+        left.set_yscale("log")
+        left.legend(frameon=False, fontsize=9)
+        data = io.BytesIO()
+        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
+        figure.savefig(data, format=form, metadata=metadata, dpi=144)
+    return data.getvalue()

@@ -1,0 +1,129 @@
+"""`kbsim ccl run`: a collective over sizes, with the columns that users of nccl-tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernbench.cli import ccl_options as options
+from kernbench.cli import output
+from kernbench.cli.ccl_list import Files
+from kernbench.cli.ccl_plot import check_plot, draw
+from kernbench.cli.options import Json, Overrides, Quiet
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.ccl.contract import Shape
+    from kernbench.ccl.group import Group
+    from kernbench.ccl.measure import Asked, Row
+    from kernbench.config import SystemConfig
+
+PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
+
+
+def run(
+    collective: options.Collective,
+    algo: options.Algo = None,
+    ranks: options.Ranks = 8,
+    shape: options.GroupShape = None,
+    begin: options.First = "1K",
+    end: options.Last = None,
+    factor: options.Factor = 2,
+    dtype: options.DataType = "f16",
+    config: options.Machine = None,
+    overrides: Overrides = None,
+    topo: options.Topo = None,
+    slots: options.Slots = None,
+    slot_bytes: options.SlotBytes = None,
+    tier: options.Tier = None,
+    files: Files = None,
+    check: options.Check = True,
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run a collective between PEs, size after size: its time, its bandwidths, and elements that are wrong."""
+    from kernbench.ccl.collectives import CCL_DTYPES
+    from kernbench.ccl.measure import Asked, queues_of
+    from kernbench.ccl.registry import read_registry
+
+    registry = read_registry(*(files or []))
+    entry = registry.find(collective, algo)
+    if dtype not in CCL_DTYPES:
+        raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(CCL_DTYPES)}", "--dtype", dtype))
+    machine, group = _group(config, overrides or [], ranks, shape, topo)
+    if group.kind_name not in entry.topologies:
+        rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
+        raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+    slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
+    queues = queues_of(registry, entry, slots, slot, tier)
+    first = options.size_of("--begin", begin)
+    last = first if end is None else options.size_of("--end", end)
+    if last < first:
+        raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
+    asked = Asked(machine, group, entry, dtype, queues, check, seed)
+    return _tell(asked, (first, last, factor), plot, as_json=as_json, quiet=quiet)
+
+
+def _group(
+    config: str | None, overrides: list[str], ranks: int, shape: str | None, topo: str | None
+) -> tuple[SystemConfig, Group]:
+    """The machine and the ranks on it."""
+    from kernbench.ccl.group import group_of, shape_for
+    from kernbench.config import load_config
+
+    given = None if shape is None else _shape(shape)
+    names = PRESETS if config is None else (config,)
+    for name in names:
+        machine = load_config(name, overrides)
+        try:
+            return machine, group_of(machine, given or shape_for(machine, ranks), topo)
+        except InputError:
+            if name == names[-1]:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _shape(text: str) -> Shape:
+    from kernbench.ccl.contract import Shape
+
+    parts = text.split("x")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
+        raise InputError(Problem("kbsim ccl run", "it must be three numbers like 8x1x1", "--shape", text))
+    return Shape(*map(int, parts))
+
+
+def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
+    """Run size after size, each shown as it comes; the exit code."""
+    from kernbench.ccl.measure import measured, to_json
+    from kernbench.cli.render_ccl import ending, head, line, verdict
+
+    if plot is not None:
+        check_plot(plot)
+    shows = not (as_json or quiet)
+    if shows:
+        output.show(head(asked))
+    rows: list[Row] = []
+    code, last = output.OK, None
+    for row, last in measured(asked, *sizes):
+        if row is None:
+            code = output.ENDINGS[last.status]
+            break
+        rows.append(row)
+        if shows:
+            output.show([line(row)])
+    if any(row.wrong for row in rows):
+        code = code or 1
+    if as_json:
+        found = to_json(asked, rows)
+        if code > 1 and last is not None:
+            found["result"] = last.engine.machine.result().to_dict()
+        output.show_json(found)
+    elif not quiet:
+        output.show(verdict(rows))
+    if code > 1 and last is not None and not as_json:
+        output.show(ending(last.engine.machine.result()))
+    if plot is not None:
+        draw(asked, rows, plot)
+    return code

@@ -1,0 +1,117 @@
+"""`kbsim onnx`: a graph of operators on a machine: how long it takes, node by node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Config, Json, Overrides, Quiet
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.workloads.graphs.run import GraphProgram
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=N", help="The size of a dynamic dimension. May be repeated.", show_default=False),
+]
+WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of weights of products and tables.")]
+ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all else: 8, 16 or 32.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Run without the nodes that cannot be lowered, and list them.")]
+Emit = Annotated[
+    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and run nothing.", show_default=False)
+]
+Trace = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Run it once more for its trace.", show_default=False)
+]
+LiveMap = Annotated[
+    Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad's buffers as .svg.", show_default=False)
+]
+_LARGEST = 1 << 32  # of a dimension
+
+
+def onnx(
+    model: ModelFile,
+    config: Config = "npu_server",
+    overrides: Overrides = None,
+    dim: Dims = None,
+    w: WeightBits = 8,
+    a: ActivationBits = 8,
+    partial: Partial = False,
+    emit: Emit = None,
+    trace: Trace = None,
+    live_map: LiveMap = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Lower an ONNX model to a machine's command queue, run it, and say how long each node takes."""
+    from kernbench.cli.render_onnx import onnx_summary
+    from kernbench.config import NpuConfig, load_config
+    from kernbench.workloads.graphs.onnx_file import read_onnx
+    from kernbench.workloads.graphs.run import GraphProgram
+
+    _check_bits(w, a)
+    machine = load_config(config, list(overrides or ()), kind=NpuConfig)
+    graph = read_onnx(model, _sizes(dim or []), w, a)
+    made = GraphProgram(graph, machine, a, partial=partial)
+    if live_map is not None:
+        _draw(made, live_map)
+    if emit is not None:
+        _save(made, emit)
+        return output.OK
+    if trace is not None:
+        _trace(made, trace)
+    run = made.run()
+    if as_json:
+        output.show_json(run.to_dict())
+    elif not quiet:
+        output.show(onnx_summary(run, w, a))
+    return output.OK
+
+
+def _draw(made: GraphProgram, path: Path) -> None:
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.workloads.live_map import live_map_svg
+
+    check_writable(path)
+    write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
+
+
+def _save(made: GraphProgram, path: Path) -> None:
+    from kernbench.common.files import check_writable
+
+    check_writable(path)
+    made.program.save(path)
+    output.note(f"{path}: {len(made.program):,} entries for {made.machine.source}")
+
+
+def _trace(made: GraphProgram, path: Path) -> None:
+    from kernbench.cli.tracing import trace_options, traced
+    from kernbench.sim_engine.machine import Machine
+
+    machine = Machine(made.machine, made.program)
+    with traced(machine, path, trace_options("summary", 1024, None, None)):
+        machine.run()
+
+
+def _check_bits(w: int, a: int) -> None:
+    """InputError where they are no widths of elements."""
+    for name, value, allowed in (("--w", w, (1, 2, 4, 8, 16, 32, 64)), ("--a", a, (8, 16, 32))):
+        if value not in allowed:
+            raise InputError(Problem("kbsim onnx", f"it must be one of {', '.join(map(str, allowed))}", name, value))
+
+
+def _sizes(given: list[str]) -> dict[str, int]:
+    """The sizes of dimensions by name."""
+    found = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        if not name or not (value.isascii() and value.isdigit() and len(value) < 11 and 1 <= int(value) <= _LARGEST):
+            rule = "it must be NAME=N, N a whole number of at least 1"
+            raise InputError(Problem("kbsim onnx", rule, "--dim", text))
+        found[name] = int(value)
+    return found

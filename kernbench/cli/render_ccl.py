@@ -1,0 +1,88 @@
+"""Collectives as a person reads them: the columns of nccl-tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from kernbench.cli.render_bench import wait_table
+from kernbench.cli.text import counted, percent, size_text, status_text, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.ccl.measure import Asked, Row
+    from kernbench.ccl.registry import Registry
+    from kernbench.sim_engine.result import Result
+
+PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
+#: Names, units and widths.
+COLUMNS = (
+    ("size", "(B)", 11),
+    ("count", "(elements)", 11),
+    ("type", "", 7),
+    ("redop", "", 7),
+    ("root", "", 6),
+    ("time", "(us)", 10),
+    ("algbw", "(GB/s)", 9),
+    ("busbw", "(GB/s)", 9),
+    ("#wrong", "", 8),
+)
+
+
+def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
+    """What `kbsim ccl list` prints."""
+    made = table("Algorithms", [("collective", "left"), ("algorithm", "left"), ("topologies", "left"), ("module", "left")])
+    made.columns[-1].no_wrap = False
+    last = ""
+    for one in registry.entries:
+        shown = one.collective if one.collective != last else ""
+        last = one.collective
+        made.add_row(Text(shown, "bold"), one.name, ", ".join(one.topologies), one.module.removeprefix(PACKAGE))
+    yield made
+    yield Text(f"queues: {counted(registry.slots, 'slot')} of {size_text(registry.slot_bytes)} in {registry.tier}", "dim")
+
+
+def head(asked: Asked) -> Iterator[Text]:
+    """What is run, and the columns."""
+    group, queues = asked.group, asked.queues
+    sips, cubes, pes = group.shape
+    where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
+    yield Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}: {where}")
+    yield Text(f"# queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}", "dim")
+    yield Text("#" + "".join(f"{name:>{width}}" for name, _, width in COLUMNS)[1:])
+    yield Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in COLUMNS)[1:].rstrip(), "dim")
+
+
+def line(row: Row) -> Text:
+    """One size."""
+    wrong = "N/A" if row.wrong is None else f"{row.wrong:,}"
+    cells = (str(row.size), str(row.count), row.dtype, row.redop, str(row.root), _number(row.time_us), _number(row.algbw))
+    texts = [f"{cell:>{width}}" for cell, (_, _, width) in zip((*cells, _number(row.busbw)), COLUMNS, strict=False)]
+    return Text("".join(texts)).append(f"{wrong:>{COLUMNS[-1][2]}}", "bold red" if row.wrong else "")
+
+
+def verdict(rows: Sequence[Row]) -> Iterator[Text]:
+    """What the sizes come to, and what the largest asked for most."""
+    if not rows:
+        return
+    mean = sum(row.busbw for row in rows) / len(rows)
+    yield Text(f"# average bus bandwidth {_number(mean)} GB/s")
+    largest = rows[-1]
+    yield Text(f"# most asked of, in the last: {largest.bound}, {percent(largest.bound_share)} of the time", "dim")
+    if any(row.wrong for row in rows):
+        yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
+
+
+def ending(result: Result) -> Iterator[Text]:
+    """Why a run did not come to its end."""
+    yield status_text(result.status).append(f"  in cycle {result.cycles:,}")
+    if result.status == "deadlock":
+        yield from wait_table(result)
+
+
+def _number(value: float) -> str:
+    """Two digits behind the point, three of a small one."""
+    return f"{value:.2f}" if value >= 10 or value == 0 else f"{value:.3f}"

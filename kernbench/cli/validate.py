@@ -1,0 +1,140 @@
+"""`kbsim validate`: the simulator against closed forms and what others measured."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json, Quiet
+
+if TYPE_CHECKING:
+    from kernbench.validate.run import SuiteRun
+
+OUTSIDE = 1  #: exit code where a row has an error that is not allowed
+
+
+Suites = Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="Suites to run.", show_default="all")]
+Listed = Annotated[bool, typer.Option("--list", help="Say which suites there are, and run none.")]
+Page = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tables and plots.", show_default=False)
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer rows, of the same kinds.")]
+Plant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plant",
+        metavar="ENGINE=FACTOR",
+        help="Let an engine (dma, te, ve, noc, dram) take FACTOR times as long, to see that a suite notices.",
+        show_default=False,
+    ),
+]
+ScaleSim = Annotated[
+    Path | None,
+    typer.Option(
+        "--scalesim",
+        metavar="PYTHON",
+        envvar="KERNBENCH_SCALESIM",
+        help="A Python that has SCALE-Sim: it runs beside ours.",
+        show_default=False,
+    ),
+]
+Topologies = Annotated[
+    Path | None, typer.Option("--topologies", metavar="DIR", help="Layers for SCALE-Sim, as .csv files.", show_default=False)
+]
+Traces = Annotated[
+    Path | None,
+    typer.Option(
+        "--traces", metavar="DIR", envvar="KERNBENCH_NOC_TRACES", help="Recorded NoC traces, to replay.", show_default=False
+    ),
+]
+
+
+def validate(
+    suites: Suites = None,
+    listed: Listed = False,
+    report: Page = None,
+    quick: Quick = False,
+    plant: Plant = None,
+    scalesim: ScaleSim = None,
+    topologies: Topologies = None,
+    traces: Traces = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare what the simulator says with closed forms and published figures; exit 1 where an error is not allowed."""
+    from kernbench.common.files import check_writable
+    from kernbench.validate.registry import chosen
+    from kernbench.validate.run import run_suite
+    from kernbench.validate.stand import Options, Stand
+
+    names = chosen(suites or [])
+    if listed:
+        return _list(names, as_json=as_json)
+    if report is not None:
+        check_writable(report)
+    stand = Stand(Options(quick=quick, scalesim=scalesim, topologies=topologies, traces=traces), _planted(plant or []))
+    runs: list[SuiteRun] = []
+    for name in names:
+        runs.append(run_suite(name, stand))
+        if not as_json and not quiet:
+            from kernbench.cli.render_validate import suite_text
+
+            output.show(suite_text(runs[-1], output.console(sys.stdout).width))
+    if report is not None:
+        _write(report, runs)
+    return _tell(runs, as_json=as_json, quiet=quiet)
+
+
+def _write(report: Path, runs: list[SuiteRun]) -> None:
+    from kernbench.common.files import write_whole
+    from kernbench.validate.page import page_bytes
+
+    write_whole(report, page_bytes(runs))
+
+
+def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
+    """The end of it; the exit code."""
+    from kernbench.validate.forms import headline
+
+    outside = sum(len(run.outside) for run in runs)
+    if as_json:
+        output.show_json({"outside": outside, "suites": [run.to_dict() for run in runs]})
+    elif not quiet:
+        output.write(headline(runs) + "\n")
+    return OUTSIDE if outside else output.OK
+
+
+def _list(names: list[str], *, as_json: bool) -> int:
+    from kernbench.validate.data_files import read_suite_data
+
+    found = [read_suite_data(name) for name in names]
+    if as_json:
+        output.show_json({"suites": [{"suite": data.suite, "title": data.title, "about": data.about} for data in found]})
+    else:
+        width = max(len(name) for name in names)
+        output.write("".join(f"{data.suite:{width}}  {data.title}\n" for data in found))
+    return output.OK
+
+
+def _planted(given: list[str]) -> dict[str, Fraction]:
+    """`te=1.1`; InputError for what is no engine, or no factor above 0."""
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.common.units import parse_rational
+    from kernbench.validate.stand import ENGINES
+
+    plant = {}
+    for text in given:
+        name, _, factor = text.partition("=")
+        try:
+            plant[name] = parse_rational(factor)
+        except ValueError:
+            plant[name] = Fraction(0)
+        if name not in ENGINES or not 1 <= plant[name] < 1000:
+            rule = f"it must be one of {', '.join(ENGINES)}, =, and a number from 1 to 1000"
+            raise InputError(Problem("kbsim validate", rule, "--plant", text))
+    return plant

@@ -1,0 +1,195 @@
+"""A queue between two PEs: its slots lie at the receiver, and the sender may fill as many as it has credits for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernbench.components.builtin.flight import Flight
+
+if TYPE_CHECKING:
+    from kernbench.common.dtypes import Array
+    from kernbench.components.builtin.pe_ipcq import PeIpcq
+
+DIRECTIONS = ("N", "E", "S", "W")
+TIERS = ("tcm", "sram", "hbm")
+
+
+def _no_wake(component: int, cycle: int) -> None:
+    """Nothing runs yet."""
+
+
+class QueueClock:
+    """What all queues of a machine have in common: the time, and how one PE makes another one run."""
+
+    __slots__ = ("now", "wake")
+
+    def __init__(self) -> None:
+        self.now = 0  #: [cycle] of the core's call that goes on
+        self.wake: Callable[[int, int], None] = _no_wake  #: a component, by its position, runs in a cycle
+
+
+@dataclass(frozen=True)
+class End:
+    """One side of a queue, as kernels and errors name it."""
+
+    rank: int
+    pe: str  #: `sip0.cube3.pe1`
+    direction: str
+    plane: int
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} ({self.pe}) {self.direction}" + (f" of plane {self.plane}" if self.plane else "")
+
+
+class Message:
+    """What was sent; it waits in the sender's PE_IPCQ until there is a slot for it."""
+
+    # fmt: off
+    __slots__ = (
+        "arrived", "command", "dtype", "flight", "line", "nbytes", "op_id", "ready", "shape", "slot", "src", "value",
+    )
+    # fmt: on
+
+    def __init__(self, flight: Flight, ready: int) -> None:
+        """`flight`: of the send. `ready`: the cycle from which it may go."""
+        tile, msg = flight.msg.handle, flight.msg
+        self.flight: Any = flight  #: None once it has a slot
+        self.ready = ready
+        self.shape: tuple[int, ...] = tile.shape
+        self.dtype: str = tile.dtype
+        self.nbytes: int = tile.nbytes
+        self.value: Array | None = tile.value  #: None: pending
+        self.src: int = tile.addr  #: where it was in the sender's scratchpad
+        self.line: str = msg.line  #: of the send
+        self.op_id: int = msg.op_id  #: of its record
+        self.slot = -1  #: address of its slot
+        self.arrived = False
+        self.command = -1  #: id of its transfer in a traced run
+
+
+class Ring:
+    """From one PE to another: messages arrive in the order of their sends, and slots become free in that order as well."""
+
+    # fmt: off
+    __slots__ = (
+        "addresses",
+        "clock",
+        "credit_cycles",
+        "credits",
+        "freed",
+        "in_flight",
+        "inbox",
+        "last_recv",
+        "last_send",
+        "line",
+        "posted",
+        "received",
+        "receiver",
+        "room",
+        "sender",
+        "sent",
+        "slot_bytes",
+        "slots",
+        "source",
+        "tail",
+        "taken",
+        "target",
+        "tier",
+        "waiting",
+        "way",
+    )
+    # fmt: on
+
+    def __init__(
+        self,
+        source: End,
+        target: End,
+        sender: PeIpcq,
+        receiver: PeIpcq,
+        *,
+        slots: int,
+        slot_bytes: int,
+        tier: str,
+        clock: QueueClock,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.sender = sender
+        self.receiver = receiver
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.tier = tier
+        self.clock = clock
+        self.addresses: tuple[int, ...] = ()  #: of the slots
+        self.room = 0  #: [byte] from one slot to the next
+        self.line = 1  #: [byte] of the scratchpads
+        self.way: tuple[int, ...] = ()  #: parameters of a job that say the way to the receiver's scratchpad
+        self.credit_cycles = 0  #: [cycle] until a credit is back
+        # The sender's side.
+        self.credits: deque[int] = deque([0] * slots)  #: the cycles from which they may be used
+        self.waiting: deque[Message] = deque()
+        self.sent = 0  #: sends that took a credit
+        self.in_flight: deque[Message] = deque()  #: in the order of their sends
+        self.last_send = ""  #: line of the last one that was received
+        # The receiver's side.
+        self.inbox: deque[Message] = deque()  #: visible to the receiver
+        self.posted: deque[Any] = deque()  #: receives that wait, in order: (cycle it may be served, flight)
+        self.received = 0  #: receives that were issued
+        self.taken = 0  #: messages that were received
+        self.tail = 0  #: messages whose slots are free again
+        self.freed: set[int] = set()  #: of those behind the first that is not
+        self.last_recv = ""
+
+    @property
+    def used(self) -> int:
+        """Slots that are taken: messages on their way, waiting, or in use."""
+        return self.sent - self.tail
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is in it, and nobody waits for it."""
+        return not (self.used or self.waiting or self.posted)
+
+    def lay_out(self, first: int, room: int) -> None:
+        """Its slots lie from an address on, one every so many bytes."""
+        self.room = room
+        self.addresses = tuple(range(first, first + self.slots * room, room))
+
+    def address(self, number: int) -> int:
+        """Of the slot of a message, by its number."""
+        return self.addresses[number % self.slots]
+
+    def free_all(self) -> None:
+        """The program that received is over: whoever keeps its tensors, they are no longer its own."""
+        for number in range(self.tail, self.taken):
+            self.free(number)
+
+    def free(self, number: int) -> None:
+        """The slot of a received message is needed no more; credits of all that are free in order go back."""
+        if number < self.tail:
+            return
+        self.freed.add(number)
+        while self.tail in self.freed:
+            self.freed.discard(self.tail)
+            self.tail += 1
+            at = self.clock.now + self.credit_cycles
+            self.credits.append(at)
+            if self.waiting:
+                self.sender.look(at, self)
+
+
+class SlotBlock:
+    """Keeps a slot of a scratchpad, until the last handle or command that needs it is gone."""
+
+    __slots__ = ("_number", "_ring", "addr")
+
+    def __init__(self, ring: Ring, number: int) -> None:
+        self._ring = ring
+        self._number = number
+        self.addr = ring.address(number)
+
+    def __del__(self) -> None:
+        self._ring.free(self._number)

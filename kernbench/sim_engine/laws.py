@@ -1,0 +1,246 @@
+"""Laws that every run keeps, whatever it simulates: looked at once, in its counters, when it ends.
+
+What is measured one way is compared with what the program asks for and with what the machine can do; a law that does not hold
+is a mistake of the simulator, or of an engine that was plugged in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernbench.cmdq.plan import Plan
+from kernbench.common.errors import KernbenchError
+
+LAWS: dict[str, str] = {
+    "time": "busy and stalled cycles of an engine are none below 0, and no more than those of the run",
+    "order": "a job is issued when what it waits for has ended, starts then or later, and ends later",
+    "bytes": "a DMA engine moves the bytes of its transfers, and the channels move what engines move",
+    "work": "a tensor or vector engine is busy for the cycles of its jobs, and does their work",
+    "capacity": "a resource moves at most its capacity in each cycle in which it has a member",
+    "ports": "a bank grants at most as many requests as it has ports in each cycle",
+    "conserving": "while a flow is a member, some resource moves all that it can",
+}
+Array = npt.NDArray[np.int64]
+ENDED = ("done", "aborted", "deadlock")  #: statuses that leave no cycle half done
+MOST = 5  #: violations that are told
+NEAR = 1e-9  #: relative, of what is computed in floating point before it is looked at exactly
+
+
+class BrokenLaw(KernbenchError):
+    """A run broke a law of LAWS; the text says which, where and by how much."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run left behind."""
+
+    plan: Plan
+    done: bool
+    cycles: int
+    entries: tuple[Array, Array, Array]  #: issue, start, end [cycle]; -1: it has not come
+    dma: Array  #: of each engine: busy, stalled by backpressure, by banks [cycle], [byte]
+    compute: Array  #: of each engine: busy, stalled by banks [cycle]
+    work: list[int]  #: of each of these: MACs, operations or launches
+    resources: Array  #: of each: [byte] one way, the other way, cycles with a member, member-cycles
+    banks: list[tuple[Array, Array]]  #: of each scratchpad: grants and denials by bank
+    plugged: bool  #: components took part: jobs may be theirs
+    foreign: int  #: [byte] of flows that components opened
+
+
+def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> None:
+    """Look at a `kernbench_core.Core` after its last cycle; BrokenLaw where a law does not hold."""
+    if status not in ENDED:
+        return
+    found = [f"{law}: {text}" for law, text in broken_laws(what_ran(plan, cycles, status, core, components))]
+    if found:
+        more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
+        raise BrokenLaw("the run broke a law, which is a mistake of the simulator: " + "; ".join(found[:MOST]) + more)
+
+
+def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:
+    """What laws look at, of a core that has ended."""
+    dma, compute, resources, banks, _ = core.totals()
+    return Ran(
+        plan=plan,
+        done=status == "done",
+        cycles=cycles,
+        entries=core.entries(),
+        dma=dma,
+        compute=compute,
+        work=[] if components else [engine["work"] for engine in core.counters()["compute"]],
+        resources=resources,
+        banks=banks,
+        plugged=bool(components),
+        foreign=sum(one["bytes"] for one in core.component_counters()),
+    )
+
+
+def broken_laws(ran: Ran) -> Iterator[tuple[str, str]]:
+    """(law, what is wrong) of each violation."""
+    for law, look in _LOOKS:
+        for text in look(ran):
+            yield law, text
+
+
+def _time(ran: Ran) -> Iterator[str]:
+    for names, spent in ((ran.plan.dma, ran.dma[:, :3]), (ran.plan.compute, ran.compute)):
+        wrong = (spent < 0).any(axis=1) | (spent.sum(axis=1) > ran.cycles)
+        for k in np.flatnonzero(wrong):
+            yield f"{names[k]} says {spent[k].tolist()} busy and stalled cycles of {ran.cycles}"
+
+
+def _order(ran: Ran) -> Iterator[str]:
+    issue, start, end = ran.entries
+    program = ran.plan.program
+    late = ((start >= 0) & ((issue < 0) | (start < issue))) | ((end >= 0) & ((start < 0) | (end < start))) | (end > ran.cycles)
+    if ran.done:
+        late |= end < 0
+    for k in np.flatnonzero(late):
+        yield f"entry {k}: issued {issue[k]}, started {start[k]}, ended {end[k]} of {ran.cycles} cycles"
+    before = np.repeat(np.arange(len(end)), np.diff(program["after"]))
+    after = program["dependents"]
+    early = (issue[after] >= 0) & ((end[before] < 0) | (issue[after] < end[before]))
+    for k in np.flatnonzero(early):
+        one, other = after[k], before[k]
+        yield f"entry {one} was issued at {issue[one]}, but waits for entry {other}, which ended at {end[other]}"
+
+
+def _bytes(ran: Ran) -> Iterator[str]:
+    moved = ran.dma[:, 3]
+    to_memory = None
+    if not ran.plugged:
+        asked, to_memory = _asked(ran.plan, len(moved))
+        wrong = moved != asked if ran.done else moved > asked
+        for k in np.flatnonzero(wrong):
+            yield f"{ran.plan.dma[k]} moved {moved[k]} bytes, and its transfers have {asked[k]}"
+    on_channels = int(ran.resources[: ran.plan.channels, :2].sum())
+    if ran.plugged or not ran.done:  # of a system, engines move bytes past all channels as well
+        whole = not ran.plan.machine.get("own_routes")
+        right = on_channels <= moved.sum() if whole else on_channels == moved.sum()
+        if not ran.foreign and not right:
+            yield f"channels moved {on_channels} bytes, and DMA engines {int(moved.sum())}"
+    elif on_channels != to_memory:
+        yield f"channels moved {on_channels} bytes, and transfers have {to_memory} there"
+
+
+def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
+    """[byte] of the program's transfers: by engine, and of those that have channels."""
+    jobs = plan.program["dma"]
+    memory, rows = jobs["memory"], jobs["rows"]
+    tables = plan.machine["memories"]
+    align = np.array([table["align"] for table in tables], dtype=np.int64)[memory]
+    channels = np.array([table["first"] >= 0 for table in tables], dtype=np.bool_)[memory]
+    job = np.repeat(np.arange(len(rows)), rows)
+    row = np.arange(len(job)) - np.repeat(np.cumsum(rows) - rows, rows)
+    begin = jobs["dram_addr"][job] + row * jobs["stride"][job]
+    width = align[job]
+    aligned = -(-(begin + jobs["row_bytes"][job]) // width) * width - begin // width * width
+    by_engine = np.zeros(engines, dtype=np.int64)
+    np.add.at(by_engine, jobs["engine"][job], aligned)
+    return by_engine, int(aligned[(channels & (jobs["peer"] < 0))[job]].sum())
+
+
+def _work(ran: Ran) -> Iterator[str]:
+    if ran.plugged or not ran.done:
+        return
+    jobs, count = ran.plan.program["compute"], len(ran.plan.compute)
+    period = np.array([engine["period"] for engine in ran.plan.machine["compute"]], dtype=np.int64)
+    total = jobs["init"] + jobs["body"] + jobs["finalize"]
+    cycles, work = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    np.add.at(cycles, jobs["engine"], total)
+    np.add.at(work, jobs["engine"], jobs["work"])
+    for k in np.flatnonzero((period == 1) & (ran.compute[:, 0] != cycles)):
+        yield f"{ran.plan.compute[k]} was busy for {ran.compute[k, 0]} cycles, and its jobs take {cycles[k]}"
+    for k in np.flatnonzero(np.array(ran.work, dtype=np.int64) != work):
+        yield f"{ran.plan.compute[k]} did {ran.work[k]} operations, and its jobs have {work[k]}"
+
+
+def _capacity(ran: Ran) -> Iterator[str]:
+    moved, busy, members = ran.resources[:, 0] + ran.resources[:, 1], ran.resources[:, 2], ran.resources[:, 3]
+    for k in np.flatnonzero((moved < 0) | (busy > ran.cycles) | (busy < 0) | (members < busy)).tolist():
+        yield f"{ran.plan.resources[k]}: {busy[k]} cycles with a member, {members[k]} member-cycles, of {ran.cycles}"
+    near = np.flatnonzero(moved * _float(ran, "resource_den") > busy * _float(ran, "resource_num") * (1 - NEAR))
+    for k in near.tolist():
+        capacity = ran.plan.capacities[k]
+        if int(moved[k]) * capacity.denominator > int(busy[k]) * capacity.numerator:
+            yield f"{ran.plan.resources[k]} moved {moved[k]} bytes in {busy[k]} cycles, and can move {capacity} in each"
+
+
+def _float(ran: Ran, name: str) -> npt.NDArray[np.float64]:
+    table: npt.NDArray[np.float64] = ran.plan.machine[name][: len(ran.resources)].astype(np.float64)
+    return table
+
+
+def _ports(ran: Ran) -> Iterator[str]:
+    for k, (grants, denials) in enumerate(ran.banks[: len(ran.plan.scratchpads)]):
+        table = ran.plan.machine["spm"][k]
+        most = (sum(table["ports"]) if table["split"] else table["ports"][0]) * ran.cycles
+        for bank in np.flatnonzero((grants > most) | (grants < 0) | (denials < 0)).tolist():
+            yield f"bank {bank} of {ran.plan.scratchpads[k]} granted {grants[bank]} requests, and has ports for {most}"
+
+
+def _conserving(ran: Ran) -> Iterator[str]:
+    """What shares by any rule: the resource that is scarcest in a cycle is used up. Held flows wait for banks instead."""
+    if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
+        return
+    moved, busy = (ran.resources[:, 0] + ran.resources[:, 1]).astype(np.float64), ran.resources[:, 2]
+    spare = _spare(ran)
+    full = (moved + spare) * _float(ran, "resource_den") / _float(ran, "resource_num")  # [cycle] that it was used up, at most
+    alone = ran.plan.machine.get("own_routes") and len(ran.resources) == ran.plan.channels
+    reached = full if alone else np.full(len(full), full[busy > 0].sum())
+    for k in np.flatnonzero(busy > reached * (1 + NEAR) + (ran.cycles >> 20) + 1):
+        yield f"{ran.plan.resources[k]} had members for {busy[k]} cycles, and only {reached[k]:.0f} cycles of capacity are used"
+
+
+def _uncut(ran: Ran) -> bool:
+    """No flow meets itself: what it earns in a cycle never has two lines on one bank, so a request takes all of it.
+
+    A flow's lines follow each other, and at the end of an interleave chunk go on behind the chunks of the other channels.
+    """
+    machine, jobs = ran.plan.machine, ran.plan.program["dma"]
+    starts, path = machine["route_start"], machine["route_path"]
+    if len(path) == 0 or (np.diff(starts) == 0).any():
+        return False
+    rates = machine["resource_num"].astype(np.float64) / machine["resource_den"]
+    most = int(np.minimum.reduceat(rates[path], starts[:-1]).max()) + 1  # [byte] that a flow earns in a cycle, and one more
+    for table in machine["spm"][: len(ran.plan.scratchpads)]:
+        line, banks = table["line"], table["banks"]
+        lines = 2 + most // line
+        if table["blocked"] or lines >= banks:
+            return False
+        for memory in machine["memories"]:
+            chunk, channels = memory["interleave"] // line, memory["channels"]
+            behind = (channels - 1) * chunk % banks
+            if channels > 1 and (lines > chunk // 2 or behind + lines >= banks or (jobs["rows"] > 1).any()):
+                return False
+    return True
+
+
+def _spare(ran: Ran) -> float:
+    """[byte] of a resource's capacity that may stay unused: of each flow less than a line and a cycle at its end, and of each
+    member less than a byte when rates change."""
+    jobs = len(ran.plan.program["dma"]["rows"])
+    memories, engines = ran.plan.machine["memories"], ran.plan.machine["dma"]
+    flows = jobs * max((max(1, table["channels"]) for table in memories), default=1)
+    lines: int = max((table["line"] for table in ran.plan.machine["spm"]), default=1)
+    most: int = min(flows, sum(engine["max_concurrent"] for engine in engines))
+    rate = max((float(capacity) for capacity in ran.plan.capacities), default=0.0)
+    return float(flows * (lines + rate + 2 * most))
+
+
+_LOOKS: Any = (
+    ("time", _time),
+    ("order", _order),
+    ("bytes", _bytes),
+    ("work", _work),
+    ("capacity", _capacity),
+    ("ports", _ports),
+    ("conserving", _conserving),
+)

@@ -1,0 +1,180 @@
+"""Atomic ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, narrow, widen
+from kernbench.common.lanes import Lanes
+from kernbench.sim_engine.math_ops import evaluate
+from kernbench.triton.dtypes import dtype, int1, refuse, uint64
+from kernbench.triton.elementwise import full, where
+from kernbench.triton.memory import brought, in_shape, lanes_of, poison, sent
+from kernbench.triton.pointers import check_bounds, mask_of, note, pending_mask, targets
+from kernbench.triton.program import current
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
+from kernbench.triton.unsigned import HIGHEST
+
+
+class OldFloats:
+    """The old elements of an atomic op that is done after the timing: using them is refused."""
+
+    def __init__(self, op: str) -> None:
+        self.why = (
+            f"the old value of tl.atomic_{op} of floats, or of what is computed after the timing, is not to be had; "
+            "use integers that are known, or do not use it"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        refuse(self.why)
+
+
+def _no_operator(self: OldFloats, *others: Any) -> Any:
+    refuse(self.why)
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "lt", "le", "gt", "ge", "bool", "getitem"):
+    setattr(OldFloats, f"__{_name}__", _no_operator)
+
+
+def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue."""
+    pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
+    mask, chosen = pending_mask(mask, pointers) if op in _NOTHING else (mask, None)
+    active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")
+    assert pointers.base is not None
+    check_bounds(pointers.base, addresses, active, kind.itemsize, f"tl.atomic_{op}")
+    note("atomic", pointers.base, addresses, active, kind.itemsize)
+    tile = in_shape(as_tensor(value), kind, addresses.shape)
+    if chosen is not None:
+        tile = where(chosen, tile, full((), _NOTHING[op](kind), kind))
+    way = lanes_of(addresses, active, kind)
+    if not way.active:
+        return known_tensor(np.full(addresses.shape, 0), kind) if kind.is_int() else OldFloats(op)
+    assert isinstance(way.lanes, Lanes)
+    given = tile.known
+    if given is None or (kind.is_floating() and op not in ("xchg", "cas")):
+        if op == "cas":
+            refuse("tl.atomic_cas of a value that is computed after the timing; exchange integers that are known")
+        if kind == uint64 and op in ("max", "min"):
+            refuse(f"tl.atomic_{op} of uint64 that are computed after the timing; use tl.int64")
+        current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW.get(op, ""))
+        return OldFloats(op)
+    if kind == uint64 and op in ("max", "min"):
+        signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
+    old = current().exchange(way.base, way.lanes, kind, lambda found: _in_turn(found, given, way.lanes, kind, change))
+    return known_tensor(_before(old, given, way.lanes, kind, change), kind)
+
+
+def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
+    """What each lane found and left; lanes at one place act one after the other."""
+    there: dict[int, Any] = {}
+    before, after = old.copy().reshape(-1), old.copy().reshape(-1)
+    chosen = np.arange(before.size) if lanes.active is None else np.flatnonzero(lanes.active)
+    values = given.reshape(-1)
+    for place, lane in zip(lanes.at.tolist(), chosen.tolist(), strict=True):
+        before[lane] = there.get(place, before[lane])
+        new = change(widen(before[lane : lane + 1]), (widen(values[lane : lane + 1]), lane))
+        after[lane] = there[place] = narrow(np.asarray(new), kind.own)[0]
+    return before.reshape(old.shape), after.reshape(old.shape)
+
+
+def _in_turn(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
+    return _steps(old, given, lanes, kind, change)[1]
+
+
+def _before(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
+    return _steps(old, given, lanes, kind, change)[0]
+
+
+#: What changes nothing: masked lanes take part with it, where the mask comes after the timing.
+_NOTHING: dict[str, Callable[[dtype], Any]] = {
+    "add": lambda kind: 0,
+    "or": lambda kind: 0,
+    "xor": lambda kind: 0,
+    "and": lambda kind: -1,
+    "max": lambda kind: float("-inf") if kind.is_floating() else kind.get_int_min_value(),
+    "min": lambda kind: float("inf") if kind.is_floating() else kind.get_int_max_value(),
+}
+_RMW = {"add": "add", "max": "fmax", "min": "fmin", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _make(op: str) -> Any:
+    def atomic(pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> Any:
+        _check_order(sem, scope)
+        return _atomic(op, pointer, val, mask, lambda old, new: new[0] if op == "xchg" else evaluate(_RMW[op], [old, new[0]]))
+
+    atomic.__name__ = f"atomic_{op}"
+    atomic.__doc__ = f"`{op}` on what is in memory, with nothing between; the old elements, where they are known."
+    return atomic
+
+
+# fmt: off
+atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor, atomic_xchg = (
+    _make(_op) for _op in ("add", "max", "min", "and", "or", "xor", "xchg")
+)
+# fmt: on
+
+
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: str | None = None, scope: str | None = None) -> Any:
+    """`val` into memory where `cmp` is there; the old elements."""
+    _check_order(sem, scope)
+    _, kind, addresses = targets(pointer, "tl.atomic_cas")
+    wanted_there = in_shape(as_tensor(cmp), kind, addresses.shape).elements("cmp of tl.atomic_cas").reshape(-1)
+    compare = widen(wanted_there)
+    return _atomic("cas", pointer, val, None, lambda old, new: np.where(old == compare[new[1]], new[0], old))
+
+
+def atomic_load(pointer: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> tensor:
+    """As `load`; it races with no atomic op."""
+    _check_order(sem, scope)
+    pointers, kind, addresses = targets(pointer, "tl.atomic_load")
+    active = mask_of(mask, addresses.shape, "tl.atomic_load")
+    return brought(pointers.base, kind, addresses, active, poison(kind), "atomic load")
+
+
+def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> None:
+    """As `store`; it races with no atomic op."""
+    _check_order(sem, scope)
+    sent(pointer, val, mask, "atomic store")
+
+
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: str | None = None, scope: str | None = None, timeout_ns: Any = None
+) -> tensor:
+    """Load integers again and again until they are `expected_value`, or the time is over: where they were."""
+    _check_order(sem, scope)
+    pointers, kind, addresses = targets(pointer, "tl.atomic_poll")
+    expected = in_shape(as_tensor(expected_value), kind, addresses.shape).elements("the expected value of tl.atomic_poll")
+    own, seen = current(), np.zeros(addresses.shape, np.bool_)
+    end = None if timeout_ns is None else own.cycle + int(timeout_ns) * own.options.freq_ghz
+    while True:
+        found = brought(pointers.base, kind, addresses, None, 0, "atomic load")
+        seen |= found.elements("what tl.atomic_poll waits for") == expected
+        if seen.all() or (end is not None and own.cycle >= end):
+            return known_tensor(seen, int1)
+
+
+def _check_order(sem: str | None, scope: str | None) -> None:
+    if sem not in (None, "acquire", "release", "acq_rel", "relaxed") or scope not in (None, "gpu", "cta", "sys"):
+        refuse(f'sem="{sem}", scope="{scope}": they are acquire, release, acq_rel or relaxed; and gpu, cta or sys')
+
+
+FUNCTIONS.update(
+    atomic_load=atomic_load,
+    atomic_store=atomic_store,
+    atomic_poll=atomic_poll,
+    atomic_add=atomic_add,
+    atomic_max=atomic_max,
+    atomic_min=atomic_min,
+    atomic_and=atomic_and,
+    atomic_or=atomic_or,
+    atomic_xor=atomic_xor,
+    atomic_xchg=atomic_xchg,
+    atomic_cas=atomic_cas,
+)

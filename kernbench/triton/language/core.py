@@ -1,0 +1,22 @@
+"""`tl.core`: the names of `tl`, and what kernels import of it besides."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from kernbench.triton.dtypes import TYPES, dtype, refuse
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
+    """The integers of that many bits."""
+    name = f"{'int' if signed or bitwidth == 1 else 'uint'}{bitwidth}"
+    found = next((one for one in TYPES if one.name == name), None)
+    return found if found is not None else refuse(f"there are no integers of {bitwidth} bits; there are 1, 8, 16, 32 and 64")
+
+
+def __getattr__(name: str) -> Any:
+    """The name of `tl`."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(import_module("kernbench.triton.language"), name)

@@ -1,0 +1,89 @@
+"""`map_elementwise`: a function of single elements, with an `if` of its own, on whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernbench.triton.dtypes import refusal, refuse
+from kernbench.triton.elementwise import logical, spread, where
+from kernbench.triton.program import current
+from kernbench.triton.shapes import broadcast_to, joined, part
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
+
+WAYS = 64  #: through a function, at most
+_TOO_MANY = f"tl.map_elementwise: there are more than {WAYS} ways through the function; a loop on elements has no end here"
+
+
+class _Ways:
+    """The conditions of one way through a function: those of `prefix` are decided, further ones are true."""
+
+    def __init__(self, prefix: list[bool]) -> None:
+        self.taken = list(prefix)
+        self.mask: tensor | None = None
+        self._at = 0
+
+    def decide(self, condition: tensor) -> bool:
+        """Take one side, and remember the lanes that take it."""
+        if self._at == len(self.taken):
+            if self._at == WAYS:
+                refuse(_TOO_MANY)
+            self.taken.append(True)
+        side = self.taken[self._at]
+        self._at += 1
+        lanes = condition if side else FUNCTIONS["binary"]("eq", condition, 0)
+        self.mask = lanes if self.mask is None else logical("and", self.mask, lanes)
+        return side
+
+
+def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) -> Any:
+    """`scalar_fn` of the elements of tensors, which are broadcast together; its results as tensors.
+
+    The function runs on whole tensors, once for each way through its `if`s, and `where` takes the results together: a vector
+    engine does both sides. With `pack` it gets that many neighbours of each tensor, and gives as many of each result.
+    """
+    given = [as_tensor(one) for one in args]
+    shape = spread(*given)
+    wide = [broadcast_to(one, shape) for one in given]
+    flat = [one.reshaped((one.numel,)) for one in wide]
+    if pack < 1 or flat[0].numel % pack:
+        refuse(f"tl.map_elementwise with pack={pack} of {flat[0].numel} elements: it must divide them")
+    lanes = [part(one, 0, i, one.numel, pack) if pack > 1 else one for one in flat for i in range(pack)]
+    results, several = _all_ways(scalar_fn, lanes)
+    done = [_woven(results[i : i + pack]).reshaped(shape) for i in range(0, len(results), pack)]
+    return tuple(done) if several and len(done) > 1 else done[0]
+
+
+def _all_ways(function: Callable[..., Any], lanes: list[tensor]) -> tuple[list[tensor], bool]:
+    own = current()
+    found: list[tensor] | None = None
+    several = False
+    prefix: list[bool] = []
+    for _ in range(WAYS):
+        outer, own.ways = own.ways, _Ways(prefix)
+        try:
+            made = function(*lanes)
+            ways = own.ways
+        finally:
+            own.ways = outer
+        several = isinstance(made, tuple)
+        values = [broadcast_to(as_tensor(one), lanes[0].shape) for one in (made if several else (made,))]
+        if found is None or ways.mask is None:
+            found = values
+        else:
+            found = [where(ways.mask, new, old) for new, old in zip(values, found, strict=True)]
+        taken = ways.taken
+        while taken and not taken[-1]:
+            taken.pop()
+        if not taken:
+            return found, several
+        taken[-1] = False
+        prefix = taken
+    raise refusal(_TOO_MANY)
+
+
+def _woven(parts: list[tensor]) -> tensor:
+    """Neighbours side by side again."""
+    if len(parts) == 1:
+        return parts[0]
+    return joined([one.reshaped((one.numel, 1)) for one in parts], 1)

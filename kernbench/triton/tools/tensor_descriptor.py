@@ -1,0 +1,41 @@
+"""`from triton.tools.tensor_descriptor import TensorDescriptor`: descriptors that launches are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.triton.dtypes import TritonError
+
+
+@dataclass
+class TensorDescriptor:
+    """Blocks of an array, as `tl.make_tensor_descriptor` makes them in a kernel. `strides` count elements."""
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+    def __post_init__(self) -> None:
+        lengths = [len(self.shape), len(self.strides), len(self.block_shape)]
+        if len(set(lengths)) != 1 or not lengths[0]:
+            raise TritonError(f"TensorDescriptor: shape, strides and block_shape have {lengths} axes; they must have as many")
+        if self.strides[-1] != 1:
+            raise TritonError(f"TensorDescriptor: the last stride must be 1, and is {self.strides[-1]}; swap the axes")
+        if self.padding not in ("zero", "nan"):
+            raise TritonError(f'TensorDescriptor: padding="{self.padding}"; it is "zero" or "nan"')
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
+    ) -> TensorDescriptor:
+        """Of a whole array, in its shape and with its strides."""
+        if hasattr(tensor, "stride"):
+            strides = [int(one) for one in tensor.stride()]
+        else:
+            strides = [one // tensor.itemsize for one in tensor.strides]
+        return TensorDescriptor(tensor, list(tensor.shape), strides, block_shape, padding, round_f32_to_tf32)

@@ -1,0 +1,73 @@
+"""Integers of 64 bits without a sign. To the machine they are i64; what the sign would change is done here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, narrow
+from kernbench.triton.dtypes import dtype, int64, refuse
+from kernbench.triton.program import current
+from kernbench.triton.tensor import FUNCTIONS, known_tensor, number_tensor, tensor
+
+#: What compares: with its highest bit turned, an unsigned number stands among signed ones where it stood before.
+ORDERED = frozenset({"lt", "le", "gt", "ge", "fmax", "fmin", "maximum", "minimum"})
+#: What is computed on known elements alone.
+KNOWN = {"div": np.floor_divide, "mod": np.remainder, "shr": np.right_shift}
+HIGHEST = -(1 << 63)
+
+
+def turned(x: tensor) -> tensor:
+    """As i64, with the highest bit turned."""
+    bits = tensor(x.handle, int64)
+    return FUNCTIONS["binary"]("xor", bits, number_tensor(HIGHEST, int64))  # type: ignore[no-any-return]
+
+
+def back(x: tensor, kind: dtype) -> tensor:
+    """What `turned` was before."""
+    return tensor(turned(x).handle, kind)
+
+
+def divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
+    """`//`, `%` and `>>` of known elements."""
+    first, second = (elements(one, f"an operand of {op} of uint64") for one in (a, b))
+    if op == "shr":
+        found = np.where(second > 63, np.uint64(0), first >> np.minimum(second, np.uint64(63)))
+    else:
+        found = KNOWN[op](first, np.where(second == 0, np.uint64(1), second))
+    return known_tensor(np.asarray(found).view(np.int64), kind)
+
+
+def elements(x: tensor, what: str) -> Array:
+    """The elements as u64."""
+    return np.asarray(x.elements(what)).astype(np.int64).view(np.uint64)
+
+
+def to_float(x: tensor, kind: dtype) -> tensor:
+    """As floats, rounded once; from known elements."""
+    found = elements(x, f"uint64 as {kind}").astype(np.float64 if kind.primitive_bitwidth < 32 else np.float32)
+    return tensor(current().known(np.asarray(narrow(found, kind.own)), kind), kind)
+
+
+def upper(a: tensor, b: tensor, kind: dtype) -> tensor:
+    """The upper half of the bits of products, of 32 or 64 bits."""
+    found: Any
+    if kind.int_bitwidth == 32:
+        x, y = (one.elements("an operand of umulhi").astype(np.int64) & 0xFFFFFFFF for one in (a, b))
+        found = (x.view(np.uint64) * y.view(np.uint64) >> np.uint64(32)).astype(np.int64)
+    elif kind.int_bitwidth == 64:
+        x, y = np.broadcast_arrays(*(elements(one, "an operand of umulhi") for one in (a, b)))
+        found = wide_high(x, y).view(np.int64)
+    else:
+        refuse(f"umulhi of {kind}: it takes integers of 32 or 64 bits; cast with .to")
+    return known_tensor(found, kind)
+
+
+def wide_high(x: Array, y: Array) -> Array:
+    """Bits 64 to 127 of products of u64."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + (x0 * y0 >> half)
+    other = (middle & low) + x0 * y1
+    return np.asarray(x1 * y1 + (middle >> half) + (other >> half))

@@ -1,0 +1,89 @@
+"""What queues say of a run that is over: who waits for whom where nothing can happen any more, and what nobody received."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
+from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.ipcq_ring import Ring
+from kernbench.triton_emu.kernel_runner import KernelRunner
+
+
+def waits_of(runners: Mapping[str, KernelRunner]) -> list[dict[str, Any]]:
+    """For each PE that cannot go on, in the order of ranks: what it waits for; `circle` is its place in the first circle."""
+    found = [wait for runner in runners.values() if (wait := _wait(runner)) is not None]
+    found.sort(key=lambda wait: (wait["rank"] is None, wait["rank"]))
+    circle = _circle({wait["rank"]: wait["waits_for"] for wait in found if wait["rank"] is not None})
+    for wait in found:
+        wait["circle"] = circle.index(wait["rank"]) if wait["rank"] in circle else None
+    return found
+
+
+def unreceived(rings: Sequence[Ring], cycle: int) -> list[dict[str, Any]]:
+    """A warning for each queue with messages that nobody received."""
+    found = []
+    for ring in rings:
+        left = [*ring.inbox, *ring.in_flight, *ring.waiting]
+        if left:
+            lines = ", ".join(dict.fromkeys(message.line for message in left))
+            what = "a message" if len(left) == 1 else f"{len(left)} messages"
+            found.append(
+                {
+                    "code": "UNRECEIVED",
+                    "cycle": cycle,
+                    "rank": ring.source.rank,
+                    "to": ring.target.rank,
+                    "direction": ring.source.direction,
+                    "plane": ring.source.plane,
+                    "count": len(left),
+                    "line": left[0].line,
+                    "message": f"{what} from {ring.source} to {ring.target} ({lines}): nobody received",
+                }
+            )
+    return found
+
+
+def _wait(runner: KernelRunner) -> dict[str, Any] | None:
+    flight = _blocking(runner)
+    if flight is None:
+        return None
+    msg, state = flight.msg, runner.state()
+    ring: Ring = msg.ring
+    sends = isinstance(msg, IpcqSendCmd)
+    mine, other = (ring.source, ring.target) if sends else (ring.target, ring.source)
+    return {
+        "rank": runner.group.rank,
+        "pe": runner.pe.name,
+        "launch": state.launch,
+        "line": flight.line,
+        "waits_for": other.rank,
+        "reason": "credit" if sends else "message",
+        "direction": mine.direction,
+        "plane": mine.plane,
+        "used": ring.used,
+        "slots": ring.slots,
+        "held": ring.waiting[0].line if ring.waiting and not sends else "",
+        "since": flight.issued,
+        "last_send": ring.last_send,
+        "last_recv": ring.last_recv,
+    }
+
+
+def _blocking(runner: KernelRunner) -> Flight | None:
+    """What the kernel waits for; else the first of its commands that cannot end."""
+    wanted = runner.wanted
+    open_ones = [one for one in runner.scheduler.open if isinstance(one.msg, IpcqSendCmd | IpcqRecvCmd)]
+    return wanted if wanted in open_ones else next(iter(open_ones), None)
+
+
+def _circle(waits_for: Mapping[int, int]) -> list[int]:
+    """The ranks of the first circle, from its lowest on, each waiting for the next; none: an empty list."""
+    for start in sorted(waits_for):
+        seen = [start]
+        while (at := waits_for.get(seen[-1])) is not None and at not in seen:
+            seen.append(at)
+        if at == start == min(seen):
+            return seen
+    return []

@@ -1,0 +1,234 @@
+"""Installs queues between PEs: who is whose neighbour, and where the slots lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
+from kernbench.config import NpuConfig, SystemConfig
+from kernbench.policy.routing.windows import AddressMap, address_map
+from kernbench.triton_emu.errors import ScratchpadFullError
+from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.launch import ALONE, Group, Launch
+from kernbench.triton_emu.queue_report import unreceived, waits_of
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.machine import Machine
+
+Port = tuple[int, str]  #: plane and direction
+Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and direction: rank and direction there
+WHERE = "neighbour table"
+
+
+@dataclass(frozen=True)
+class NeighbourTable:
+    """Who is whose neighbour: `links[0][0, "E"] == (1, "W")` where rank 0 has rank 1 in the east of plane 0.
+
+    Then rank 1 has rank 0 in its west. `pes`: the PE of each rank, `sip0.cube3.pe1`.
+    """
+
+    pes: Sequence[str]
+    links: Links
+
+    def check(self) -> None:
+        """InputError where the table is not symmetric, or names what is not there."""
+        size = len(self.pes)
+        for rank, ports in self.links.items():
+            if not 0 <= rank < size:
+                raise InputError(Problem(WHERE, f"it has a row for rank {rank}, and there are ranks 0 to {size - 1}"))
+            for (plane, direction), (other, there) in ports.items():
+                here = f"rank {rank} {direction} of plane {plane}"
+                if plane < 0 or direction not in DIRECTIONS or there not in DIRECTIONS:
+                    rule = f"planes are 0 or more, and directions {', '.join(DIRECTIONS)}"
+                    raise InputError(Problem(WHERE, f"{here} leads to rank {other} {there}: {rule}"))
+                if not 0 <= other < size or other == rank:
+                    rule = f"a neighbour is another one of the ranks 0 to {size - 1}"
+                    raise InputError(Problem(WHERE, f"{here} leads to rank {other}: {rule}"))
+                back = self.links.get(other, {}).get((plane, there))
+                if back != (rank, direction):
+                    leads = "nowhere" if back is None else f"to rank {back[0]} {back[1]}"
+                    rule = f"{here} leads to rank {other} {there}, but rank {other} {there} of plane {plane} leads {leads}"
+                    raise InputError(Problem(WHERE, rule, remedy="what is a neighbour on one side is one on the other"))
+
+
+@dataclass(frozen=True)
+class QueueForm:
+    """How queues are built; what `pe.ipcq` says where nobody says more."""
+
+    slots: int
+    slot_bytes: int
+    tier: str
+
+
+class Queues:
+    """The queues of one machine."""
+
+    def __init__(
+        self,
+        config: NpuConfig | SystemConfig,
+        runners: Mapping[str, KernelRunner],
+        nodes: Mapping[str, str],
+        time: QueueClock,
+        launches: Sequence[Launch],
+    ) -> None:
+        """`runners` and `nodes`, of processors: by the names of PEs, in their order."""
+        self._launches = launches
+        self.config = config
+        self.rings: list[Ring] = []
+        self._runners = runners
+        self._number = {name: i for i, name in enumerate(runners)}
+        self._nodes = nodes
+        self._time = time
+        self._machine: Machine | None = None
+        self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
+        self.reserve: Callable[[int, int], None] | None = None  #: told which bytes of HBM are slots
+
+    def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
+        """Before the run: the machine is there."""
+        self._machine = machine
+        self._time.wake = machine.wake
+        machine.queues = self
+        for name, runner in self._runners.items():
+            runner.scheduler.queues.component = position[self._nodes[name]]
+        self._open()
+
+    def install(
+        self, table: NeighbourTable, *, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
+    ) -> None:
+        """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
+
+        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, the machine has one PE, a
+        queue is in use, or slots find no room.
+        """
+        form = self._form(slots, slot_bytes, tier)
+        table.check()
+        self._check(table)
+        links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
+        rings = [self._ring(table, form, *link) for link in links]
+        for runner in self._runners.values():
+            runner.group = ALONE
+            runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
+        self.rings = rings
+        for rank, name in enumerate(table.pes):
+            self._runners[name].group = Group(rank, len(table.pes), form.slots, form.slot_bytes)
+        for ring in rings:
+            ring.sender.queues_out[ring.source.plane, ring.source.direction] = ring
+            ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
+        self._place(form)
+        self._open()
+
+    def waits(self) -> list[dict[str, Any]]:
+        """Of a run in which nothing can happen any more: which PEs wait for a message or a credit of which."""
+        return waits_of(self._runners)
+
+    def unreceived(self, cycle: int) -> list[dict[str, Any]]:
+        """Warnings of a run that is over: messages that nobody received."""
+        return unreceived(self.rings, cycle)
+
+    def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None) -> QueueForm:
+        if isinstance(self.config, NpuConfig):
+            raise InputError(Problem(self.config.source, "one NPU has no neighbours; take a system"))
+        keys = self.config.pe.ipcq
+        form = QueueForm(
+            keys.slots if slots is None else slots,
+            keys.slot_bytes if slot_bytes is None else slot_bytes,
+            keys.tier if tier is None else tier,
+        )
+        for name, value in (("slots", form.slots), ("slot_bytes", form.slot_bytes)):
+            if type(value) is not int or not 1 <= value < 1 << 40:
+                raise InputError(Problem("queues", "it must be an integer of at least 1", name, value))
+        if form.tier not in TIERS:
+            raise InputError(Problem("queues", f"it must be one of {', '.join(TIERS)}", "tier", form.tier))
+        return form
+
+    def _check(self, table: NeighbourTable) -> None:
+        """The PEs are there, and nothing of the queues that were is in use."""
+        for rank, name in enumerate(table.pes):
+            if name not in self._runners:
+                there = list(self._runners)
+                rule = f"rank {rank} is {name}, and the machine has {there[0]} to {there[-1]}"
+                raise InputError(Problem(WHERE, rule))
+            if table.pes.index(name) != rank:
+                raise InputError(Problem(WHERE, f"{name} is both rank {table.pes.index(name)} and rank {rank}"))
+        for launch in self._launches:
+            if launch.end is None:
+                raise InputError(Problem("queues", f"launch {launch.name} has not ended", remedy="wait for it first"))
+        for ring in self.rings:
+            if not ring.idle:
+                rule = f"{ring.used} messages are in the queue from {ring.source} to {ring.target}: receive them first"
+                raise InputError(Problem("queues", rule))
+
+    def _ring(self, table: NeighbourTable, form: QueueForm, rank: int, port: Port, other: int, there: str) -> Ring:
+        plane, direction = port
+        here, far = table.pes[rank], table.pes[other]
+        return Ring(
+            End(rank, here, direction, plane),
+            End(other, far, there, plane),
+            self._runners[here].scheduler.queues,
+            self._runners[far].scheduler.queues,
+            slots=form.slots,
+            slot_bytes=form.slot_bytes,
+            tier=form.tier,
+            clock=self._time,
+        )
+
+    def _place(self, form: QueueForm) -> None:
+        """Where slots lie: in the scratchpads, in front of all tiles, or at the ends of memories."""
+        for name, runner in self._runners.items():
+            mine = [ring for ring in runner.scheduler.queues.queues_in.values() if form.tier == "tcm"]
+            try:
+                runner.new_pad(mine)
+            except ScratchpadFullError as error:
+                raise InputError(Problem(f"queues of {name}", str(error))) from None
+        if form.tier != "tcm":
+            self._place_in_memory(form)
+
+    def _place_in_memory(self, form: QueueForm) -> None:
+        assert isinstance(self.config, SystemConfig)
+        memories, align = address_map(self.config), self.config.pe.dma.alignment_bytes
+        size = -(-form.slot_bytes // align) * align
+        free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
+        for ring in self.rings:
+            start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
+            at = free.setdefault(start, end // align * align) - ring.slots * size
+            if at < start:
+                rule = f"{ring.slots} slots of {size} bytes, from {ring.source}, find no room in {end - start} bytes"
+                raise InputError(Problem(f"{form.tier} of {ring.target.pe}", rule, remedy="use fewer or smaller slots"))
+            free[start] = at
+            ring.lay_out(at, size)
+        if form.tier == "hbm" and self.reserve is not None:
+            for start, at in free.items():
+                self.reserve(at, start + memories.slice_bytes)
+
+    def _open(self) -> None:
+        """The core makes room, and says which way messages and credits go."""
+        machine = self._machine
+        if machine is None or not self.rings:
+            return
+        reach = machine.plan.reach
+        assert reach is not None and isinstance(self.config, SystemConfig)
+        room = [0] * len(self._room)
+        for ring in self.rings:
+            source, target = self._number[ring.source.pe], self._number[ring.target.pe]
+            ring.credit_cycles = self.config.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
+            if ring.tier == "tcm":
+                ring.line = self.config.pe.spm.bank_width_bytes
+                ring.way = (*reach.peer_route(source, target), target)
+                room[target] += ring.slots
+        more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]
+        if any(more):
+            machine.open_peers(more)
+            self._room = [new + old for new, old in zip(more, self._room, strict=True)]
+
+
+def _memory_of(memories: AddressMap, tier: str, pe: int) -> tuple[int, int]:
+    """The slice of the HBM, or the SRAM, that is nearest to a PE: its first byte and its end."""
+    window, number = divmod(pe, memories.pes)
+    if tier == "sram":
+        start = memories.sram.address(window, 0)
+        return start, start + memories.sram.nbytes
+    start = memories.hbm.address(window, number * memories.slices // memories.pes * memories.slice_bytes)
+    return start, start + memories.slice_bytes

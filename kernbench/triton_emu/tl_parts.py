@@ -1,0 +1,42 @@
+"""Parts of tiles: some elements of a tensor in the scratchpad as a tensor of their own."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.dtypes import dtype_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.source_lines import line_of
+
+_new: Any = object.__new__
+
+
+class TlParts:
+    """The part of `tl` that makes parts."""
+
+    if TYPE_CHECKING:  # what TLContext gives
+
+        def operand(self, value: Any, line: str) -> KernelTensor: ...
+
+    def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
+        """Elements `[first, first + count)` of a tile, counted flat, in one axis. They stay where they are: it takes no time.
+
+        The kernel waits until the tile has come. A part keeps its tile's bytes, and `out=` with a part writes those of the
+        tile. Its elements are pending: what the tile held may have been written over, part by part.
+        """
+        line = line_of(sys._getframe(1))
+        tile = self.operand(tile, line)
+        bits = dtype_of(tile.dtype).bits
+        elements = tile.nbytes * 8 // bits
+        if not 0 <= first <= first + count <= elements or first * bits % 8 or count * bits % 8:
+            rule = f"{count} elements from {first} on are no part of {tile.handle_id} {tile.dtype}{list(tile.shape)}"
+            raise KernelError(f"{line}: {rule} ({tile.line}), which has {elements}")
+        made: KernelTensor = _new(KernelTensor)
+        made.handle_id, made.shape, made.dtype, made.line = f"{tile.handle_id}[{first}:]", (count,), tile.dtype, line
+        made.nbytes, made.space, made.op, made.op_id = count * bits // 8, tile.space, tile.op, tile.op_id
+        made.addr, made.block, made._tl = tile.addr + first * bits // 8, tile.block, tile._tl
+        made.value = made.flight = None
+        made.poison = ""
+        return made

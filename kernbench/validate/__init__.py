@@ -1,0 +1,1 @@
+"""The simulator against closed forms and published measurements: one suite a module, the figures of others as data."""

@@ -1,0 +1,108 @@
+"""A large matrix product as a program: parts of the result on all tensor engines, operands loaded ahead, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kernbench.cmdq import Program
+from kernbench.common.units import ceil_div
+from kernbench.config import NpuConfig
+
+BITS = 16
+AHEAD = 2  #: chunks that the scratchpad has room for: one is used, the next on its way
+
+Tile = tuple[int, int]  #: rows, columns
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`(m, k) @ (k, n)` in parts of one size."""
+
+    m: int
+    n: int
+    k: int
+    tile: Tile
+
+    @property
+    def parts(self) -> int:
+        """Parts of the result."""
+        return ceil_div(self.m, self.tile[0]) * ceil_div(self.n, self.tile[1])
+
+    def waves(self, engines: int) -> Iterator[list[Tile]]:
+        """Places of the parts that are computed at a time: near a square, so that they share most operands."""
+        down, across = ceil_div(self.m, self.tile[0]), ceil_div(self.n, self.tile[1])
+        group = min(down, max(1, int(engines**0.5)))
+        bands = [range(first, min(first + group, down)) for first in range(0, down, group)]
+        order = [(i, j) for band in bands for j in range(across) for i in band]
+        for at in range(0, len(order), engines):
+            yield order[at : at + engines]
+
+
+def best_tile(m: int, n: int, tiles: Sequence[Tile], engines: int) -> Tile:
+    """The size of part with which the engines take least; of equals the first."""
+    return min(tiles, key=lambda tile: ceil_div(Gemm(m, n, 1, tile).parts, engines) * min(m, tile[0]) * tile[1])
+
+
+def gemm_program(gemm: Gemm, config: NpuConfig) -> Program:
+    """Wave by wave; each loads its operands in chunks along k, into one of AHEAD places, and stores its parts at its end."""
+    program, engines = Program(f"{gemm.m}x{gemm.n}x{gemm.k}"), config.te.engines
+    waves = list(gemm.waves(engines))
+    most = max(sum(_sides(gemm, wave)) for wave in waves)
+    size = config.spm.num_banks * config.spm.bank_size_bytes
+    room = size // AHEAD // config.dma.alignment_bytes * config.dma.alignment_bytes
+    chunk = 1 << (room * 8 // BITS // most).bit_length() - 1
+    used: list[list[int]] = [[] for _ in range(AHEAD)]  # who must have ended before a place is free
+    turn = 0
+    for wave in waves:
+        last = -1
+        for first in range(0, gemm.k, chunk):
+            depth = min(chunk, gemm.k - first)
+            loads = _loads(program, gemm, wave, depth, turn * room, config, used[turn])
+            jobs = [_part(program, gemm, place, depth, engine, loads) for engine, place in enumerate(wave)]
+            last = program.nop(deps_before=jobs)
+            used[turn] = [last]
+            turn = (turn + 1) % AHEAD
+        elements = sum(_rows(gemm, i) * _cols(gemm, j) for i, j in wave)
+        result = {"tensor_role": "activation", "qbits": BITS, "dram_addr": 0, "num_elements": elements}
+        program.dma_store(**result, **_at(0, config), deps_before=[last])
+    return program
+
+
+def _sides(gemm: Gemm, wave: Sequence[Tile]) -> tuple[int, int]:
+    """Rows of the first operand and columns of the second that a wave needs."""
+    rows, cols = {i for i, _ in wave}, {j for _, j in wave}
+    return sum(_rows(gemm, i) for i in rows), sum(_cols(gemm, j) for j in cols)
+
+
+def _rows(gemm: Gemm, i: int) -> int:
+    return min(gemm.tile[0], gemm.m - i * gemm.tile[0])
+
+
+def _cols(gemm: Gemm, j: int) -> int:
+    return min(gemm.tile[1], gemm.n - j * gemm.tile[1])
+
+
+def _at(addr: int, config: NpuConfig) -> dict[str, int]:
+    """A flat address of the interleaved scratchpad as bank and offset."""
+    width, banks = config.spm.bank_width_bytes, config.spm.num_banks
+    line = addr // width
+    return {"spm_bank": line % banks, "spm_offset": line // banks * width}
+
+
+def _loads(
+    program: Program, gemm: Gemm, wave: Sequence[Tile], depth: int, addr: int, config: NpuConfig, free: list[int]
+) -> list[int]:
+    ids = []
+    for side in _sides(gemm, wave):
+        operand = {"tensor_role": "weight", "qbits": BITS, "dram_addr": 0, "num_elements": side * depth}
+        ids.append(program.dma_load(**operand, **_at(addr, config), deps_before=free))
+        addr += side * depth * BITS // 8
+    return ids
+
+
+def _part(program: Program, gemm: Gemm, place: Tile, depth: int, engine: int, loads: list[int]) -> int:
+    places = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
+    bits = {"qbits_weight": BITS, "qbits_activation": BITS}
+    m, n = _rows(gemm, place[0]), _cols(gemm, place[1])
+    return program.te_gemm(m=m, n=n, k=depth, te_id=engine, **bits, **places, deps_before=loads)

@@ -1,0 +1,98 @@
+"""What suites run on: options, and machines that may carry a planted error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.lower import KINDS, Column, resource_tables
+from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.system import lower_system
+from kernbench.common.errors import InternalError
+from kernbench.common.units import ceil_div
+from kernbench.config import NpuConfig, SystemConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.result import Result
+
+ENGINES = ("dma", "te", "ve", "noc", "dram")  #: that an error can be planted in
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user says of all suites."""
+
+    quick: bool = False  #: fewer rows, of the same kinds
+    scalesim: Path | None = None  #: the Python of an environment that has SCALE-Sim
+    topologies: Path | None = None  #: the folder of SCALE-Sim's layer tables
+    traces: Path | None = None  #: the folder of recorded NoC traces
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Runs programs. `plant`: by engine, the factor by which its time is wrong; empty but to see that a suite notices."""
+
+    options: Options = Options()
+    plant: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def machine(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
+        """A machine at cycle 0."""
+        plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
+        return Machine(config, program, plan=planted(plan, self.plant) if self.plant else plan)
+
+    def run(self, program: Program, config: NpuConfig | SystemConfig) -> Result:
+        """A program to its end; InternalError where it does not get there."""
+        return self._ran(program, config).result()
+
+    def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
+        """The same where nothing but its cycles is asked for: quicker."""
+        return self._ran(program, config).cycle
+
+    def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
+        machine = self.machine(program, config)
+        machine.run()
+        if machine.status != "done":
+            raise InternalError(f"validation: {program.name} ends {machine.status}")
+        return machine
+
+
+def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
+    """The plan with engines that take `factor` times as long as they should: jobs of te and ve, bytes of dma,
+    capacities of dram, capacities and latencies of noc."""
+    machine, program = dict(plan.machine), dict(plan.program)
+    slower = [plant.get("dram", 1) if k < plan.channels else plant.get("noc", 1) for k in range(len(plan.capacities))]
+    capacities = tuple(capacity / Fraction(factor) for capacity, factor in zip(plan.capacities, slower, strict=True))
+    machine |= resource_tables(capacities)
+    if "noc" in plant:
+        machine["route_latency"] = _scaled(machine["route_latency"], plant["noc"])
+    if "dma" in plant:
+        program["dma"] = _more_bytes(program["dma"], plan, plant["dma"])
+    for kind in ("te", "ve"):
+        if kind in plant:
+            program["compute"] = _longer(program["compute"], plan, KINDS[kind], plant[kind])
+    return replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
+
+
+def _scaled(values: Column, factor: Fraction) -> Column:
+    return np.array([ceil_div(value * factor, 1) for value in values.tolist()], dtype=np.int64)
+
+
+def _longer(jobs: dict[str, Any], plan: Plan, kind: int, factor: Fraction) -> dict[str, Any]:
+    """Jobs of a kind of engine finish so much later."""
+    of_kind = np.array([engine["kind"] == kind for engine in plan.machine["compute"]])[jobs["engine"]]
+    total = jobs["init"] + jobs["body"] + jobs["finalize"]
+    return {**jobs, "finalize": jobs["finalize"] + np.where(of_kind, _scaled(total, factor) - total, 0)}
+
+
+def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str, Any]:
+    """Transfers of memory move so many more bytes, as far as the scratchpad goes."""
+    spm = plan.pe.spm
+    room = (spm.num_banks * spm.bank_size_bytes - jobs["spm_addr"]) // jobs["rows"] - 2 * plan.pe.dma.alignment_bytes
+    wanted = np.minimum(_scaled(jobs["row_bytes"], factor), np.maximum(room, jobs["row_bytes"]))
+    row_bytes = np.where(jobs["peer"] < 0, wanted, jobs["row_bytes"])
+    return {**jobs, "row_bytes": row_bytes, "stride": np.maximum(jobs["stride"], row_bytes)}

@@ -1,0 +1,128 @@
+"""What a suite is made of: the figures of others as data, and rows that compare ours with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from pydantic import ConfigDict
+
+if TYPE_CHECKING:
+    from kernbench.validate.stand import Stand
+
+Number = int | float | Fraction
+STRICT = ConfigDict(extra="forbid")  # keys of a file
+Verdict = Literal["inside", "outside", "told"]
+
+
+class Skipped(Exception):
+    """A suite cannot run here; the text says why and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where figures come from."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    title: str
+    url: str
+    licence: str  #: of the figures
+    redo: str  #: how to get them again
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteData:
+    """A suite's data file."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    suite: str
+    title: str
+    about: str  #: what is compared with what, in a sentence
+    sources: dict[str, Source]
+    cases: tuple[dict[str, Any], ...] = ()
+    facts: dict[str, Any] | None = None
+
+    def fact(self, name: str) -> Any:
+        """One of the file's facts; KeyError where it has none of that name."""
+        return (self.facts or {})[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One comparison. `expected`: a number, or the two ends of a range that ours must fall into."""
+
+    case: str
+    source: str  #: a key of the data's sources
+    expected: Number | tuple[Number, Number]
+    ours: Number
+    unit: str
+    allowed: Number | None  #: relative error; 0: exact, None: told and not judged
+    why: str  #: this tolerance, in a sentence
+
+    @property
+    def error(self) -> Fraction:
+        """(ours - expected) / expected; of a range 0 inside, else from the nearer end."""
+        ours, ends = Fraction(self.ours), self.expected
+        low, high = ends if isinstance(ends, tuple) else (ends, ends)
+        near = Fraction(low) if ours < low else Fraction(high) if ours > high else ours
+        return Fraction(0) if ours == near else (ours - near) / abs(near) if near else Fraction(1 if ours > near else -1)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the error is one that is allowed."""
+        if self.allowed is None:
+            return "told"
+        return "inside" if abs(self.error) <= Fraction(self.allowed) else "outside"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        ends = self.expected
+        return {
+            "case": self.case,
+            "source": self.source,
+            "expected": [_plain(end) for end in ends] if isinstance(ends, tuple) else _plain(ends),
+            "ours": _plain(self.ours),
+            "unit": self.unit,
+            "error": float(self.error),
+            "allowed": None if self.allowed is None else float(self.allowed),
+            "verdict": self.verdict,
+            "why": self.why,
+        }
+
+
+def _plain(value: Number) -> int | float:
+    exact = Fraction(value)
+    return exact.numerator if exact.denominator == 1 else float(exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of one kind in a figure."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    kind: Literal["line", "points"] = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log_x: bool = False
+    log_y: bool = False
+
+
+class Suite(Protocol):
+    """A module of a suite. `figures(data, rows)` may be missing: then the errors of its rows are drawn."""
+
+    def rows(self, data: SuiteData, stand: Stand) -> Iterator[Row]:
+        """Compare; Skipped where that is not possible here."""
+        ...

@@ -1,0 +1,62 @@
+"""Traffic that was recorded on a chip, replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from kernbench.noc.device import load_device
+from kernbench.noc.events import Trace, read_trace
+from kernbench.noc.outcome import MODES, Outcome, mean_error, outcome
+from kernbench.validate.stand import Stand
+from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
+
+NAMES = {"recorded": "at recorded times", "closed": "closed loop"}
+TOLD = "told, not judged: the mean over all traces is; nothing is fitted to a trace"
+MEAN = {
+    "recorded": "the mean error of tt-npe, which replays the same reads at the same times",
+    "closed": "each wait follows from the one before, so errors add up",
+}
+
+
+def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+    """Every trace of the folder, and the mean of their errors."""
+    folder = stand.options.traces
+    if folder is None:
+        raise Skipped("no traces: name the folder of tt-npe's noc_trace_json by --traces or KERNBENCH_NOC_TRACES")
+    device = load_device(data.fact("device"))
+    traces = [read_trace(path, device) for path in sorted(folder.glob("*.json"))]
+    if not traces:
+        raise Skipped(f"no traces: {folder} has no .json file")
+    for mode in MODES:
+        found = []
+        for trace in traces:
+            found.append(outcome(trace, device, mode, slowest=0, slower=Fraction(stand.plant.get("noc", 1))))
+            yield _row(trace, found[-1])
+        name = f"mean error, {NAMES[mode]}, {len(found)} traces"
+        limit = data.fact("allowed")[mode]
+        yield Row(case=name, source="tt-npe", expected=(0, limit), ours=mean_error(found), unit="", allowed=0, why=MEAN[mode])
+
+
+def _row(trace: Trace, one: Outcome) -> Row:
+    return Row(
+        case=f"{trace.name} {one.mode}",
+        source="tt-npe",
+        expected=one.measured,
+        ours=one.estimated,
+        unit="cycles",
+        allowed=None,
+        why=TOLD,
+    )
+
+
+def figures(data: SuiteData, rows: list[Row]) -> list[Figure]:
+    """Ours over measured."""
+    lines = []
+    for mode, name in NAMES.items():
+        points = [(float(row.expected), float(row.ours)) for row in rows if row.unit and row.case.endswith(f" {mode}")]  # type: ignore[arg-type]
+        lines.append(Series(name, points))
+    ends = [x for line in lines for x, _ in line.points]
+    same = Series("equal", [(end, end) for end in (min(ends), max(ends))], "line")
+    axes = ("measured [cycle]", "simulated [cycle]")
+    return [Figure("Recorded kernels of Wormhole", *axes, [*lines, same], log_x=True, log_y=True)]

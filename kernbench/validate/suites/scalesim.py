@@ -1,0 +1,162 @@
+"""SCALE-Sim in an environment of its own, layer by layer beside ours."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.validate.stand import Stand
+from kernbench.validate.suite import Row, Skipped, SuiteData
+from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
+
+WHY = "the same folds: two simulators of one array agree to the cycle"
+CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride
+MEMORY_KIB = 4096  #: of each of SCALE-Sim's buffers; it decides no cycle of those that are compared
+
+_RUN = """
+import sys
+from scalesim.scale_sim import scalesim
+config, layers, layout, out, gemm = sys.argv[1:6]
+files = {"config": config, "topology": layers, "layout": layout}
+scalesim(save_disk_space=True, verbose=False, input_type_gemm=gemm == "True", **files).run_scale(top_path=out)
+"""
+_CONFIG = """\
+[general]
+run_name = run
+[architecture_presets]
+ArrayHeight = {rows}
+ArrayWidth = {cols}
+IfmapSramSzkB = {kib}
+FilterSramSzkB = {kib}
+OfmapSramSzkB = {kib}
+IfmapOffset = 0
+FilterOffset = 10000000
+OfmapOffset = 20000000
+Dataflow = {dataflow}
+Bandwidth = 10
+ReadRequestBuffer = 64
+WriteRequestBuffer = 64
+[layout]
+IfmapCustomLayout = False
+IfmapSRAMBankBandwidth = 10
+IfmapSRAMBankNum = 10
+IfmapSRAMBankPort = 2
+FilterCustomLayout = False
+FilterSRAMBankBandwidth = 10
+FilterSRAMBankNum = 10
+FilterSRAMBankPort = 2
+[sparsity]
+SparsitySupport = false
+SparseRep = ellpack_block
+OptimizedMapping = false
+BlockSize = 8
+RandomNumberGeneratorSeed = 40
+[run_presets]
+InterfaceBandwidth = CALC
+UseRamulatorTrace = False
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A line of a topology: M, N, K, or what CONV_FIELDS says."""
+
+    name: str
+    fields: tuple[int, ...]
+
+    @property
+    def gemm(self) -> bool:
+        """Given as a product."""
+        return len(self.fields) == 3
+
+    @property
+    def shape(self) -> Shape:
+        """As a product: pixels of the output, filters, and the size of a filter's window."""
+        if self.gemm:
+            m, n, k = self.fields
+            return m, n, k
+        height, width, down, across, channels, filters, stride = self.fields
+        pixels = ceil_div(height - down + stride, stride) * ceil_div(width - across + stride, stride)
+        return pixels, filters, down * across * channels
+
+
+def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+    """Every layer on every array."""
+    python = stand.options.scalesim
+    if python is None:
+        raise Skipped("SCALE-Sim runs where --scalesim PYTHON names an environment that has it (scalesim 3.0.0, numpy 1.26)")
+    layers = _given(data) if stand.options.topologies is None else _read(stand.options.topologies)
+    for case in data.cases:
+        array, dataflow = (int(case["array"][0]), int(case["array"][1])), str(case["dataflow"])
+        for gemm in (True, False):
+            some = [layer for layer in layers if layer.gemm == gemm]
+            for layer, cycles in zip(some, _theirs(python, some, array, dataflow) if some else [], strict=True):
+                yield Row(
+                    case=f"{layer.name}, {dataflow} on {array[0]}x{array[1]}",
+                    source="scalesim",
+                    expected=cycles,
+                    ours=systolic_cycles(layer.shape, array, dataflow, stand),
+                    unit="cycles",
+                    allowed=0,
+                    why=WHY,
+                )
+
+
+def _given(data: SuiteData) -> list[Layer]:
+    return [Layer(str(name), tuple(map(int, fields))) for name, *fields in (*data.fact("gemm"), *data.fact("conv"))]
+
+
+def _read(folder: Path) -> list[Layer]:
+    """All layers of the files of a folder; InputError where there is none."""
+    found = [layer for path in sorted(folder.rglob("*.csv")) for layer in _layers(path)]
+    if not found:
+        raise InputError(Problem(str(folder), "it has no .csv file of layers", "--topologies"))
+    return found
+
+
+def _layers(path: Path) -> Iterator[Layer]:
+    """The layers of a file; InputError for a line that is none."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(csv.reader(file), 1)]
+    gemm = len(lines) > 0 and [cell.upper() for cell in lines[0][1][1:4]] == ["M", "N", "K"]
+    count = 3 if gemm else CONV_FIELDS
+    for number, (name, *cells) in ((number, line) for number, line in lines[1:] if any(line)):
+        if len(cells) < count or not all(cell.isdecimal() and int(cell) for cell in cells[:count]):
+            raise InputError(Problem(f"{path}:{number}", f"a layer has a name and {count} whole numbers above 0"))
+        yield Layer(f"{path.stem} {name}", tuple(map(int, cells[:count])))
+
+
+def _theirs(python: Path, layers: Sequence[Layer], array: Array, dataflow: str) -> list[int]:
+    """SCALE-Sim's total cycles of each layer."""
+    with TemporaryDirectory(prefix="kernbench-") as name:
+        folder = Path(name)
+        config = _CONFIG.format(rows=array[0], cols=array[1], dataflow=dataflow, kib=MEMORY_KIB)
+        (folder / "run.cfg").write_text(config, encoding="utf-8")
+        lines = [",".join([f"L{i}", *map(str, layer.fields), ""]) for i, layer in enumerate(layers)]
+        (folder / "layers.csv").write_text("\n".join(["Layer", *lines, ""]), encoding="utf-8")
+        (folder / "layout.csv").write_text("Layer\n", encoding="utf-8")
+        arguments = [*(str(folder / file) for file in ("run.cfg", "layers.csv", "layout.csv", "out")), str(layers[0].gemm)]
+        _call([str(python), "-c", _RUN, *arguments])
+        with (folder / "out" / "run" / "COMPUTE_REPORT.csv").open(encoding="utf-8", newline="") as report:
+            table = [[cell.strip() for cell in line] for line in csv.reader(report)]
+    column = table[0].index("Total Cycles")
+    return [int(line[column].removesuffix(".0")) for line in table[1:]]
+
+
+def _call(command: list[str]) -> None:
+    """InputError where SCALE-Sim is not there or does not end well."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InputError(Problem(command[0], f"it cannot be run: {error.strerror}", "--scalesim")) from None
+    if done.returncode:
+        last = (done.stderr.strip() or "it says nothing").split("\n")[-1]
+        rule = f"SCALE-Sim ended with exit code {done.returncode}: {last}"
+        remedy = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
+        raise InputError(Problem(command[0], rule, "--scalesim", remedy=remedy))

@@ -1,0 +1,1 @@
+"""Graphs of operators, as an ONNX file holds them, lowered to CMDQ programs."""

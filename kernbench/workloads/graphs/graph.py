@@ -1,0 +1,195 @@
+"""A graph of operators, and the work that its nodes are lowered to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of known shape. `source`: `input` and `weight` are in DRAM from the start, `work` is computed."""
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+    source: Literal["input", "weight", "work"] = "work"
+
+    @property
+    def elements(self) -> int:
+        """All of them; 1 of a scalar."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator. An input that is left out is an empty name."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    opset: int = 0
+
+    def input(self, index: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in an order in which each follows those that it reads from.
+
+    `tensors`: those whose shapes are known. `known`: values that do not depend on the inputs.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: dict[str, Tensor]
+    known: dict[str, Array]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window that a convolution or a pool moves over `[image][row][column][channel]`; pairs are of rows and columns."""
+
+    size: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int]  #: before the first row and column
+    dilations: tuple[int, int]
+    channels: int
+    out: tuple[int, int]
+    images: int
+
+    @property
+    def positions(self) -> int:
+        """Places of the kernel that an output looks at."""
+        return self.kernel[0] * self.kernel[1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether each output looks at just its own place."""
+        return self.positions == 1 and self.strides == (1, 1) and self.size == self.out
+
+    def rows_of(self, first: int, last: int) -> tuple[int, int]:
+        """The input rows `[a, b)` that outputs of rows `[first, last]` look at; at least one."""
+        low = first * self.strides[0] - self.pads[0]
+        high = last * self.strides[0] - self.pads[0] + (self.kernel[0] - 1) * self.dilations[0] + 1
+        low = min(max(low, 0), self.size[0] - 1)
+        return low, max(min(high, self.size[0]), low + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Matrices of `a` [m, k] times matrices of `b` [k, n], or [n, k] where it is `swapped`, to matrices of `out` [m, n].
+
+    `matrices`: number of the matrix of a, of b and of out, for each product. With a `window` the rows of `a` are what it
+    looks at, `groups` products side by side.
+    """
+
+    a: str
+    b: str
+    out: str
+    m: int
+    n: int
+    k: int
+    matrices: tuple[tuple[int, int, int], ...] = ((0, 0, 0),)
+    swapped: bool = False
+    op: Literal["gemm", "qkt", "av"] = "gemm"
+    window: Window | None = None
+    groups: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A vector operation on `batch` rows of `length` elements of `a`; of a reduction a row makes one element.
+
+    `b`: the second input, as large as `a`. `params`: what is needed whole beside them: gains, biases, what is broadcast.
+    """
+
+    op: str
+    a: str
+    out: str
+    length: int
+    batch: int
+    b: str = ""
+    params: tuple[str, ...] = ()
+    reduces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The largest or the sum of what a window looks at: a copy, and a VE_ADD for each further place of it."""
+
+    a: str
+    out: str
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Elements of `sources`, one after the other, in another order or only some of them, as many as `out` has."""
+
+    sources: tuple[str, ...]
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a table in DRAM, one after the other: `count` of `length` elements. `indices`: of a tensor, or `known`."""
+
+    table: str
+    out: str
+    count: int
+    length: int
+    indices: str = ""
+    known: tuple[int, ...] = ()
+
+
+Work = Product | Vector | Pool | Copy | Rows
+
+
+def read_by(work: Work) -> tuple[str, ...]:
+    """The tensors that a piece of work reads, the streamed ones first."""
+    match work:
+        case Product():
+            return (work.a, work.b)
+        case Vector():
+            return tuple(name for name in (work.a, work.b, *work.params) if name)
+        case Pool():
+            return (work.a,)
+        case Copy():
+            return work.sources
+        case Rows():
+            return tuple(name for name in (work.table, work.indices) if name)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A graph as work. `jobs`: (number of a node, work); `views`: tensors that are the bytes of another one.
+
+    `notes`: what became of nodes without work of their own, by number; `missing`: nodes that cannot be lowered, and why.
+    """
+
+    graph: Graph
+    tensors: dict[str, Tensor]
+    jobs: list[tuple[int, Work]] = field(default_factory=list)
+    views: dict[str, str] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)
+    missing: dict[int, str] = field(default_factory=dict)
+
+    def bytes_at(self, name: str) -> str:
+        """The tensor whose bytes it is."""
+        while name in self.views:
+            name = self.views[name]
+        return name

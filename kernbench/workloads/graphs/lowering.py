@@ -1,0 +1,157 @@
+"""Nodes of a graph to work: each by the rule of its operator; those without a rule are listed with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Work
+from kernbench.workloads.graphs.patterns import Patterns, find_patterns
+
+Rule = Callable[["Lowering", Node], None]
+RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
+_DOMAINS = {"": None, "com.microsoft": {"Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization"}}
+
+
+class CannotLower(Exception):
+    """A node has no lowering; the text says why."""
+
+
+def rule(*operators: str) -> Callable[[Rule], Rule]:
+    """Makes a function the rule of operators."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+class Lowering:
+    """The lowering of one graph: what rules read, and where they put what they make."""
+
+    def __init__(self, graph: Graph, activation_bits: int) -> None:
+        self.graph = graph
+        self.activation_bits = activation_bits
+        self.result = Lowered(graph, dict(graph.tensors))
+        self.patterns: Patterns = find_patterns(graph)
+        self._number = 0
+        self._temporaries = 0
+
+    def run(self) -> Lowered:
+        """All nodes."""
+        import kernbench.workloads.graphs.ops_moves
+        import kernbench.workloads.graphs.ops_products
+        import kernbench.workloads.graphs.ops_vectors  # noqa: F401  # they fill RULES
+
+        for number, node in enumerate(self.graph.nodes):
+            self._number, before = number, len(self.result.jobs)
+            try:
+                self._lower(node)
+            except CannotLower as reason:
+                del self.result.jobs[before:]
+                self.result.missing[number] = str(reason)
+        return self.result
+
+    def _lower(self, node: Node) -> None:
+        part = self.patterns.parts.get(self._number)
+        if part is not None:
+            self.note(part)
+            return
+        tensors = self.result.tensors
+        inputs = [name for name in node.inputs if name]
+        if inputs and all(name in tensors and tensors[name].source == "weight" for name in inputs):
+            self._beforehand(node)
+            return
+        allowed = _DOMAINS.get(node.domain, set())
+        if node.op not in RULES or (allowed is not None and node.op not in allowed):
+            where = f" of {node.domain}" if node.domain else ""
+            raise CannotLower(f"there is no lowering of {node.op}{where}")
+        for name in (*inputs, *(name for name in node.outputs if name)):
+            if name not in tensors:
+                raise CannotLower(f"the shape of {name} is not known")
+        RULES[node.op](self, node)
+
+    def _beforehand(self, node: Node) -> None:
+        """What is made of weights alone is made once, before any run."""
+        tensors = self.result.tensors
+        bits = tensors[node.inputs[0]].bits
+        for name in node.outputs:
+            if name in tensors:
+                tensors[name] = replace(tensors[name], source="weight", bits=bits)
+        self.note("computed beforehand")
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor by name."""
+        return self.result.tensors[name]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Its shape."""
+        return self.tensor(name).shape
+
+    def out(self, node: Node) -> Tensor:
+        """The first output; CannotLower where others are asked for too."""
+        self.only(node, 1)
+        return self.tensor(node.outputs[0])
+
+    def only(self, node: Node, count: int) -> None:
+        """CannotLower where more than the first `count` outputs are used."""
+        for name in node.outputs[count:]:
+            if name and (name in self.graph.outputs or self.patterns.consumers(name)):
+                raise CannotLower(f"its output {name} is not computed")
+
+    def operand(self, name: str) -> str:
+        """A tensor as vector engines read it: constants at the activations' width."""
+        tensor = self.tensor(name)
+        if tensor.source != "weight":
+            return name
+        own = f"{name} (operand)"
+        self.result.tensors.setdefault(own, replace(tensor, name=own, bits=self.activation_bits))
+        return own
+
+    def temporary(self, *shape: int) -> str:
+        """A new tensor of activations."""
+        self._temporaries += 1
+        name = f"{self.graph.nodes[self._number].name}:{self._temporaries}"
+        self.result.tensors[name] = Tensor(name, shape, self.activation_bits)
+        return name
+
+    def add(self, work: Work) -> None:
+        """A piece of work of this node."""
+        self.result.jobs.append((self._number, work))
+
+    def view(self, out: str, of: str, note: str = "the same bytes") -> None:
+        """`out` is the bytes of another tensor."""
+        self.result.views[out] = of
+        self.note(note)
+
+    def note(self, text: str) -> None:
+        """What became of a node that has no work of its own."""
+        self.result.notes[self._number] = text
+
+    def value(self, name: str, what: str) -> Array:
+        """The value of an input that must be known. CannotLower where it is not."""
+        if name not in self.graph.known:
+            raise CannotLower(f"its {what} depend on the inputs")
+        return self.graph.known[name]
+
+    def integers(self, node: Node, attribute: str, index: int) -> tuple[int, ...] | None:
+        """Integers that older opsets have as an attribute and newer ones as an input; None where they are left out."""
+        if attribute in node.attributes:
+            found = node.attributes[attribute]
+            return tuple(found) if isinstance(found, list | tuple) else (int(found),)
+        if not node.input(index):
+            return None
+        return tuple(int(item) for item in self.value(node.input(index), attribute).reshape(-1))
+
+
+def lower_graph(graph: Graph, activation_bits: int) -> Lowered:
+    """A graph as work."""
+    return Lowering(graph, activation_bits).run()
+
+
+def missing_lines(lowered: Lowered) -> Iterator[tuple[str, str]]:
+    """`(node, reason)` of each that cannot be lowered."""
+    for number, reason in lowered.missing.items():
+        node = lowered.graph.nodes[number]
+        yield f"{node.name} ({node.op})", reason

@@ -1,0 +1,194 @@
+"""Where the tensors of a graph are, in DRAM and in the scratchpad, and how their bytes get from one to the other.
+
+A tensor lies row after row; images lie channels last. What a block of a product writes lies column tile after column tile
+inside the block, and whoever reads some of it waits for all of it: a NOP behind the block stands for its tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.dram_map import DramMap, Span, WeightLayout
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.graphs.graph import Lowered, Product, read_by
+from kernbench.workloads.graphs.planner import GraphPlan
+from kernbench.workloads.models import Matrix
+from kernbench.workloads.scratchpad import Ring
+
+MOST_ELEMENTS = 1 << 36  #: of a tensor
+_PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
+
+
+@dataclass(slots=True)
+class Storage:
+    """The bytes of a tensor, and of those that are made in its place."""
+
+    nbytes: int
+    spm: int | None  #: scratchpad address where it stays there
+    dram: int | None  #: DRAM address where it is there at some time
+    loaded: bool  #: it is in the scratchpad, as far as it is made
+    granule: int = 1  #: [byte] inside pieces of this its bytes are in an order of their own
+
+
+class Memory:
+    """The tensors of a graph as a plan places them."""
+
+    def __init__(self, lowered: Lowered, plan: GraphPlan, config: NpuConfig, emit: Emitter) -> None:
+        self.lowered, self.plan, self.config, self.emit = lowered, plan, config, emit
+        self.align = config.dma.alignment_bytes
+        line = config.spm.bank_width_bytes
+        skew = (config.spm.num_banks // 4 + 1) * line
+        rings = [name for name, size in plan.rings.items() if size]
+        self.rings = {name: Ring(plan.scratchpad[name], line, skew if name == "weights" else 0) for name in rings}
+        self.dram = DramMap(config, what=f"the graph {lowered.graph.name}")
+        self._storages: dict[str, Storage] = {}
+        self._layouts: dict[tuple[str, int, int], WeightLayout] = {}
+        self._tables: dict[str, int] = {}
+        self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
+        self._place()
+
+    def _place(self) -> None:
+        """Everything gets its place in DRAM: weights as their readers want them, tensors that are there at some time."""
+        plan = self.plan
+        for (_, work), size in zip(self.lowered.jobs, plan.sizes, strict=True):
+            for name in read_by(work):
+                if self.lowered.tensors[name].source != "weight":
+                    continue
+                if isinstance(work, Product) and name == work.b:
+                    self._layout(work, size.cols)
+                elif name not in self._tables:
+                    self._tables[name] = self.dram.allocate(name, self._nbytes(name)).base
+        for name, life in plan.lives.items():
+            if name in plan.same_place:
+                continue
+            stays = name in plan.resident
+            spm = plan.scratchpad[name].start if stays else None
+            dram = self.dram.allocate(name, life.nbytes).base if not stays or life.out or not life.made else None
+            self._storages[name] = Storage(life.nbytes, spm, dram, life.made)
+
+    def _nbytes(self, name: str) -> int:
+        tensor = self.lowered.tensors[name]
+        return bytes_of(tensor.elements, tensor.bits)
+
+    def _layout(self, work: Product, cols: int) -> WeightLayout:
+        key = work.b, work.k, work.n
+        if key not in self._layouts:
+            tensor = self.lowered.tensors[work.b]
+            stacked = tensor.elements // work.k
+            matrix = Matrix(work.b, work.k, stacked, tensor.bits)
+            columns = work.n * work.groups if cols > work.n else work.n
+            self._layouts[key] = WeightLayout(matrix, cols, columns, self.dram, self.align)
+        return self._layouts[key]
+
+    def layout(self, work: Product) -> WeightLayout:
+        """The weights of a product, a slice for each matrix."""
+        return self._layouts[work.b, work.k, work.n]
+
+    def table(self, name: str) -> int:
+        """The DRAM address of weights that are no matrix."""
+        return self._tables[name]
+
+    def storage(self, name: str) -> Storage | None:
+        """Where a tensor's bytes are; None of weights."""
+        root = self.lowered.bytes_at(name)
+        while root in self.plan.same_place:
+            root = self.plan.same_place[root]
+        return self._storages.get(root)
+
+    def read(self, name: str, start: int, nbytes: int, ring: str = "blocks", **meta: Any) -> tuple[int, tuple[int, int]]:
+        """Brings bytes of a tensor to the scratchpad, where they are not; their address, and what their readers wait for."""
+        storage = self.storage(name)
+        bits = self.lowered.tensors[name].bits
+        if storage is None:
+            return self._load(self._tables[name] + start, nbytes, bits, "weight", ring, **meta)
+        if storage.spm is None:
+            assert storage.dram is not None
+            place, waits = self._load(storage.dram + start, nbytes, bits, "activation", ring, **meta)
+            first = start // storage.granule * storage.granule
+            last = min(ceil_div(start + nbytes, storage.granule) * storage.granule, storage.nbytes)
+            if storage.granule > 1:
+                self.emit.after_dram(self.emit.last, storage.dram + first, storage.dram + last)
+            return place, waits
+        if not storage.loaded:
+            self._fetch(storage, bits, **meta)
+        return storage.spm + start, (storage.spm + start, nbytes)
+
+    def wait_for_all(self, name: str) -> None:
+        """Lets the job that was emitted last wait for every byte of a tensor."""
+        storage = self.storage(name)
+        if storage is not None and storage.spm is not None:
+            self.emit.after(self.emit.last, storage.spm, storage.nbytes)
+        elif storage is not None and storage.dram is not None:
+            self.emit.after_dram(self.emit.last, storage.dram, storage.dram + storage.nbytes)
+
+    def _load(self, addr: int, nbytes: int, bits: int, role: str, ring: str, **meta: Any) -> tuple[int, tuple[int, int]]:
+        offset = addr % self.align
+        slot = self.rings[ring].take(ceil_div(offset + nbytes, self.align) * self.align)
+        self.emit.load(role, bits, Span(addr, 1, nbytes * 8 // bits, nbytes), slot, **meta)
+        return slot + offset, (slot + offset, nbytes)
+
+    def _fetch(self, storage: Storage, bits: int, **meta: Any) -> None:
+        """Loads all of an input that stays."""
+        assert storage.spm is not None and storage.dram is not None
+        step = max(_PIECE_BYTES, ceil_div(storage.nbytes, self.config.dma.engines))
+        step = ceil_div(step, self.align) * self.align
+        for at in range(0, storage.nbytes, step):
+            nbytes = min(step, storage.nbytes - at)
+            span = Span(storage.dram + at, 1, nbytes * 8 // bits, nbytes)
+            self.emit.load("activation", bits, span, storage.spm + at, **meta)
+        storage.loaded = True
+
+    def place(self, name: str, start: int, nbytes: int) -> int:
+        """Where bytes of a tensor are to be written in the scratchpad."""
+        storage = self._made(name)
+        if storage.spm is not None:
+            return storage.spm + start
+        assert storage.dram is not None
+        offset = (storage.dram + start) % self.align
+        return self.rings["out"].take(ceil_div(offset + nbytes, self.align) * self.align) + offset
+
+    def written(self, name: str, start: int, nbytes: int, place: int, **meta: Any) -> None:
+        """They are there: to DRAM with them where they do not stay, or are asked for."""
+        storage, bits = self._made(name), self.lowered.tensors[name].bits
+        if storage.spm is None or self.lowered.bytes_at(name) in self._asked:
+            assert storage.dram is not None
+            addr = storage.dram + start
+            span = Span(addr, 1, nbytes * 8 // bits, nbytes)
+            self.emit.store("activation", bits, span, place - addr % self.align, **meta)
+
+    def in_one_piece(self, name: str) -> None:
+        """What follows writes a tensor in an order of its own."""
+        storage = self._made(name)
+        storage.granule = storage.nbytes
+
+    def complete(self, name: str, meta: dict[str, Any]) -> None:
+        """A tensor that was written in an order of its own is all there."""
+        storage = self._made(name)
+        if storage.granule == storage.nbytes and storage.spm is not None:
+            self.emit.join(storage.spm, storage.nbytes, **meta)
+
+    def block_written(self, name: str, start: int, nbytes: int, meta: dict[str, Any]) -> None:
+        """A block of a tensor, whose bytes are in an order of their own, is all there."""
+        storage = self._made(name)
+        storage.granule = max(storage.granule, nbytes)
+        if storage.spm is not None:
+            self.emit.join(storage.spm + start, nbytes, **meta)
+
+    def _made(self, name: str) -> Storage:
+        storage = self.storage(name)
+        assert storage is not None
+        return storage
+
+
+def check_machine(lowered: Lowered, config: NpuConfig) -> None:
+    """InputError where a tensor is larger than any program could go through in a reasonable time."""
+    for number, work in lowered.jobs:
+        elements = max(lowered.tensors[name].elements for name in (*read_by(work), work.out))
+        if elements > MOST_ELEMENTS:
+            rule = f"its tensors have {elements} elements, and a program has at most {MOST_ELEMENTS} of them"
+            raise InputError(Problem(config.source, rule, f"node {lowered.graph.nodes[number].name}"))

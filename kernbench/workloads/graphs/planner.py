@@ -1,0 +1,201 @@
+"""Chooses tiles, blocks and scratchpad places of a graph for one machine, as the planner of layers does.
+
+Everything streams through rings: weight tiles, blocks of activations, blocks of results. Tensors stay in the scratchpad
+from the work that makes them to the work that last reads them where there is room, those first that save most transfers
+for the room they take. Of the ways to divide the scratchpad the best buffered one is taken that at full rate takes at
+most 5% more than the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, Level, Size, Sizes
+from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
+
+_SLACK = (21, 20)  # cycles that better buffering may cost, over the least
+_TILE_KIB = (256, 128, 64)
+_FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
+_SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
+_BEHIND = 4  # a tensor keeps its place for so many pieces of work more, so that these need not wait for it
+
+
+@dataclass(slots=True)
+class Life:
+    """A tensor that is computed, or an input, from the work that first touches it to the last."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+    made: bool  #: by work; else it is in DRAM from the start
+    out: bool = False  #: it is needed in DRAM at the end
+    reads: int = 0
+
+    @property
+    def saved(self) -> int:
+        """[byte] of transfers that a place in the scratchpad saves."""
+        times = self.reads + (0 if self.out else 1) if self.made else self.reads - 1
+        return self.nbytes * times
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """How a graph runs on a machine."""
+
+    level: Level
+    sizes: list[Size]  #: of each piece of work
+    lives: dict[str, Life]
+    same_place: dict[str, str]  #: a tensor that is made where another one was
+    resident: frozenset[str]
+    scratchpad: ScratchpadPlan
+    least_cycles: int
+    rings: dict[str, int] = field(default_factory=dict)
+
+
+def plan_graph(lowered: Lowered, config: NpuConfig) -> GraphPlan:
+    """The plan. InputError where no way to divide the scratchpad has room for a row or a column of everything."""
+    sizes = Sizes(lowered, config)
+    lives, same_place = _lives(lowered, sizes)
+    plans = []
+    for level in _levels(config):
+        plan = _plan(sizes, level, lives, same_place)
+        if plan is not None:
+            plans.append(plan)
+    if not plans:
+        rule = f"a row of every tensor and a column of every matrix of {lowered.graph.name} must fit the scratchpad"
+        size = config.spm.size_bytes
+        raise InputError(Problem(config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+    most = min(plan.least_cycles for plan in plans) * _SLACK[0] // _SLACK[1]
+    return next(plan for plan in plans if plan.least_cycles <= most)
+
+
+def _levels(config: NpuConfig) -> list[Level]:
+    wanted = 2 * config.dma.engines + config.te.engines
+    weights = [*((kib, wanted) for kib in _TILE_KIB), *_FEW_TILES]
+    size = config.spm.size_bytes
+    found = [Level(kib << 10, tiles, size // share) for (kib, tiles), share in product(weights, _SHARES)]
+    return [level for level in found if level.tile_bytes * level.tiles <= size // 2]
+
+
+def _lives(lowered: Lowered, sizes: Sizes) -> tuple[dict[str, Life], dict[str, str]]:
+    """The lives of all tensors that are no weights, and which of them share a place."""
+    lives: dict[str, Life] = {}
+    roots = {lowered.bytes_at(name) for name in lowered.graph.outputs}
+    for number, (_, work) in enumerate(lowered.jobs):
+        for name in dict.fromkeys(read_by(work)):
+            if not sizes.is_weight(name):
+                life = _life(lives, lowered, sizes, name, number, made=False)
+                life.last = number
+                life.reads += 2 if _overlaps(work) else 1  # neighbouring blocks look at the same rows
+        made = _life(lives, lowered, sizes, work.out, number, made=True)
+        made.last, made.out = max(made.last, number), lowered.bytes_at(work.out) in roots
+    return lives, _same_places(lowered, sizes, lives)
+
+
+def _overlaps(work: Work) -> bool:
+    """Whether a window looks at rows more than once."""
+    window = work.window if isinstance(work, Product | Pool) else None
+    return window is not None and window.kernel[0] > 1
+
+
+def _life(lives: dict[str, Life], lowered: Lowered, sizes: Sizes, name: str, number: int, *, made: bool) -> Life:
+    root = lowered.bytes_at(name)
+    if root not in lives:
+        lives[root] = Life(root, sizes.nbytes(root), number, number, made)
+    return lives[root]
+
+
+def _same_places(lowered: Lowered, sizes: Sizes, lives: dict[str, Life]) -> dict[str, str]:
+    """Elementwise work writes over what it reads, where nobody else needs that."""
+    found: dict[str, str] = {}
+    for number, (_, work) in enumerate(lowered.jobs):
+        if not isinstance(work, Vector) or work.op not in ELEMENTWISE or sizes.is_weight(work.a):
+            continue
+        source, out = lowered.bytes_at(work.a), lowered.bytes_at(work.out)
+        while source in found:
+            source = found[source]
+        old, new = lives[source], lives[out]
+        if old.made and not old.out and old.last == number and old.nbytes == new.nbytes and new.first == number:
+            found[out] = source
+            old.last, old.reads, old.out = new.last, old.reads + 1 + new.reads, new.out
+            new.reads = 0
+    return found
+
+
+def _plan(sizes: Sizes, level: Level, lives: dict[str, Life], same_place: dict[str, str]) -> GraphPlan | None:
+    config, jobs = sizes.config, sizes.lowered.jobs
+    cut = sizes.all(level)
+    if cut is None:
+        return None
+    rings = _rings(sizes, level, cut)
+    end = max(len(jobs) - 1, 0)
+    try:
+        needs = [Need(name, nbytes, 0, end) for name, nbytes in rings.items() if nbytes]
+        places = ScratchpadPlan(needs, config.spm.size_bytes, config.spm.bank_width_bytes)
+    except DoesNotFit:
+        return None
+    wanted = [life for life in lives.values() if life.name not in same_place and life.saved > 0]
+    wanted.sort(key=lambda life: (-life.saved / (life.nbytes * (life.last - life.first + 1)), -life.saved, life.first))
+    resident = set[str]()
+    room = 2 * config.dma.alignment_bytes
+    for life in wanted:
+        if places.try_place(Need(life.name, life.nbytes + room, life.first, min(end, life.last + _BEHIND))):
+            resident.add(life.name)
+    resident |= {name for name in same_place if _place_of(name, same_place) in resident}
+    kept = frozenset(resident)
+    return GraphPlan(level, cut, lives, same_place, kept, places, _least(sizes, cut, kept), rings)
+
+
+def _place_of(name: str, same_place: dict[str, str]) -> str:
+    while name in same_place:
+        name = same_place[name]
+    return name
+
+
+def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
+    """[byte] of each ring: as many slots as keep work on both sides busy, each as large as the largest."""
+    align, line = sizes.align, sizes.config.spm.bank_width_bytes
+    skew = (sizes.config.spm.num_banks // 4 + 1) * line
+
+    def slots(count: int, nbytes: int, more: int = 0) -> int:
+        return count * (ceil_div(nbytes + 2 * align, line) * line + more) if nbytes else 0
+
+    return {
+        "weights": slots(level.tiles, max((size.tile for size in cut), default=0), skew),
+        "blocks": slots(2, max((size.block for size in cut), default=0)),
+        "columns": slots(2, max((size.columns for size in cut), default=0)),
+        "out": slots(3, max((size.out for size in cut), default=0)),
+        "params": slots(2, max((size.params for size in cut), default=0)),
+    }
+
+
+def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
+    """Each piece of work takes as long as its weights or its products, and all of it as long as all that moves."""
+    dram = sizes.config.dram
+    rate = dram.capacity * dram.channels
+    total, cycles = 0, 0
+    for (_, work), size in zip(sizes.lowered.jobs, cut, strict=True):
+        weights, others = sizes.moved(work, size, resident)
+        total += weights + others
+        cycles += max(ceil_div(weights * rate.denominator, rate.numerator), product_cycles(work, sizes))
+    return max(cycles, ceil_div(total * rate.denominator, rate.numerator))
+
+
+def product_cycles(work: Work, sizes: Sizes) -> int:
+    """Cycles of a product with all tensor engines at full rate; 0 of other work."""
+    if not isinstance(work, Product):
+        return 0
+    te, tensors = sizes.config.te, sizes.lowered.tensors
+    rate = te.rate(tensors[work.b].bits, tensors[work.out].bits) * te.engines
+    return ceil_div(macs_of(work) * rate.denominator, rate.numerator)
+
+
+def macs_of(work: Product) -> int:
+    """MACs of all its matrices."""
+    return len(work.matrices) * work.groups * work.m * work.n * work.k

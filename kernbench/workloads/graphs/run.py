@@ -1,0 +1,200 @@
+"""A graph on a machine: its program, its run, and the figures of both, node by node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.cmdq.entries import DmaEntry
+from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.units import ceil_div, cycles_to_ns
+from kernbench.config.schema import NpuConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.graphs.emit_others import emit_work
+from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
+from kernbench.workloads.graphs.lowering import lower_graph, missing_lines
+from kernbench.workloads.graphs.memory import Memory, check_machine
+from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
+from kernbench.workloads.graphs.sizes import Sizes
+
+ROLES = ("weights", "activations")
+_LONGEST = 10**15  # [cycle] a run of a whole model is as long as it is
+
+
+@dataclass(slots=True)
+class NodeRow:
+    """What a node took. `cycles`: from the end of what was done before to its own end; all rows together make the run."""
+
+    name: str
+    op: str
+    note: str = ""  #: what became of it, where it has no jobs
+    jobs: int = 0
+    macs: int = 0
+    bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
+    cycles: int = 0
+    busy: Counter[str] = field(default_factory=Counter)  #: [engine-cycle] by kind of engine
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRun:
+    """A run with its floors: what it must move and multiply at least, at full rate."""
+
+    lowered: Lowered
+    plan: GraphPlan
+    machine: NpuConfig
+    cycles: int
+    rows: list[NodeRow]
+    limit: tuple[str, int]  #: the largest bound of the program, and that bound
+    energy_pj: dict[str, float]
+    least_bytes: int
+    dram_cycles: int
+    mac_cycles: int
+    dram_used: int
+
+    @property
+    def ns(self) -> float:
+        """Its time."""
+        return float(cycles_to_ns(self.cycles, self.machine.freq_ghz))
+
+    @property
+    def macs(self) -> int:
+        """Of all nodes."""
+        return sum(row.macs for row in self.rows)
+
+    @property
+    def bytes(self) -> Counter[str]:
+        """DRAM bytes of all nodes by role."""
+        return sum((row.bytes for row in self.rows), Counter(dict.fromkeys(ROLES, 0)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        name, bound = self.limit
+        return {
+            "status": "done",
+            "model": self.lowered.graph.name,
+            "machine": self.machine.source,
+            "cycles": self.cycles,
+            "t_ns": self.ns,
+            "macs": self.macs,
+            "dram_bytes": {role: self.bytes[role] for role in ROLES},
+            "least_bytes": self.least_bytes,
+            "dram_used_bytes": self.dram_used,
+            "limit": {"name": name, "cycles": bound, "share": bound / self.cycles},
+            "dram_bound": {"cycles": self.dram_cycles, "share": self.dram_cycles / self.cycles},
+            "mac_bound": {"cycles": self.mac_cycles, "share": self.mac_cycles / self.cycles},
+            "energy_pj": self.energy_pj,
+            "not_lowered": [{"node": node, "reason": reason} for node, reason in missing_lines(self.lowered)],
+            "nodes": [_row_dict(row) for row in self.rows],
+        }
+
+
+def _row_dict(row: NodeRow) -> dict[str, Any]:
+    figures = {"jobs": row.jobs, "macs": row.macs, "cycles": row.cycles, "busy": dict(sorted(row.busy.items()))}
+    moved = {role: row.bytes[role] for role in ROLES}
+    return {"name": row.name, "op": row.op, "note": row.note, **figures, "dram_bytes": moved}
+
+
+class GraphProgram:
+    """A graph lowered and planned for a machine.
+
+    InputError with a line for each node that cannot be lowered, unless `partial`; where something does not fit.
+    """
+
+    def __init__(self, graph: Graph, config: NpuConfig, activation_bits: int, *, partial: bool = False) -> None:
+        self.machine = config.model_copy(update={"max_cycles": _LONGEST})
+        self.lowered = lower_graph(graph, activation_bits)
+        if self.lowered.missing and not partial:
+            lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
+            raise InputError(lines)
+        if not self.lowered.jobs:
+            raise InputError(Problem(graph.name, "there is no work in it"))
+        check_machine(self.lowered, config)
+        self.plan = plan_graph(self.lowered, config)
+        self.dram_used = 0
+        self.program = self._emit()
+
+    def _emit(self) -> Program:
+        graph = self.lowered.graph
+        emit = Emitter(graph.name, self.machine, {"model_name": graph.name})
+        memory = Memory(self.lowered, self.plan, self.machine, emit)
+        for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
+            node = graph.nodes[number]
+            emit_work(memory, work, size, {"layer_id": number, "phase": node.op, "debug": node.name})
+        self.dram_used = max((region.end for region in memory.dram.regions), default=0)
+        return emit.end()
+
+    @property
+    def stages(self) -> list[str]:
+        """The node of each piece of work, in order."""
+        return [self.lowered.graph.nodes[number].name for number, _ in self.lowered.jobs]
+
+    def run(self) -> GraphRun:
+        """Simulates it."""
+        machine = Machine(self.machine, self.program)
+        machine.run()
+        result = machine.result()
+        if result.status != "done":
+            raise InternalError(f"{self.program.name}: {result.status} at cycle {result.cycles}")
+        bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
+        bounds["critical path"] = bounds.pop("critical_path")
+        name = max(sorted(bounds), key=lambda key: bounds[key])
+        least, dram_cycles, mac_cycles = self._floor()
+        return GraphRun(
+            lowered=self.lowered,
+            plan=self.plan,
+            machine=self.machine,
+            cycles=result.cycles,
+            rows=self._rows(result),
+            limit=(name, bounds[name]),
+            energy_pj={part: pj for part, pj in sorted(result.metrics["energy_pj"].items()) if part != "total"},
+            least_bytes=least,
+            dram_cycles=dram_cycles,
+            mac_cycles=mac_cycles,
+            dram_used=self.dram_used,
+        )
+
+    def _rows(self, result: Any) -> list[NodeRow]:
+        lowered = self.lowered
+        rows = [NodeRow(node.name, node.op, lowered.notes.get(i, "")) for i, node in enumerate(lowered.graph.nodes)]
+        for number, reason in lowered.missing.items():
+            rows[number].note = f"NOT LOWERED: {reason}"
+        ends = [0] * len(rows)
+        times = {time.id: time for time in result.entries}
+        for entry in self.program.entries[:-1]:
+            number, time = entry.meta["layer_id"], times[entry.id]
+            row = rows[number]
+            ends[number] = max(ends[number], time.end)
+            if entry.engine == "control":
+                continue
+            row.jobs += 1
+            row.busy[entry.engine] += time.end - time.start
+            row.macs += work_of(entry) if entry.engine == "te" else 0
+            if isinstance(entry, DmaEntry):
+                role = "activations" if entry.tensor_role == "activation" else "weights"
+                row.bytes[role] += transfer_of(entry, self.machine).bytes_aligned
+        before = 0
+        for row, end in zip(rows, ends, strict=True):
+            row.cycles = max(0, end - before)
+            before = max(before, end)
+        if rows:
+            rows[-1].cycles += result.cycles - before
+        return rows
+
+    def _floor(self) -> tuple[int, int, int]:
+        """[byte], [cycle], [cycle]: weights, inputs and outputs once at full rate, and all products."""
+        sizes = Sizes(self.lowered, self.machine)
+        once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))
+        tensors = self.lowered.tensors
+        least = sum(sizes.nbytes(name) for name in once if tensors[name].source != "work" and not self._is_table(name))
+        least += sum(sizes.nbytes(name) for name in self.lowered.graph.outputs if name in tensors)
+        rate = self.machine.dram.capacity * self.machine.dram.channels
+        cycles = sum(product_cycles(work, sizes) for _, work in self.lowered.jobs if isinstance(work, Product))
+        return least, ceil_div(least * rate.denominator, rate.numerator), cycles
+
+    def _is_table(self, name: str) -> bool:
+        """Only some rows of it are read."""
+        return any(getattr(work, "table", "") == name for _, work in self.lowered.jobs)

@@ -1,0 +1,216 @@
+"""How a piece of work goes through the scratchpad: rows of a block, columns of a weight tile, and what that moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.buffers import even_split
+from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
+
+ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
+_VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
+_STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
+_ROWS = 128  # rows of a product whose weights stay: as few as keep a tensor engine busy
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How the scratchpad is divided."""
+
+    tile_bytes: int  #: [byte] of a weight tile, at most
+    tiles: int  #: weight tiles in the ring
+    block_bytes: int  #: [byte] of a block of activations, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One piece of work, cut. Bytes are those of one slot of each ring, without alignment."""
+
+    rows: int  #: of a block: of a product, of a vector operation; elements where it is elementwise
+    cols: int = 0  #: columns of a weight tile; of several groups all of them together where they fit one
+    held: bool = False  #: the weights are loaded once, and stay while all blocks go by
+    streamed: bool = False  #: what is broadcast is too large to stay, and is loaded again and again
+    block: int = 0  #: [byte] read, of all inputs
+    strip: int = 0  #: tiles of results that leave together
+    columns: int = 0  #: [byte] of what a window looks at, side by side
+    out: int = 0  #: [byte] written
+    tile: int = 0  #: [byte]
+    params: int = 0  #: [byte]
+
+
+class Sizes:
+    """The sizes of all work of a graph on a machine, for one way to divide the scratchpad."""
+
+    def __init__(self, lowered: Lowered, config: NpuConfig) -> None:
+        self.lowered, self.config = lowered, config
+        self.align = config.dma.alignment_bytes
+        self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
+
+    def nbytes(self, name: str, elements: int | None = None) -> int:
+        """Bytes of a tensor, or of so many of its elements."""
+        tensor = self.lowered.tensors[name]
+        return bytes_of(tensor.elements if elements is None else elements, tensor.bits)
+
+    def is_weight(self, name: str) -> bool:
+        """Whether it is in DRAM from the start and stays what it is."""
+        return self.lowered.tensors[name].source == "weight"
+
+    def all(self, level: Level) -> list[Size] | None:
+        """Of every piece of work; None where a row or a column does not fit."""
+        found = []
+        for _, work in self.lowered.jobs:
+            size = self._size(work, level)
+            if size is None:
+                return None
+            found.append(size)
+        return found
+
+    def _size(self, work: Work, level: Level) -> Size | None:
+        match work:
+            case Product():
+                return self._product(work, level)
+            case Vector():
+                return self._vector(work, level)
+            case Pool():
+                return self._pool(work, level)
+            case Copy():
+                return self._copy(work, level)
+            case Rows():
+                return self._rows(work, level)
+
+    def _product(self, work: Product, level: Level) -> Size | None:
+        out_row = self.nbytes(work.out, work.n * work.groups)
+        b_bits, m = self.lowered.tensors[work.b].bits, work.m
+        cols = even_split(work.n, level.tile_bytes * 8 // (work.k * b_bits)) if level.tile_bytes * 8 >= work.k * b_bits else 0
+        total = work.groups * ceil_div(work.n, cols or 1) * (bytes_of(work.k * cols, b_bits) + 2 * self.align)
+        held = 2 * total <= level.tiles * level.tile_bytes
+        row = self.nbytes(work.a, work.k * work.groups)
+        most = level.block_bytes // row
+        if work.window is not None:
+            m = prod(work.window.out)
+            most = min(most, self._window_rows(work, level))
+        if not cols or most < 1:
+            return None
+        rows = min(m, most)
+        if held and rows > _ROWS:
+            rows = min(rows, max(_ROWS, ceil_div(m, 2 * self.config.te.engines)))
+        if work.window is not None and rows > work.window.out[1]:
+            rows = rows // work.window.out[1] * work.window.out[1]
+        rows = self._whole_lines(rows, m, gcd(out_row, row if work.window is None else out_row))
+        block = rows * row
+        if work.window is not None:
+            block = self._source_bytes(work, rows)
+        tile = bytes_of(work.k * cols, b_bits)
+        width = self.nbytes(work.out, cols)
+        strip = min(ceil_div(work.n, cols), ceil_div(_STRIP_BYTES, rows * width))
+        out = out_row if work.groups > 1 else min(out_row, strip * width)
+        if not self.is_weight(work.b) and not work.swapped and cols < work.n:
+            tile += 2 * work.k * self.align  # every row of it by itself
+        every = bytes_of(work.k * work.n * work.groups, b_bits)
+        if work.groups > 1 and held and every <= level.tile_bytes:
+            cols, tile = work.n * work.groups, every
+        columns = rows * row if work.window is not None else 0
+        return Size(rows, cols, held, block=block, strip=strip, columns=columns, out=rows * out, tile=tile)
+
+    def _whole_lines(self, rows: int, of: int, row_bytes: int) -> int:
+        """Fewer rows, so that the next block begins at a line; all or too few stay as they are."""
+        step = self.align // gcd(self.align, row_bytes)
+        return rows if rows >= of or rows < step else rows // step * step
+
+    def _window_rows(self, work: Product | Pool, level: Level) -> int:
+        """Outputs whose inputs fit a block: whole rows of the image, or some of one."""
+        assert work.window is not None
+        window = work.window
+        best = 0
+        low, high = 1, window.out[0]
+        while low <= high:  # more rows look at more
+            count = (low + high) // 2
+            if self._source_bytes(work, count * window.out[1]) <= level.block_bytes:
+                best, low = count, count + 1
+            else:
+                high = count - 1
+        return best * window.out[1]
+
+    def _source_bytes(self, work: Product | Pool, rows: int) -> int:
+        """Most input bytes that so many outputs look at."""
+        assert work.window is not None
+        window = work.window
+        high = ceil_div(rows, window.out[1]) + (1 if rows % window.out[1] else 0)
+        span = (high - 1) * window.strides[0] + (window.kernel[0] - 1) * window.dilations[0] + 1
+        return min(span, window.size[0]) * self.nbytes(work.a, window.size[1] * window.channels)
+
+    def _vector(self, work: Vector, level: Level) -> Size | None:
+        params = sum(self.nbytes(name) + 2 * self.align for name in work.params)
+        streamed = params > level.block_bytes
+        wide = max(self.nbytes(name, 64) for name in (work.a, work.out)) / 64
+        limit = min(level.block_bytes, _VECTOR_BYTES)
+        total = work.length * work.batch
+        each = ceil_div(total, self.config.ve.engines)
+        if work.op in ELEMENTWISE:
+            elements = min(total, max(self.align, min(int(limit / wide), each) // self.align * self.align))
+            nbytes, inputs = int(elements * wide), 1 + bool(work.b) + (len(work.params) if streamed else 0)
+            params = 0 if streamed else params
+            return Size(elements, streamed=streamed, block=inputs * nbytes, out=nbytes, params=params)
+        if work.length * wide > level.block_bytes:
+            return None
+        rows = min(work.batch, max(1, min(int(limit / wide), each) // work.length))
+        out_row = self.nbytes(work.out, 1 if work.reduces else work.length)
+        rows = self._whole_lines(rows, work.batch, out_row)
+        block = self.nbytes(work.a, rows * work.length) * (1 + (len(work.params) if streamed else 0))
+        return Size(rows, streamed=streamed, block=block, out=rows * out_row, params=0 if streamed else params)
+
+    def _pool(self, work: Pool, level: Level) -> Size | None:
+        row = self.nbytes(work.out, work.window.channels)
+        rows = min(self._window_rows(work, level), level.block_bytes // row, prod(work.window.out))
+        if rows < 1:
+            return None
+        return Size(rows, block=self._source_bytes(work, rows), out=rows * row)
+
+    def _copy(self, work: Copy, level: Level) -> Size:
+        per = max(self.nbytes(name, 64) for name in (work.out, *work.sources)) / 64
+        most = min(level.block_bytes, _VECTOR_BYTES)
+        each = ceil_div(self.lowered.tensors[work.out].elements, self.config.ve.engines)
+        elements = max(self.align, min(int(most / per), each) // self.align * self.align)
+        return Size(elements, block=int(elements * per), out=int(elements * per))
+
+    def _rows(self, work: Rows, level: Level) -> Size | None:
+        slot = max(self.nbytes(work.table, work.length), self.nbytes(work.out, work.length)) + 2 * self.align
+        indices = self.nbytes(work.indices) if work.indices else 0
+        if max(slot, indices) > level.block_bytes:
+            return None
+        rows = min(work.count, max(1, min(16, level.block_bytes // (4 * slot))))
+        return Size(rows, block=2 * slot, out=rows * self.nbytes(work.out, work.length), params=indices)
+
+    def moved(self, work: Work, size: Size, resident: frozenset[str]) -> tuple[int, int]:
+        """[byte] without alignment that a piece of work loads of weights, and of activations that it loads and stores.
+
+        Near what is emitted, to choose by; `resident`: the roots of tensors that stay in the scratchpad.
+        """
+        weights, others = 0, 0
+        for name in read_by(work):
+            nbytes = self.nbytes(name)
+            if isinstance(work, Rows) and name == work.table:
+                nbytes = work.count * self.nbytes(name, work.length)
+            elif isinstance(work, Product):
+                nbytes = self._product_bytes(work, size, name)
+            elif isinstance(work, Copy):
+                nbytes = min(nbytes, self.nbytes(work.out))
+            if self.is_weight(name):
+                weights += nbytes
+            elif self.lowered.bytes_at(name) not in resident:
+                others += nbytes
+        if (root := self.lowered.bytes_at(work.out)) not in resident or root in self._asked:
+            others += self.nbytes(work.out)
+        return weights, others
+
+    def _product_bytes(self, work: Product, size: Size, name: str) -> int:
+        if name == work.a and work.window is None:
+            return len(work.matrices) * self.nbytes(name, work.m * work.k)
+        if name == work.a:
+            return self.nbytes(name)
+        blocks = 1 if size.held else ceil_div(work.m, size.rows)
+        return len(work.matrices) * work.groups * self.nbytes(name, work.k * work.n) * blocks

@@ -1,0 +1,81 @@
+"""`kbsim noc replay`: what people and programs see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Kbsim
+from tests.noc_samples import CHIP, barrier, kernel, read
+
+ONE = [
+    *kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 170)),
+    *kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 190), proc="BRISC"),
+]
+WAITS = [*kernel(1, 1, read(100, 0, 1, 256), *barrier(104, 900), read(950, 2, 1, 64), {"type": "SEMAPHORE_WAIT", "timestamp": 960})]
+
+
+@pytest.fixture(autouse=True)
+def _traces() -> None:
+    Path("toy.json").write_text(json.dumps(CHIP), encoding="utf-8")
+    Path("traces").mkdir()
+    Path("empty").mkdir()
+    for name, events in (("one", ONE), ("waits", WAITS)):
+        Path(f"traces/{name}.json").write_text(json.dumps(events), encoding="utf-8")
+
+
+def test_one_trace_is_told_with_what_waited(kbsim: Kbsim) -> None:
+    said = kbsim("noc", "replay", "traces/one.json", "--device", "toy.json", "--slowest", "2", "--mode", "closed")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == """\
+toy: cycles of each trace
+
+trace  reads, writes  measured  closed   error
+one                2       170     146  -14.1%
+
+waited longest, closed loop  cycles beyond those on an idle network
+transfer                     issued  cycles  waited  endpoint  links  sharing
+read 256 B 2,1 -> 1,1 NOC_0     100      62      16        16      0        0
+read 256 B 2,1 -> 1,1 NOC_0     100      46       0         0      0        0
+"""
+
+
+def test_several_traces_are_told_in_a_table(kbsim: Kbsim) -> None:
+    said = kbsim("noc", "replay", "traces", "--device", "toy.json")
+    assert said.code == 0
+    assert said.out == """\
+toy: cycles of each trace
+
+trace  reads, writes  measured  recorded   error  closed   error
+one                2       170       146  -14.1%     146  -14.1%
+waits              2       940       940   +0.0%     306  -67.4%
+
+error at recorded times: mean 7.06%, median 7.06%, largest 14.12% of 2 traces
+error closed loop: mean 40.78%, median 40.78%, largest 67.45% of 2 traces
+note: waits: 1 x SEMAPHORE_WAIT: it takes as long as it was recorded to take
+"""
+
+
+def test_as_json(kbsim: Kbsim) -> None:
+    said = kbsim("noc", "replay", "traces/waits.json", "--device", "toy.json", "--json", "--slowest", "1")
+    found = json.loads(said.out)
+    assert found["device"] == "toy" and [one["mode"] for one in found["replays"]] == ["recorded", "closed"]
+    assert [one["estimated"] for one in found["replays"]] == [940, 306]
+    assert set(found["replays"][0]["slowest"][0]) == {"what", "issued", "cycles", "endpoint", "links", "sharing", "delay"}
+    assert found["replays"][0]["notes"] == ["1 x SEMAPHORE_WAIT: it takes as long as it was recorded to take"]
+    assert kbsim("noc", "replay", "traces/waits.json", "--device", "toy.json", "-q").out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("traces/none.json",), "error: traces/none.json: it cannot be read: No such file or directory\n"),
+        (("empty",), "error: empty: the folder has no .json file\n"),
+        (("traces", "--device", "mars"), "error: mars: there is no such device; devices are: wormhole; a file of one ends in .yaml or .json\n"),
+    ],
+)
+def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], message: str) -> None:
+    said = kbsim("noc", "replay", *arguments)
+    assert (said.code, said.out, said.err) == (2, "", message)

@@ -1,0 +1,75 @@
+"""`kbsim onnx`: what people see at 80 and 120 columns, what programs get, and the files that it writes.
+
+The texts are in `tests/cli/golden/onnx`, made anew by `KB_REGOLD=1 pytest tests/cli/test_onnx_cli.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Kbsim
+from tests.onnx_models import Builder, resnet_block, transformer_block
+
+GOLDEN = Path(__file__).parent / "golden" / "onnx"
+BLOCK = ("onnx", "block.onnx", "--dim", "batch=1", "--dim", "seq=64")
+COMMANDS = {
+    "block": (*BLOCK, "--w", "4"),
+    "resnet": ("onnx", "resnet.onnx", "--dim", "n=2", "--config", "npu_mobile"),
+    "partial": ("onnx", "odd.onnx", "--partial"),
+    "not_lowered": ("onnx", "odd.onnx"),
+    "no_sizes": ("onnx", "block.onnx"),
+    "bad_dim": (*BLOCK, "--dim", "seq=-1"),
+    "bad_bits": (*BLOCK, "--a", "4"),
+    "system": (*BLOCK, "--config", "single_cube"),
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    transformer_block().save(tmp_path / "block.onnx")
+    resnet_block().save(tmp_path / "resnet.onnx")
+    b = Builder()
+    x = b.input("x", 4, 8)
+    b.output(b.node("Relu", x, name="good"), b.node("Det", b.node("Det", x, name="first"), name="second"))
+    b.save(tmp_path / "odd.onnx")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = COMMANDS[name]
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = kbsim(*arguments)
+    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
+    assert max(len(line) for line in said.out.split("\n")) <= width
+    file = GOLDEN / f"{name}_{width}.txt"
+    if os.environ.get("KB_REGOLD") == "1":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_belongs_to_a_command() -> None:
+    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(f"{name}_{w}" for name in COMMANDS for w in (80, 120))
+
+
+def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
+    found = json.loads(kbsim(*BLOCK, "--json").out)
+    assert kbsim(*BLOCK, "--emit", "block.json").code == 0
+    run = json.loads(kbsim("run", "block.json", "--config", "npu_server", "--json").out)
+    assert run["status"] == "done" and run["cycles"] == found["cycles"] == sum(node["cycles"] for node in found["nodes"])
+    moved = sum(counter["bytes"] for name, counter in run["counters"].items() if name.startswith("dram."))
+    assert moved == sum(found["dram_bytes"].values()) == sum(sum(node["dram_bytes"].values()) for node in found["nodes"])
+    assert sum(found["energy_pj"].values()) == pytest.approx(run["metrics"]["energy_pj"]["total"])
+
+
+def test_files(kbsim: Kbsim) -> None:
+    assert kbsim(*BLOCK, "--trace", "t.jsonl", "--live-map", "map.svg", "-q").code == 0
+    assert kbsim("trace", "validate", "t.jsonl").code == 0
+    text = Path("map.svg").read_text(encoding="utf-8")
+    assert "<title>weights: " in text and "<title>scores_out: " in text

@@ -1,0 +1,134 @@
+"""`kbsim validate`: green as it is, red with an error planted into any engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernbench.validate.registry import SUITES
+from tests.cli.conftest import Kbsim
+
+#: Suites with exact rows that take no time; each engine has some in one of them.
+FAST = ("systolic", "tensor", "vector", "transfers")
+
+
+def test_everything_is_inside_in_the_subset(kbsim: Kbsim) -> None:
+    said = kbsim("validate", "--quick", "--report", "page.html")
+    assert said.code == 0, said.out + said.err
+    assert " 0 outside" in said.out.splitlines()[-1]
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert all(f'id="{name}"' in page for name in SUITES) and page.count("<svg") >= 5
+
+
+@pytest.mark.parametrize("engine", ["dma", "te", "ve", "noc", "dram"])
+def test_a_tenth_more_in_any_engine_is_noticed(kbsim: Kbsim, engine: str) -> None:
+    said = kbsim("validate", *FAST, "--plant", f"{engine}=1.1", "--json")
+    assert said.code == 1
+    told = json.loads(said.out)
+    rows = [row for suite in told["suites"] for row in suite["rows"]]
+    assert told["outside"] == sum(row["verdict"] == "outside" for row in rows) > 0
+    noticed = {"te": {"systolic", "tensor"}, "ve": {"vector"}}.get(engine, {"transfers"})
+    assert {suite["suite"] for suite in told["suites"] if any(row["verdict"] == "outside" for row in suite["rows"])} == noticed
+
+
+def test_systolic_rows_are_exact(kbsim: Kbsim) -> None:
+    told = json.loads(kbsim("validate", "systolic", "--json").out)["suites"][0]
+    by_case = {row["case"]: row for row in told["rows"] if row["source"] == "scalesim"}
+    assert len(by_case) == 17 and all(row["error"] == 0 and row["allowed"] == 0 for row in by_case.values())
+    assert by_case["ws 512x512x512 on 16x16"]["ours"] == 571391
+
+
+def test_the_table(kbsim: Kbsim) -> None:
+    said = kbsim("validate", "tensor")
+    lines = said.out.splitlines()
+    assert lines[0] == "Tensor engine, MACs at a rate  tensor, in cycles"
+    assert lines[1].split() == ["case", "source", "expected", "ours", "error", "allowed", "verdict"]
+    assert lines[-3:] == [
+        "allowed 0: work over rate, rounded up: nothing may differ",
+        "",
+        "18 rows: 18 inside, 0 outside",
+    ]
+    assert max(map(len, lines)) <= 80 and sum(line.endswith("inside") for line in lines) == 18
+
+
+def test_the_list(kbsim: Kbsim) -> None:
+    assert [line.split()[0] for line in kbsim("validate", "--list").out.splitlines()] == list(SUITES)
+    assert [one["suite"] for one in json.loads(kbsim("validate", "--list", "vector", "--json").out)["suites"]] == ["vector"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], 'kbsim validate: SUITE = "nothing", but there is no such suite; suites are: systolic, scalesim, '),
+        (
+            ["--plant", "cpu=1.1"],
+            'kbsim validate: --plant = "cpu=1.1", but it must be one of dma, te, ve, noc, dram, =, and a number from 1 to 1000',
+        ),
+        (["--plant", "te=0.5"], 'kbsim validate: --plant = "te=0.5", but it must be one of dma, te, ve, noc, dram, =, and'),
+        (["--report", "nowhere/page.html"], "nowhere/page.html: it cannot be written: there is no directory "),
+        (["scalesim", "--scalesim", "nowhere"], 'nowhere: --scalesim: it cannot be run: No such file or directory'),
+    ],
+)
+def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
+    said = kbsim("validate", *arguments)
+    assert said.code == 2 and said.err.startswith(f"error: {message}"), said.err
+
+
+def test_scalesim_is_skipped_with_a_reason(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KERNBENCH_SCALESIM", raising=False)
+    said = kbsim("validate", "scalesim")
+    assert said.code == 0 and said.out.endswith("0 rows: 0 inside, 0 outside, skipped: scalesim\n")
+    assert "skipped: SCALE-Sim runs where --scalesim PYTHON names an environment that has it" in said.out.replace("\n", " ")
+
+
+#: Stands for a Python with SCALE-Sim: takes what the suite gives it, and reports a cycle more than K for every layer.
+STAND_IN = """#!{python}
+import csv, pathlib, sys
+config, layers, layout, out, gemm = sys.argv[3:8]
+assert "ArrayHeight = " in pathlib.Path(config).read_text() and pathlib.Path(layout).exists()
+rows = list(csv.reader(open(layers)))[1:]
+folder = pathlib.Path(out) / "run"
+folder.mkdir(parents=True)
+lines = ["LayerID, Total Cycles (incl. prefetch), Total Cycles, Stall Cycles,"]
+lines += [f"{{i}}, 1, {{int(row[3]) + 1}}, 0," for i, row in enumerate(rows)]
+(folder / "COMPUTE_REPORT.csv").write_text("\\n".join(lines))
+"""
+
+
+def test_scalesim_is_asked_for_layers_of_files(kbsim: Kbsim) -> None:
+    """A 1 x 1 array has os: M N K - 1 cycles. With M = N = 1 that is K - 1, and the stand-in says K + 1."""
+    python = Path("python")
+    python.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    folder = Path("layers")
+    folder.mkdir()
+    (folder / "some.csv").write_text("Layer,M,N,K\nfirst,1,1,64\n\nsecond,2,3,512,\n", encoding="utf-8")
+    said = kbsim("validate", "scalesim", "--scalesim", os.fspath(python.resolve()), "--topologies", "layers", "--json")
+    rows = json.loads(said.out)["suites"][0]["rows"]
+    assert said.code == 1
+    assert [(row["case"], row["expected"], row["ours"]) for row in rows[:2]] == [
+        ("some first, os on 16x16", 65, 64 + 30 - 1),
+        ("some second, os on 16x16", 513, 512 + 30 - 1),
+    ]
+    (folder / "bad.csv").write_text("Layer,M,N,K\nfirst,1,1,none\n", encoding="utf-8")
+    said = kbsim("validate", "scalesim", "--scalesim", os.fspath(python.resolve()), "--topologies", "layers")
+    assert said.err == "error: layers/bad.csv:2: a layer has a name and 3 whole numbers above 0\n"
+
+
+def test_checks_can_be_left_out(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernbench.sim_engine.laws import BrokenLaw
+
+    def broken(*given: object) -> None:
+        raise BrokenLaw("the run broke a law")
+
+    monkeypatch.setattr("kernbench.sim_engine.machine.check_laws", broken)
+    run = ("run", "tiles.json", "--config", "small.yaml")
+    said = kbsim(*run)
+    assert (said.code, said.out, said.err) == (5, "", "error: the run broke a law\n")
+    assert json.loads(kbsim(*run, "--json").out) == {"status": "failed", "message": "the run broke a law"}
+    assert kbsim(*run, "--checks", "off").code == 0

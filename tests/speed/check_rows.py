@@ -1,0 +1,67 @@
+"""What the laws at the end of every run cost: CPU time of looking, beside that of the run. No test."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from kernbench.cli.target import load_target
+from kernbench.config import NpuConfig, load_config
+from kernbench.sim_engine.laws import check_laws
+from kernbench.sim_engine.machine import Machine
+
+MARK = 0.03  #: of a run's time
+RUNS = (("llama2-7b-decode", "npu_mobile"), ("llama2-7b-decode", "npu_server"), ("llama2-7b-prefill", "npu_server"))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A run, from its program to its end without laws, and the laws."""
+
+    program: str
+    machine: str
+    entries: int
+    run_ms: float
+    check_ms: float
+
+    @property
+    def share(self) -> float:
+        """Of the run."""
+        return self.check_ms / self.run_ms
+
+
+def check_rows(repeats: int = 5) -> list[CheckRow]:
+    """Medians would hide what a first run pays: the least of the repeats, of both."""
+    return [_row(*named, repeats) for named in RUNS]
+
+
+def _row(program: str, config: str, repeats: int) -> CheckRow:
+    spec: NpuConfig = load_config(config, kind=NpuConfig)
+    loaded = load_target(program, spec)
+    runs, checks = [], []
+    for _ in range(repeats):
+        machine = Machine(spec, loaded)
+        machine.checks = False
+        begin = time.process_time()
+        machine.run()
+        ran = time.process_time()
+        check_laws(machine.plan, machine.cycle, machine.status, machine._core, [])
+        runs.append(ran - begin)
+        checks.append(time.process_time() - ran)
+    return CheckRow(program, config, len(loaded.entries), min(runs) * 1000, min(checks) * 1000)
+
+
+def check_table(rows: list[CheckRow]) -> str:
+    """One line a row, and the mark."""
+    named = [f"  {row.program:18} {row.machine:11} {row.entries:6,} entries" for row in rows]
+    lines = [
+        f"{name} {row.run_ms:8.1f} ms, laws {row.check_ms:6.2f} ms, {row.share:6.2%}"
+        for name, row in zip(named, rows, strict=True)
+    ]
+    most = max(row.share for row in rows)
+    verdict = "holds" if most <= MARK else "DOES NOT HOLD"
+    return "\n".join(["laws at the end of a run", *lines, f"  they take <= {MARK:.0%} of its time: {verdict} ({most:.2%})"])
+
+
+if __name__ == "__main__":
+    print(check_table(check_rows()))

@@ -11,7 +11,7 @@ from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.share cimport flow_accrue, quotient
 from kernbench_core.tally cimport tally_done, tally_eight, tally_range, tally_times, tally_word
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef enum:
     TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
@@ -166,13 +166,14 @@ cdef int64_t turn_of(Compute* e, Spm* p, int64_t i) noexcept nogil:
 
 cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Count whole turns of the `n` body cycles from `i` on and go over them; how many body cycles that were."""
-    cdef int64_t turn = turn_of(e, p, i) if p.narrow else 0, times, k
+    cdef int64_t turn = turn_of(e, p, i) if p.narrow else 0, times, _k
+    cdef int32_t k
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
     if turn == 0 or n < 2 * turn:
         return 0
     times = n // turn
-    for k in range(turn):
+    for _k in range(turn):
         if compute_want(e, p, reads, writes):
             tally_times(&p.grants, reads[0] | writes[0], times)
             reads[0] = 0

@@ -174,6 +174,7 @@ cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
 cdef void forget_ahead(Sim* s) noexcept nogil:
     """A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
+    s.looks = TRIES
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 
@@ -185,7 +186,6 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     cdef int64_t full = trace.n + BATCH if trace != NULL else 0     # records of the cycle to come may be there already
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
-    s.looks = TRIES
     forget_ahead(s)
     s.share.touch = touch_flow
     s.share.sim = s

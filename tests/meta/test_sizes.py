@@ -16,7 +16,7 @@ INLINE = "small hot functions stand in the .pxd: Cython inlines across files onl
 STRUCTS = "one struct a table, a comment a field: splitting it would part what is read together"
 #: file: (most lines, why)
 LARGE_FILES = {
-    "kernbench_core/bank.pxd": (130, INLINE),
+    "kernbench_core/bank.pxd": (135, INLINE),
     "kernbench_core/tally.pxd": (75, INLINE),
     "kernbench_core/record_walk.pxd": (85, INLINE),
     "kernbench_core/walk.pxd": (85, INLINE),
@@ -26,7 +26,7 @@ LARGE_FILES = {
     "kernbench_core/dma.pxd": (100, STRUCTS),
     "kernbench_core/share.pxd": (140, STRUCTS),
     "kernbench_core/plug.pxd": (140, STRUCTS),
-    "kernbench_core/sim.pxd": (130, STRUCTS),
+    "kernbench_core/sim.pxd": (135, STRUCTS),
 }
 #: (file, function): (most lines, why)
 LARGE_FUNCTIONS: dict[tuple[str, str], tuple[int, str]] = {

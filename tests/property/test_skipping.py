@@ -52,6 +52,28 @@ def test_long_transfers_with_shares_that_stay() -> None:
     check(stable_tables(1), [100, 3_001, 20_000, 20_001, 32_768])
 
 
+@pytest.mark.parametrize("interleave", [64, 192, 320, 448])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("ports", [1, 2])
+def test_runs_that_end_on_other_banks(interleave: int, channels: int, ports: int) -> None:
+    """Two transfers whose chunks jump over banks, and a VE whose traffic begins when their requests are well known."""
+    machine = npu_machine(LOADS["compute"], 2)
+    machine["dram"] |= {"channels": channels, "interleave_bytes": interleave, "peak_bw_bytes_per_cycle": 8}
+    machine["noc"]["dram_at"] = machine["noc"]["dram_at"][:channels]
+    machine["spm"]["ports"] = ports
+    machine["ve"] |= {"init_cycles": 700, "lanes": 8}
+    moves = [
+        {"opcode": "DMA_LOAD_TILE", "dma_id": k, "tensor_role": "activation", "qbits": 8, "num_elements": 60_000}
+        | {"dram_addr": 64 * k, "spm_bank": 5 * k, "spm_offset": 0}
+        for k in range(2)
+    ]
+    copy = {"opcode": "VE_COPY_TILE", "ve_id": 0, "qbits_activation": 8, "length": 10_000}
+    copy |= {"in_bank": 0, "in_offset": 8192, "out_bank": 3, "out_offset": 8192}
+    config = load_config(machine)
+    program = load_program({"metadata": {"version": "1.0", "name": "jumps"}, "cmdq": [*moves, copy]})
+    check((lower_machine(config), lower_program(program, config)), [600, 1000])
+
+
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
     """A PE to four on one scratchpad, with banks, ports, interleave and rates of many kinds."""

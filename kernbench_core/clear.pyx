@@ -14,6 +14,7 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport Dram
+from kernbench_core.jump cimport banks_differ
 from kernbench_core.lanes cimport vectors
 from kernbench_core.share cimport Flow, quotient
 from kernbench_core.sim cimport memory_of, next_body_cycle
@@ -72,7 +73,8 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
         x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
         x.chunk = d.interleave // p.line
         x.hop = x.chunk * (d.channels - 1) % p.banks
-    return quotient(x.carry + f.num, f.cost) + 2 <= p.banks
+        return banks_differ(p, d, quotient(max(x.carry, f.cost) + f.num, f.cost) + 2)
+    return quotient(max(x.carry, f.cost) + f.num, f.cost) + 2 <= p.banks
 
 
 cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nogil:

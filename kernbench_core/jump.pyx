@@ -70,6 +70,21 @@ cdef bint whole_lines(Flow* f, Spm* p, Dram* d, Extent* x) noexcept nogil:
     return not p.blocked and x.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0
 
 
+cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
+    """Of so many lines of a flow, one after the other, no two are on one bank: a request for them is not cut. Its runs are whole
+    chunks of the interleave; between them lie those of the other channels."""
+    cdef int64_t chunk = d.interleave // p.line, hop = chunk * (d.channels - 1), t, away
+    if lines > p.banks:
+        return False
+    if hop == 0:
+        return True
+    for t in range(1, lines):
+        away = t + t // chunk * hop
+        if away % p.banks == 0 or (t % chunk and (away + hop) % p.banks == 0):
+            return False
+    return True
+
+
 cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t cycles) noexcept nogil:
     """Advance a flow that nobody can deny: in closed form inside a run, cycle by cycle where a request may cross its end."""
     cdef int64_t k
@@ -77,7 +92,8 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
     # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
     cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, and one more
     cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
-    cdef bint lines = uncut and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
+    cdef bint lines = (uncut and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
+                       and banks_differ(p, d, (max(quotient(f.carry, f.den), p.line) + most) // p.line + 2))
     f.seen += cycles
     while cycles:
         k = min(cycles, (<int64_t>1 << 61) // f.num)

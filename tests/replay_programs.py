@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd, Scalar
+from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops import Scalar
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from tests.oracles.ref_replay import TYPES, Memories, Step, Tensor, conflict
@@ -134,7 +135,7 @@ def store_of(spaces: dict[str, bytes]) -> MemoryStore:
 
 def run_phase_1(program: Program, log: OpLogger, store: MemoryStore) -> None:
     """What Phase 1 does of a program: it moves bytes that are known and marks those that are not, and logs every op."""
-    log._initial = store.snapshot()
+    assert log.initial_store is not None  # as it is before the first op
     for i, step in enumerate(program.steps):
         msg, out = command(step, log.new_id()), step.out
         source = step.inputs[0]

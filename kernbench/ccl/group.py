@@ -45,7 +45,7 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
     system, there = _there(config)
     for name, wanted, most in zip(("SIPs", "cubes of a SIP", "PEs of a cube"), shape, there, strict=True):
         if not 1 <= wanted <= most:
-            rule = f"it has {most} {name}, and the group takes {wanted}"
+            rule = f"the group takes {wanted} {name}, and there are {most}" if wanted else "each number must be at least 1"
             raise InputError(Problem(config.source, rule, "shape", str(shape)))
     if topo is not None and topo not in TOPO_NAME_TO_KIND:
         raise InputError(Problem("group", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "topo", topo))
@@ -68,7 +68,8 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
             if not rest and 1 <= pes <= there.pes:
                 return Shape(sips, cubes, pes)
     most = there.sips * there.cubes * there.pes
-    rule = f"{config.source} has {there.sips} SIPs of {there.cubes} cubes of {there.pes} PEs, {most} in all"
+    parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
+    rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
     remedy = "take as many ranks on each cube as on the others, or a larger machine (--config)"
     raise InputError(Problem("group", rule, "ranks", ranks, remedy))
 

@@ -91,7 +91,7 @@ def row(asked: Asked, count: int) -> tuple[Row | None, Outcome]:
         return None, outcome
     size = max(sizes) * itemsize if collective.moves else 0
     seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
-    speed = size / seconds / 1e9
+    speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm that does nothing takes no time
     top = _bound(outcome)
     made = Row(
         size=size,
@@ -105,7 +105,7 @@ def row(asked: Asked, count: int) -> tuple[Row | None, Outcome]:
         busbw=speed * float(collective.bus_factor(ranks)),
         wrong=outcome.wrong,
         bound=top.name,
-        bound_share=top.cycles / outcome.cycles,
+        bound_share=top.cycles / outcome.cycles if outcome.cycles else 0.0,
     )
     return made, outcome
 

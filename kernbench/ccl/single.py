@@ -87,7 +87,11 @@ def _wrong(call: Call, inputs: Sequence[Array], out: Any, store: MemoryStore) ->
     for rank, row in enumerate(group.rows):
         right = expected[rank]
         if right.size:
-            got = store.read("hbm", out.parts[row].physical, right.shape, call.dtype)
+            try:
+                got = store.read("hbm", out.parts[row].physical, right.shape, call.dtype)
+            except ValueError:  # not all of it was ever written
+                total += int(right.size)
+                continue
             same = (got == right) | ((got != got) & (right != right))
             total += int(right.size - np.count_nonzero(same))
     return total

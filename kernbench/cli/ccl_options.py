@@ -69,6 +69,8 @@ _SIZE = re.compile(r"([1-9][0-9]{0,17})(?:([KMGT])(?:i?B)?|B)?")
 def size_of(option: str, text: str) -> int:
     """Bytes of `4K`, `4KiB` or `4096`; InputError for another text."""
     match = _SIZE.fullmatch(text)
-    if match is None:
-        raise InputError(Problem("kbsim ccl run", "it must be bytes, or a number with K, M, G or T (of 1024)", option, text))
-    return int(match[1]) << {None: 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2]]
+    size = 0 if match is None else int(match[1]) << {None: 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2]]
+    if not 1 <= size <= 1 << 40:
+        rule = "it must be bytes, or a number with K, M, G or T (of 1024), at least 1 and at most 1T"
+        raise InputError(Problem("kbsim ccl run", rule, option, text))
+    return size

@@ -52,7 +52,8 @@ def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
             left.plot(sizes, [row.time_us for row in rows], marker=marker, label=name)
             right.plot(sizes, [row.busbw for row in rows], marker=marker, label=name)
         for axes, label in ((left, "time [us]"), (right, "bus bandwidth [GB/s]")):
-            axes.set_xscale("log", base=2)
+            if any(row.size for rows in lines.values() for row in rows):  # a barrier has none
+                axes.set_xscale("log", base=2)
             axes.set_xlabel("size [B]")
             axes.set_ylabel(label)
             axes.grid(alpha=0.3)

@@ -13,6 +13,8 @@ from kernbench.cli.options import Json, Overrides, Quiet
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
     from kernbench.ccl.measure import Asked, Row
@@ -59,7 +61,7 @@ def run(
     slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
     queues = queues_of(registry, entry, slots, slot, tier)
     asked = Asked(machine, group, entry, dtype, queues, check, seed)
-    return _tell(asked, (*_sizes(begin, end), factor), plot, as_json=as_json, quiet=quiet)
+    return _tell(asked, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
 
 
 def _group(
@@ -81,13 +83,15 @@ def _group(
     raise AssertionError("unreachable")
 
 
-def _sizes(begin: str, end: str | None) -> tuple[int, int]:
-    """The first and the last size."""
+def _sizes(begin: str, end: str | None, factor: int) -> tuple[int, int, int]:
+    """The first and the last size, and the factor between two."""
     first = options.size_of("--begin", begin)
     last = first if end is None else options.size_of("--end", end)
     if last < first:
         raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
-    return first, last
+    if last > first and factor == 1:
+        raise InputError(Problem("kbsim ccl run", f"it must be at least 2 to come from {begin} to {end}", "--factor", factor))
+    return first, last, factor
 
 
 def _shape(text: str) -> Shape:
@@ -107,17 +111,17 @@ def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_js
     if plot is not None:
         check_plot(plot)
     shows = not (as_json or quiet)
-    if shows:
-        output.show(head(asked))
+    told: list[Text] = list(head(asked))  # with the first line: what is refused has no columns
     rows: list[Row] = []
     code, last = output.OK, None
     for row, last in measured(asked, *sizes):
+        if shows:
+            output.show([*told, line(row)] if row else told, whole=True)
+            told = []
         if row is None:
             code = output.ENDINGS[last.status]
             break
         rows.append(row)
-        if shows:
-            output.show([line(row)])
     if any(row.wrong for row in rows):
         code = code or 1
     if as_json:
@@ -126,9 +130,9 @@ def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_js
             found["result"] = last.engine.machine.result().to_dict()
         output.show_json(found)
     elif not quiet:
-        output.show(verdict(rows))
-    if code > 1 and last is not None and not as_json:
+        output.show(verdict(rows), whole=True)
+    if code > 1 and last is not None and shows:
         output.show(ending(last.engine.machine.result()))
-    if plot is not None:
+    if plot is not None and rows:
         draw(asked, rows, plot)
     return code

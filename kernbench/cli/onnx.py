@@ -55,6 +55,7 @@ def onnx(
     from kernbench.workloads.graphs.run import GraphProgram
 
     _check_bits(w, a)
+    _check_files(emit, trace, live_map)
     machine = load_config(config, list(overrides or ()), kind=NpuConfig)
     graph = read_onnx(model, _sizes(dim or []), w, a)
     made = GraphProgram(graph, machine, a, partial=partial)
@@ -74,17 +75,13 @@ def onnx(
 
 
 def _draw(made: GraphProgram, path: Path) -> None:
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import write_whole
     from kernbench.workloads.live_map import live_map_svg
 
-    check_writable(path)
     write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
 
 
 def _save(made: GraphProgram, path: Path) -> None:
-    from kernbench.common.files import check_writable
-
-    check_writable(path)
     made.program.save(path)
     output.note(f"{path}: {len(made.program):,} entries for {made.machine.source}")
 
@@ -105,13 +102,26 @@ def _check_bits(w: int, a: int) -> None:
             raise InputError(Problem("kbsim onnx", f"it must be one of {', '.join(map(str, allowed))}", name, value))
 
 
+def _check_files(emit: Path | None, trace: Path | None, live_map: Path | None) -> None:
+    """InputError where they cannot be written, before anything is done."""
+    from kernbench.common.files import check_writable
+
+    if emit is not None and trace is not None:
+        raise InputError(Problem("kbsim onnx", "with --emit nothing is run, so there is no trace", "--trace", str(trace)))
+    if live_map is not None and live_map.suffix.lower() != ".svg":
+        raise InputError(Problem("kbsim onnx", "its name must end in .svg", "--live-map", str(live_map)))
+    for path in (emit, trace, live_map):
+        if path is not None:
+            check_writable(path)
+
+
 def _sizes(given: list[str]) -> dict[str, int]:
     """The sizes of dimensions by name."""
     found = {}
     for text in given:
         name, _, value = text.rpartition("=")
         if not name or not (value.isascii() and value.isdigit() and len(value) < 11 and 1 <= int(value) <= _LARGEST):
-            rule = "it must be NAME=N, N a whole number of at least 1"
+            rule = f"it must be NAME=N, N a whole number from 1 to {_LARGEST}"
             raise InputError(Problem("kbsim onnx", rule, "--dim", text))
         found[name] = int(value)
     return found

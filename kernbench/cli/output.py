@@ -33,13 +33,13 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
     return Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
 
 
-def show(renderables: Iterable[RenderableType]) -> None:
-    """Print for a person, on stdout."""
+def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> None:
+    """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them."""
     target = console(sys.stdout)
     page = StringIO()  # all of it before anything is written: nobody sees half a table and then an error
     drawn = console(page, like=target)
     for renderable in renderables:
-        drawn.print(renderable)
+        drawn.print(renderable, soft_wrap=whole)
     text = page.getvalue()
     if not target.is_terminal:  # tables are padded to their width: of no use in a file
         text = "\n".join(line.rstrip() for line in text.split("\n"))

@@ -73,7 +73,7 @@ def verdict(rows: Sequence[Row]) -> Iterator[Text]:
     mean = sum(row.busbw for row in rows) / len(rows)
     yield Text(f"# average bus bandwidth {_number(mean)} GB/s")
     largest = rows[-1]
-    yield Text(f"# most asked of, in the last: {largest.bound}, {percent(largest.bound_share)} of the time", "dim")
+    yield Text(f"# busiest in the last: {largest.bound}, {percent(largest.bound_share)} of the time", "dim")
     if any(row.wrong for row in rows):
         yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
 

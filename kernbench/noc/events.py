@@ -241,4 +241,4 @@ def _notes(opaque: Iterable[tuple[str, int]], empty: int) -> Iterable[str]:
     for kind, count in sorted(opaque):
         yield f"{count} x {kind}: it takes as long as it was recorded to take"
     if empty:
-        yield f"{empty} transfers of 0 bytes are left out"
+        yield f"transfers of 0 bytes are left out: {empty}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from kernbench.cmdq.lower import resource_tables
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
-from kernbench.common.errors import InternalError
+from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.components.base import COMPONENT, FLOW, NEVER, ComponentBase, Job
 from kernbench.config import NpuConfig, load_config
 from kernbench.noc.device import Device
@@ -20,6 +20,7 @@ from kernbench.noc.worms import Clock, Packet, Worms
 from kernbench.sim_engine.machine import Machine
 
 Mode = Literal["recorded", "closed"]
+LONGEST = 1 << 40  #: [cycle] of a replay
 
 
 @dataclass(slots=True)
@@ -144,14 +145,24 @@ class Replay(ComponentBase):
 
 
 def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fraction(1)) -> Replay:
-    """The replay, run to its end. `slower`: links and doors have so much less bandwidth, to see that somebody notices."""
+    """The replay, run to its end. `slower`: links and doors have so much less bandwidth, to see that somebody notices.
+
+    InputError where it would take more than LONGEST cycles.
+    """
     replay = Replay(trace, device, mode)
-    config, program = load_config({"dram": {"channels": len(device.controllers)}}, kind=NpuConfig), Program(trace.name)
+    config, program = load_config(_machine(device), kind=NpuConfig), Program(trace.name)
     machine = Machine(config, program, {"replay": replay}, plan=_plan(config, program, device, slower))
     machine.run()
+    if machine.status == "aborted":
+        raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, and a replay has at most so many"))
     if machine.status != "done":
         raise InternalError(f"noc replay: {trace.name} ends {machine.status}: {machine.failure()}")
     return replay
+
+
+def _machine(device: Device) -> dict[str, Any]:
+    """An NPU with the device's controllers."""
+    return {"max_cycles": LONGEST, "dram": {"channels": len(device.controllers)}}
 
 
 def _plan(config: NpuConfig, program: Program, device: Device, slower: Fraction) -> Plan:

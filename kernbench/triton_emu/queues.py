@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Port = tuple[int, str]  #: plane and direction
 Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and direction: rank and direction there
 WHERE = "neighbour table"
+MOST_SLOTS = 1 << 16  #: of a queue
+MOST_BYTES = 1 << 36  #: of a slot
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,9 @@ class Queues:
             keys.slot_bytes if slot_bytes is None else slot_bytes,
             keys.tier if tier is None else tier,
         )
-        for name, value in (("slots", form.slots), ("slot_bytes", form.slot_bytes)):
-            if type(value) is not int or not 1 <= value < 1 << 40:
-                raise InputError(Problem("queues", "it must be an integer of at least 1", name, value))
+        for name, value, most in (("slots", form.slots, MOST_SLOTS), ("slot_bytes", form.slot_bytes, MOST_BYTES)):
+            if type(value) is not int or not 1 <= value <= most:
+                raise InputError(Problem("queues", f"it must be an integer from 1 to {most}", name, value))
         if form.tier not in TIERS:
             raise InputError(Problem("queues", f"it must be one of {', '.join(TIERS)}", "tier", form.tier))
         return form

@@ -54,6 +54,33 @@ def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp
     (tmp_path / "ccl.yaml").write_text(entry, encoding="utf-8")
     code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"))
     assert code == 4 and "Nothing can ever happen again" in out and "waits for a message of rank 1" in out.replace("\n", " ")
+    quiet = kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"), "--quiet")
+    assert quiet == (4, "", "")
+    plot = ("--plot", str(tmp_path / "p.svg"))
+    assert kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"), *plot)[0] == 4
+    assert not (tmp_path / "p.svg").exists()  # there is nothing to draw
+
+
+def test_a_result_that_is_never_written_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_idle")
+    (tmp_path / "idle.py").write_text(text.replace("    ring = flat", "    return\n    ring = flat"), encoding="utf-8")
+    entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {idle: {module: idle.py, topologies: [ring]}}}\n"
+    (tmp_path / "ccl.yaml").write_text(entry, encoding="utf-8")
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "idle", "-n", "2", "--ccl", str(tmp_path / "ccl.yaml"))
+    assert code == 1 and out.splitlines()[-1] == "# 1,024 elements are wrong"
+
+
+def test_a_plot_of_a_barrier(capsys: pytest.CaptureFixture[str], tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    assert kbsim(capsys, "run", "barrier", "-n", "2", "--plot", str(tmp_path / "p.svg"))[0] == 0
+    assert (tmp_path / "p.svg").exists() and not list(recwarn)
+
+
+def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    """At these sizes a message is there one cycle before its receive may be served, and nothing else happens in its queue."""
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-b", "60K", "-e", "64K", "-f", "2", "--no-check")
+    assert code == 0, out
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-b", "64K")
+    assert code == 0 and out.splitlines()[4].split()[-1] == "0", out
 
 
 @pytest.mark.parametrize(
@@ -66,10 +93,33 @@ def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp
         (["all_reduce", "--dtype", "f64"], '--dtype = "f64", but it must be one of f32, f16,'),
         (["all_reduce", "--shape", "2x2"], '--shape = "2x2", but it must be three numbers like 8x1x1'),
         (["all_reduce", "-n", "2000"], "ranks = 2000, but pod_8sip.yaml has 8 SIPs of 16 cubes of 8 PEs, 1024 in all"),
+        (
+            ["all_reduce", "-n", "9", "-c", "single_cube"],
+            "ranks = 9, but single_cube.yaml has 1 SIP of 1 cube of 8 PEs, 8 in all",
+        ),
+        (["all_reduce", "--shape", "9x1x1"], 'shape = "9x1x1", but the group takes 9 SIPs, and there are 8'),
+        (["all_reduce", "--shape", "0x1x1"], 'shape = "0x1x1", but each number must be at least 1'),
+        (["all_reduce", "-e", "4K", "-f", "1"], "--factor = 1, but it must be at least 2 to come from 1K to 4K"),
+        (["all_reduce", "-b", "2T"], '--begin = "2T", but it must be bytes,'),
+        (["all_reduce", "-b", "0"], "(of 1024), at least 1"),
+        (["all_reduce", "--slots", "99999999"], "queues: slots = 99999999, but it must be an integer from 1 to 65536"),
+        (
+            ["all_reduce", "--slot-bytes", "1T"],
+            "queues: slot_bytes = 1099511627776, but it must be an integer from 1 to 68719476736",
+        ),
+        (["all_reduce", "--tier", "l2"], 'queues: tier = "l2", but it must be one of tcm, sram, hbm'),
         (["all_reduce", "--topo", "star"], 'topo = "star", but it must be one of ring, torus, mesh'),
         (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but its name must end in .svg or .png'),
     ],
 )
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    code, _, err = kbsim(capsys, "run", *arguments)
+    code, out, err = kbsim(capsys, "run", *arguments)
     assert code == 2 and said in err, err
+    assert out == ""  # no columns of rows that never come
+
+
+def test_lines_that_are_no_rows_begin_with_a_hash(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-b", "16K", "--no-check")
+    assert code == 0 and [line[0] for line in out.splitlines()] == ["#", "#", "#", "#", " ", "#", "#"], out
+    assert out.splitlines()[-1] == "# busiest in the last: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32% of the time"

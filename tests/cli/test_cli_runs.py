@@ -131,13 +131,13 @@ REFUSALS = [
     (
         ("run", "lama2-7b-decode"),
         "lama2-7b-decode: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: "
-        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, vector_add; "
+        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "did you mean llama2-7b-decode?",
     ),
     (
         ("run", "tiles", *SMALL),
         "tiles: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: flash_attention, "
-        "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, vector_add; "
+        "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "a program's file ends in .json, .yaml, .yml, a bench's in .py",
     ),
     (

@@ -90,3 +90,12 @@ def test_as_json(kbsim: Kbsim) -> None:
 def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], message: str) -> None:
     said = kbsim("noc", "replay", *arguments)
     assert (said.code, said.out, said.err) == (2, "", message)
+
+
+def test_a_replay_without_end_is_refused_and_a_long_one_is_not(kbsim: Kbsim) -> None:
+    for name, last in (("long", 10**11), ("endless", 10**18)):
+        Path(f"{name}.json").write_text(json.dumps([*kernel(1, 1), *kernel(1, 1, read(last, 2, 1, 64))[1:]]), encoding="utf-8")
+    assert kbsim("noc", "replay", "long.json", "--device", "toy.json").code == 0
+    said = kbsim("noc", "replay", "endless.json", "--device", "toy.json")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: endless: it takes more than 1099511627776 cycles, and a replay has at most so many\n"

@@ -73,3 +73,16 @@ def test_files(kbsim: Kbsim) -> None:
     assert kbsim("trace", "validate", "t.jsonl").code == 0
     text = Path("map.svg").read_text(encoding="utf-8")
     assert "<title>weights: " in text and "<title>scores_out: " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--emit", "p.json", "--trace", "t"), '--trace = "t", but with --emit nothing is run, so there is no trace'),
+        (("--live-map", "map.png"), '--live-map = "map.png", but its name must end in .svg'),
+    ],
+)
+def test_files_that_would_not_be_what_they_seem(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
+    said = kbsim(*BLOCK, *arguments)
+    assert (said.code, said.out, said.err) == (2, "", f"error: kbsim onnx: {message}\n")
+    assert not any(Path(name).exists() for name in arguments)

@@ -71,7 +71,7 @@ def test_the_list(kbsim: Kbsim) -> None:
         ),
         (["--plant", "te=0.5"], 'kbsim validate: --plant = "te=0.5", but it must be one of dma, te, ve, noc, dram, =, and'),
         (["--report", "nowhere/page.html"], "nowhere/page.html: it cannot be written: there is no directory "),
-        (["scalesim", "--scalesim", "nowhere"], 'nowhere: --scalesim: it cannot be run: No such file or directory'),
+        (["scalesim", "--scalesim", "nowhere"], "nowhere: --scalesim: it cannot be run: No such file or directory"),
     ],
 )
 def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
@@ -132,3 +132,8 @@ def test_checks_can_be_left_out(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -
     assert (said.code, said.out, said.err) == (5, "", "error: the run broke a law\n")
     assert json.loads(kbsim(*run, "--json").out) == {"status": "failed", "message": "the run broke a law"}
     assert kbsim(*run, "--checks", "off").code == 0
+
+
+def test_a_folder_without_traces_is_refused(kbsim: Kbsim) -> None:
+    said = kbsim("validate", "noc_traces", "--traces", "nowhere")
+    assert (said.code, said.out, said.err) == (2, "", "error: nowhere: --traces: it has no .json file\n")

@@ -74,6 +74,9 @@ def test_runs_that_end_on_other_banks(interleave: int, channels: int, ports: int
     check((lower_machine(config), lower_program(program, config)), [600, 1000])
 
 
+WIDE = {"bus_width_bytes": 4096, "dram_burst_cycles": 1}
+
+
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
     """A PE to four on one scratchpad, with banks, ports, interleave and rates of many kinds."""
@@ -81,11 +84,20 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     machine = npu_machine(load, draw(st.integers(1, 4)))
     machine["dram"] |= {
         "channels": draw(st.sampled_from([1, 2, 3, 4])),
-        "interleave_bytes": draw(st.sampled_from([64, 256, 320, 4096])),
-        "peak_bw_bytes_per_cycle": draw(st.sampled_from([3, 8, 20, 64])),
+        "interleave_bytes": draw(st.sampled_from([32, 64, 256, 320, 4096])),
     }
-    machine["noc"]["dram_at"] = machine["noc"]["dram_at"][: machine["dram"]["channels"]]
-    ports = draw(st.sampled_from([{"ports": 1}, {"ports": 2}, {"ports": 4}, {"read_ports": 2, "write_ports": 1}]))
+    machine["dram"] |= draw(
+        st.sampled_from([{"peak_bw_bytes_per_cycle": rate} for rate in (3, 8, 20, 64)])
+        | st.sampled_from([{"peak_bw_bytes_per_cycle": rate} | WIDE for rate in (40, 100, 400)])  # many lines a cycle
+    )
+    if draw(st.booleans()):
+        machine["noc"]["dram_at"] = machine["noc"]["dram_at"][: machine["dram"]["channels"]]
+    else:
+        del machine["noc"]
+        machine["dram"]["channels"] *= 2
+    ports = draw(
+        st.sampled_from([{"ports": 1}, {"ports": 2}, {"ports": 4}, {"ports": 16}, {"read_ports": 2, "write_ports": 1}])
+    )
     del machine["spm"]["ports"]
     machine["spm"] |= ports | {
         "num_banks": draw(st.sampled_from([5, 16, 64])),

@@ -213,7 +213,7 @@ def test_groups_say_what_does_not_fit() -> None:
     assert shape_for(config, 12) == Shape(1, 2, 6)
     with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 2 SIPs of 4 cubes of 8 PEs, 64 in all"):
         shape_for(config, 65)
-    with pytest.raises(InputError, match='shape = "3x1x1", but it has 2 SIPs, and the group takes 3'):
+    with pytest.raises(InputError, match='shape = "3x1x1", but the group takes 3 SIPs, and there are 2'):
         group_of(config, Shape(3, 1, 1))
     with pytest.raises(InputError, match="it is one NPU, without neighbours"):
         shape_for(load_config("npu_mobile"), 2)

@@ -72,7 +72,7 @@ def test_what_is_not_simulated_is_said() -> None:
     trace = of(kernel(1, 1, opaque, opaque | {"timestamp": 60}, read(100, 2, 1, 0)))
     assert trace.notes == (
         "2 x SEMAPHORE_WAIT: it takes as long as it was recorded to take",
-        "1 transfers of 0 bytes are left out",
+        "transfers of 0 bytes are left out: 1",
     )
     assert not trace.transfers
 

@@ -81,7 +81,7 @@ def _folder(path: Path) -> None:
         (_garbage, "it is no ONNX model"),
         (_empty, "it is no ONNX model: its graph has no nodes"),
         (_cut, "it is no ONNX model"),
-        (_folder, "there is no such file"),
+        (_folder, "it is no file"),
         (lambda path: resnet_block().save(path), "its dynamic dimensions n have no size; give --dim n=N"),
     ],
 )

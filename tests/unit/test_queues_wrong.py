@@ -138,7 +138,7 @@ def test_a_table_that_cannot_be_is_refused(pes: list[str], links: Any, said: str
 def test_forms_that_cannot_be_are_refused() -> None:
     queues = Run(sends, config=row(2)).system.queues
     for form, said in (
-        ({"slots": 0}, "queues: slots = 0, but it must be an integer of at least 1"),
+        ({"slots": 0}, "queues: slots = 0, but it must be an integer from 1 to 65536"),
         ({"tier": "l2"}, 'queues: tier = "l2", but it must be one of tcm, sram, hbm'),
         (
             {"slots": 5000, "tier": "hbm"},

@@ -21,26 +21,29 @@ INSTALLED = importlib.util.find_spec("triton") is not None
 OTHER_SIGNATURES = {"dtype", "tensor", "tensor_descriptor", "tensor_descriptor_base", "tuple", "load", "store", "PropagateNan"}
 
 
+def _told(text: str) -> str:
+    """As Markdown: brackets before parentheses would be a link."""
+    return text.replace("kernel[grid](...)", "`kernel[grid](...)`")
+
+
 def table() -> str:
     """A line a name: works, differs (how), or refused (what to use)."""
     lines = ["## Names of `triton.language`", "", "| name | state | |", "|---|---|---|"]
     for name in sorted({*tl.__all__, *REFUSED}):
         if name in REFUSED:
-            lines.append(f"| `{name}` | refused | {REFUSED[name]} |")
+            lines.append(f"| `{name}` | refused | {_told(REFUSED[name])} |")
         elif name in DIFFERS:
-            lines.append(f"| `{name}` | differs | {DIFFERS[name]} |")
+            lines.append(f"| `{name}` | differs | {_told(DIFFERS[name])} |")
         else:
             lines.append(f"| `{name}` | works | |")
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
     lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
     lines += [f"`libdevice` has these, with or without an f behind them, and {', '.join(f'`{name}`' for name in more)}.", ""]
-    lines.append(
-        "Others are refused: those that round otherwise than to nearest, those of f64, and a few special functions."
-    )
+    lines.append("Others are refused: those that round otherwise than to nearest, those of f64, and a few special functions.")
     lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
     lines += [
-        f"| `{name}` | refused | {REFUSED_ON_HOST[name]} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"
+        f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"
         for name in sorted({*triton.__all__, *REFUSED_ON_HOST})
     ]
     return "\n".join(lines) + "\n"

@@ -144,6 +144,8 @@ class PeIpcq(PePart, kind=PE_IPCQ):
                 place = msg.handle.addr - self.base
                 read = self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line)
                 self.scheduler.put(flight, self.choose(), read)
+        if inbox and posted:  # two messages came at once, and the second receive is not ready yet
+            self.look(posted[0][0], ring)
 
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.noc.device import load_device
 from kernbench.noc.events import Trace, read_trace
 from kernbench.noc.outcome import MODES, Outcome, mean_error, outcome
@@ -20,14 +21,14 @@ MEAN = {
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Every trace of the folder, and the mean of their errors."""
+    """Every trace of the folder, and the mean of their errors. InputError for a folder without any."""
     folder = stand.options.traces
     if folder is None:
         raise Skipped("no traces: name the folder of tt-npe's noc_trace_json by --traces or KERNBENCH_NOC_TRACES")
     device = load_device(data.fact("device"))
     traces = [read_trace(path, device) for path in sorted(folder.glob("*.json"))]
     if not traces:
-        raise Skipped(f"no traces: {folder} has no .json file")
+        raise InputError(Problem(str(folder), "--traces: it has no .json file"))
     for mode in MODES:
         found = []
         for trace in traces:

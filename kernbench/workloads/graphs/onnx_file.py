@@ -48,7 +48,8 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(Problem("kbsim onnx", "onnx is not installed", remedy="pip install 'kernbench[onnx]'")) from None
     try:
         if not path.is_file():
-            raise InputError(Problem(str(path), "there is no such file"))
+            rule = "it is no file" if path.exists() else "there is no such file"
+            raise InputError(Problem(str(path), rule))
         size = path.stat().st_size
         if size >= LARGEST:
             remedy = "save it with its weights in a file beside it"

@@ -72,6 +72,7 @@ def test_points_are_what_the_command_measures(tmp_path: Path) -> None:
         ("{ccl: all_reduce, params: {ranks: 1}}", "all_reduce: ranks = 1, but it must be an integer of at least 2"),
         ("{ccl: all_reduce, params: {tier: l2}}", "all_reduce: tier = l2, but it must be one of tcm, sram, hbm"),
         ("{ccl: all_reduce, params: {size: many}}", "all_reduce: size = many, but"),
+        ("{ccl: all_reduce, params: {size: 9999 TiB}}", "size = 9999 TiB, but it must be 1 byte to 1 TiB"),
         ("{ccl: all_reduce, params: {count: 4}}", "count = 4, but there is no such parameter; there are algo, ranks, size,"),
     ],
 )

@@ -7,12 +7,15 @@ import json
 import platform
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import simpy
 
+from kernbench.version import VERSION
 from kernbench_core.lanes import isa
+from tests.speed import history
 from tests.speed.ccl_rows import ccl_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
@@ -53,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter runs: noisier figures in a few seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all samples to FILE")
+    parser.add_argument("--keep", action="store_true", help="add the ratios to the history")
     chosen = parser.parse_args(arguments)
     print(HEAD)
     rows = []
@@ -78,6 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     collectives = ccl_rows(chosen.quick)
     print(f"\ncollectives, CPU time\n{json.dumps(collectives, indent=1)}", flush=True)
     traces = _traces(chosen.quick)
+    _history(_ratios(rows, core, traces), chosen.keep, chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= core
@@ -88,6 +93,28 @@ def main(arguments: list[str] | None = None) -> int:
         report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _ratios(rows: list[Row], core: dict[str, Any], traces: dict[str, Any]) -> dict[str, float]:
+    """What was measured beside something else in this run, by name."""
+    found: dict[str, float] = {}
+    for row in rows:
+        found[f"{row.load}, {row.pes} PEs: SimPy over stepping"] = row.over_simpy
+        found[f"{row.load}, {row.pes} PEs: stepping over skipping"] = row.over_stepping
+    found |= {f"{row['load']}: stepping over skipping": row["ratio"] for row in core["skipping"]}
+    found |= {f"{row['load']}: stepping over a C loop": row["ratio"] for row in core["yardstick"]}
+    plain = traces["runs"][0]["whole"]
+    found |= {f"traced at {run['level']}: over untraced": run["whole"] / plain for run in traces["runs"][1:]}
+    return found
+
+
+def _history(ratios: dict[str, float], keeps: bool, quick: bool) -> None:
+    """What moved since the runs that were kept; short runs are compared among themselves."""
+    named = {f"quick, {name}": value for name, value in ratios.items()} if quick else ratios
+    before = [run for run in history.kept_ratios() if run.keys() & named.keys()]
+    print(f"\n{history.report(named, before)}", flush=True)
+    if keeps:
+        history.keep(named, day=datetime.now(tz=UTC).date().isoformat(), version=VERSION)
 
 
 def _core_rows(quick: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.common.errors import InputError
 from kernbench.validate.data_files import read_suite_data
 from kernbench.validate.stand import Options, Stand
 from kernbench.validate.suite import Row, Skipped
@@ -47,5 +48,5 @@ def test_recorded_traffic_is_judged_by_its_mean() -> None:
 def test_without_traces_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match=r"^no traces: name the folder of tt-npe's noc_trace_json by --traces or KERN"):
         traces(None, {})
-    with pytest.raises(Skipped, match=r"no traces: .* has no \.json file"):
+    with pytest.raises(InputError, match=r": --traces: it has no \.json file"):
         traces(tmp_path, {})

@@ -1,4 +1,5 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
+from kernbench_core.masks cimport set_run
 from kernbench_core.tally cimport Tally, tally_done, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -72,16 +73,6 @@ cdef inline int64_t line_of(Spm* p, nbytes_t addr) noexcept nogil:
 
 cdef inline int32_t bank_of(Spm* p, int64_t line) noexcept nogil:
     return <int32_t>(line // p.bank_lines if p.blocked else line % p.banks)
-
-cdef inline void set_run(uint64_t* mask, int32_t first, int32_t n) noexcept nogil:
-    """Set `n` bits from bit `first` on, word by word."""
-    cdef int32_t w = first >> 6, bit = first & 63, take
-    while n > 0:
-        take = 64 - bit if 64 - bit < n else n
-        mask[w] |= (<uint64_t>-1 >> (64 - take)) << bit
-        n -= take
-        w += 1
-        bit = 0
 
 cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noexcept nogil:
     """Add the banks of `n` consecutive lines of the interleaved map, the first on `bank`."""

@@ -10,13 +10,14 @@ comes later each time.
 from libc.string cimport memcpy, memset
 
 from kernbench_core.ahead cimport ahead_of
+from kernbench_core.arith cimport gcd, quotient
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.jump cimport banks_differ
 from kernbench_core.lanes cimport vectors
-from kernbench_core.share cimport Flow, quotient
+from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of, next_body_cycle
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.walk cimport PORTS, take
@@ -205,15 +206,6 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
     x.i += n
     x.at = x.at + n if x.i < e.body else NEVER
     return True
-
-
-cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
-    cdef int64_t t
-    while b:
-        t = a % b
-        a = b
-        b = t
-    return a
 
 
 cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:

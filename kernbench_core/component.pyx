@@ -18,7 +18,8 @@ from kernbench_core.plug cimport (
     SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
 from kernbench_core.record cimport record_queue_resume
 from kernbench_core.scratchpad cimport scratchpad_touch
-from kernbench_core.sim cimport Sim, shuffle, want, watch
+from kernbench_core.shuffle cimport shuffle
+from kernbench_core.sim cimport Sim, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 

@@ -1,6 +1,7 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
-from kernbench_core.bank cimport Spm, bank_of, set_banks, set_run
-from kernbench_core.share cimport divided
+from kernbench_core.arith cimport divided
+from kernbench_core.bank cimport Spm, bank_of, set_banks
+from kernbench_core.masks cimport set_run
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:

@@ -5,11 +5,12 @@ does each stream of a TE or VE; where several of its streams may come to one ban
 banks is gone through cycle by cycle and taken as often as it comes.
 """
 from kernbench_core.ahead cimport AHEAD, Ahead, ahead_of
+from kernbench_core.arith cimport gcd, quotient
 from kernbench_core.bank cimport Spm
 from kernbench_core.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
 from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.flow cimport cap_carry, flow_want, settle_cursor
-from kernbench_core.share cimport flow_accrue, quotient
+from kernbench_core.share cimport flow_accrue
 from kernbench_core.tally cimport tally_done, tally_eight, tally_range, tally_times, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
@@ -157,24 +158,11 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
 
 cdef int64_t turn_of(Compute* e, Spm* p, int64_t i) noexcept nogil:
     """In so many body cycles all streams come to where they stand now, in lines and in banks; 0: in too many, or one ends before."""
-    cdef int64_t turn = 1, each, g, a, b
+    cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(e.streams):
-        each = e.stream[k].per_cycle
-        a = p.row
-        b = each
-        while b:
-            g = a % b
-            a = b
-            b = g
-        each = p.row // a
-        g = turn
-        b = each
-        while b:
-            a = g % b
-            g = b
-            b = a
-        turn = turn // g * each
+        each = p.row // gcd(p.row, e.stream[k].per_cycle)
+        turn = turn // gcd(turn, each) * each
         if turn > (SHORT if e.dense else TURN) or e.stream[k].at < i * e.stream[k].per_cycle:
             return 0
     return turn

@@ -5,7 +5,8 @@ from kernbench_core.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.heap cimport timer_push
 from kernbench_core.record cimport record_unpress
 from kernbench_core.share cimport Flow
-from kernbench_core.sim cimport Sim, shuffle, watch
+from kernbench_core.shuffle cimport shuffle
+from kernbench_core.sim cimport Sim, watch
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint32_t
 
 cdef extern from *:

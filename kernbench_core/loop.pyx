@@ -29,7 +29,8 @@ from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_due, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.sim cimport Sim, next_body_cycle, shuffle
+from kernbench_core.shuffle cimport shuffle
+from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)

@@ -3,9 +3,10 @@
 It asks for a line whenever its carry reaches one. That is regular inside a run, and while nothing is denied: `ask_lines` and
 `ask_rows` go through such requests, and `ask_slowly` makes any other.
 """
+from kernbench_core.arith cimport quotient
 from kernbench_core.bank cimport Lane
 from kernbench_core.narrow_wait cimport ask_slowly, wait_for_bank
-from kernbench_core.share cimport Flow, quotient
+from kernbench_core.share cimport Flow
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, int64_t, uint64_t
 from kernbench_core.walk cimport run_of, take

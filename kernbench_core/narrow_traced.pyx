@@ -2,6 +2,7 @@
 
 It is for any number of ports, and has no shortcuts but for requests inside a run of a flow, about which there is nothing to tell.
 """
+from kernbench_core.arith cimport quotient
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.events cimport TRACE_FULL, FlowTrace
@@ -11,7 +12,7 @@ from kernbench_core.narrow_work cimport ask_next, set_held
 from kernbench_core.record_bank cimport record_served
 from kernbench_core.record_narrow cimport close_notes, note_denial, open_notes
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
-from kernbench_core.share cimport Flow, flow_next, quotient
+from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport next_body_cycle
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t

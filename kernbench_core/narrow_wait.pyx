@@ -2,11 +2,12 @@
 
 They stand in a module of their own because a function of another module is never inlined: the regular ones keep the registers.
 """
+from kernbench_core.arith cimport quotient
 from kernbench_core.bank cimport Lane
 from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport flow_over, free_flows, hold, press_later, unhold
 from kernbench_core.sim cimport memory_of
-from kernbench_core.share cimport Flow, flow_next, quotient
+from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, uint64_t
 from kernbench_core.walk cimport grant, note_denial, run_of, take

@@ -18,7 +18,8 @@ from kernbench_core.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.share cimport Flow, share_enter, share_quit, share_rates
-from kernbench_core.sim cimport Sim, shuffle, want, watch
+from kernbench_core.shuffle cimport shuffle
+from kernbench_core.sim cimport Sim, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:

@@ -1,11 +1,12 @@
 """Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
-from kernbench_core.bank cimport Spm, bank_of, line_of, set_banks, set_run
+from kernbench_core.bank cimport Spm, bank_of, line_of, set_banks
 from kernbench_core.compute cimport Compute, ComputeJob, Region
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
+from kernbench_core.masks cimport set_run
 from kernbench_core.pair cimport far_lane
 from kernbench_core.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.share cimport Flow

@@ -1,4 +1,5 @@
 """Shared bandwidth: resources, who is a member of them, and each member's rate (MODEL section 3)."""
+from kernbench_core.arith cimport divided, quotient
 from kernbench_core.bank cimport Lane
 from kernbench_core.dram cimport Cursor
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
@@ -107,23 +108,6 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_rates(Share* s, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
-
-cdef inline int64_t quotient(int64_t a, int64_t b) noexcept nogil:
-    """a // b for a >= 0 and b > 0: 32-bit division costs a third, and nearly always does."""
-    return <int64_t>(<uint32_t>a // <uint32_t>b) if (a | b) >> 32 == 0 else a // b
-
-cdef inline uint64_t reciprocal(int64_t b) noexcept nogil:
-    """What `divided` wants to know of its divisor; 0 where it must do without."""
-    return (<uint64_t>1 << 32) // <uint64_t>b if b >> 32 == 0 else 0
-
-cdef inline int64_t divided(int64_t a, int64_t b, uint64_t inverse) noexcept nogil:
-    """a // b for a >= 0: the estimate from the reciprocal is at most one too small, and two multiplications are a third of a
-    division."""
-    cdef int64_t q
-    if inverse == 0 or a >> 32:
-        return a // b
-    q = <int64_t>((<uint64_t>a * inverse) >> 32)
-    return q + (a - q * b >= b)
 
 cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
     """Earn the share of some cycles."""

@@ -4,6 +4,7 @@
 quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under `fifo_v1` it stands in line, and the first of
 each channel's line is the member.
 """
+from kernbench_core.arith cimport gcd, quotient, reciprocal
 from kernbench_core.bank cimport CALM, Lane
 from kernbench_core.maxmin cimport maxmin_rates
 from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
@@ -125,15 +126,6 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
             link = &s.flow[link[0]].line_next
         link[0] = f.line_next
         touch(s, f.bus)
-
-
-cdef int64_t gcd(int64_t a, int64_t b) noexcept nogil:
-    cdef int64_t t
-    while b:
-        t = a - quotient(a, b) * b
-        a = b
-        b = t
-    return a
 
 
 cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:

@@ -105,18 +105,6 @@ cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
     """The body cycle whose lines a TE or VE has not asked for yet."""
     return s.compute[c].body - s.compute[c].body_left + (s.lane[s.n_flows + c].first_denied != NEVER)
 
-cdef inline void shuffle(Sim* s, int32_t* item, int32_t n) noexcept nogil:
-    """For tests: the order in which equal events of a cycle are handled must not matter."""
-    cdef int32_t k, other, held
-    for k in range(n - 1, 0, -1):
-        s.shuffle ^= s.shuffle << 13
-        s.shuffle ^= s.shuffle >> 7
-        s.shuffle ^= s.shuffle << 17
-        other = <int32_t>(s.shuffle % <uint64_t>(k + 1))
-        held = item[k]
-        item[k] = item[other]
-        item[other] = held
-
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""
     s.wanted[engine >> 6] |= <uint64_t>1 << (engine & 63)

@@ -4,13 +4,14 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
-from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, set_run, take_ports
+from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, take_ports
 from kernbench_core.clear cimport scratchpad_clear
 from kernbench_core.compute cimport Compute, on_period
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.lane cimport body_over, flow_over
+from kernbench_core.masks cimport set_run
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t

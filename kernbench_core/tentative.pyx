@@ -7,12 +7,12 @@ a flow is out for backpressure, and in a trace of requests.
 """
 from libc.string cimport memcpy
 
+from kernbench_core.arith cimport quotient
 from kernbench_core.bank cimport DENIED, Lane, Spm
 from kernbench_core.compute cimport Compute
 from kernbench_core.dma cimport DmaEngine
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.narrow cimport find_due, narrow_block
-from kernbench_core.share cimport quotient
 from kernbench_core.sim cimport Sim
 from kernbench_core.tally cimport tally_drain
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t

@@ -17,9 +17,9 @@ test -e "$home/shared" || test ! -e ../shared || ln -s "$(cd ../shared && pwd)" 
 cd "$work"
 if [ "$build" = sanitize ]; then
     runtime="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
-    # The core has its tables from libc, so Python may keep its own allocator, which is much faster; long stacks of every malloc are
-    # not needed either. CPython leaks by design at exit.
-    export LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1
+    # Small objects of Python come from libc too, where they are watched; long stacks of every malloc are not needed. CPython leaks
+    # by design at exit.
+    export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1
     exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
 fi
 exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests

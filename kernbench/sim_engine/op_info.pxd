@@ -9,8 +9,10 @@ cdef Form _GEMM
 
 cpdef tuple op_row(object msg, tuple snapshots)
 
+
 @cython.locals(to=TensorHandle)
 cpdef tuple _dma_read(DmaReadCmd msg, tuple snapshots)
+
 
 @cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
 cpdef tuple _gemm_parts(GemmCmd msg, object line)

@@ -220,16 +220,13 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     w.taken[0] = words
     w.taken[1] = words + used
     if p.split:
-        memset(words, 0, (used + n * p.ports[1]) * sizeof(uint64_t))
-        if traced:
-            walk_traced(s, p, &w, n_due)
-        else:
-            walk_lanes(s, p, &w, n_due, 0)
-        return True
+        used += n * p.ports[1]
     used = (used + 7) // 8 * 8
     memset(words, 0, used * sizeof(uint64_t))
     if traced:
         walk_traced(s, p, &w, n_due)
+    elif p.split:
+        walk_lanes(s, p, &w, n_due, 0)
     elif p.ports[0] == 1:
         walk_lanes(s, p, &w, n_due, 1)
     elif p.ports[0] == 2:

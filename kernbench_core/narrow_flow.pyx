@@ -4,52 +4,84 @@ It asks for a line whenever its carry reaches one. That is regular inside a run,
 `ask_rows` go through such requests, and `ask_slowly` makes any other.
 """
 from kernbench_core.arith cimport quotient
-from kernbench_core.bank cimport Lane
+from kernbench_core.bank cimport Lane, bank_of, line_of
+from kernbench_core.dram cimport Dram
 from kernbench_core.narrow_wait cimport ask_slowly, wait_for_bank
 from kernbench_core.share cimport Flow
-from kernbench_core.tally cimport tally_done, tally_word
-from kernbench_core.types cimport NEVER, int64_t, uint64_t
+from kernbench_core.sim cimport memory_of
+from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
 from kernbench_core.walk cimport run_of, take
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
+cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* goes_on) noexcept nogil:
+    """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line, and `goes_on`:
+    the next run of this row is `apart` bytes on and begins with a line."""
+    cdef nbytes_t run = f.at.run_left, apart = (d.channels - 1) * d.interleave
+    cdef int64_t lines
+    if w.shift < 0:
+        goes_on[0] = False
+        return run // w.line - 1
+    lines = run >> w.shift
+    goes_on[0] = lines << w.shift == run and apart > 0 and apart & (w.line - 1) == 0 \
+        and f.at.dram + f.at.run_seen + apart + w.line <= f.at.row_end
+    return lines if goes_on[0] else lines - 1
+
+
+cdef inline uint64_t next_run(Flow* f, Spm* p, Dram* d) noexcept nogil:
+    """The run is asked for, and `goes_on`: stand before the next one of the row. Its first bank."""
+    f.at.dram += f.at.run_seen + (d.channels - 1) * d.interleave
+    f.at.addr = f.at.dram + f.at.shift
+    f.at.run_left = f.at.run_seen = min(d.interleave, f.at.row_end - f.at.dram)
+    f.bank = bank_of(p, line_of(p, f.at.addr))
+    return <uint64_t>1 << f.bank
+
+
 cdef inline int64_t ask_lines(
         Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
-    """A flow not faster than a line a cycle asks line by line, inside a run and until it has been denied: the cycle in which that ends.
+    """A flow not faster than a line a cycle asks line by line, inside its row and until it has been denied: the cycle in which that
+    ends.
 
     Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry
     would not do."""
-    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, asked = 0, late, seen = 0
+    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, asked = 0, late, seen = -1
     cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
-    cdef int64_t most = (f.at.run_left >> w.shift if w.shift >= 0 else f.at.run_left // w.line) - 1     # requests inside the run
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
+    cdef Dram* d = memory_of(s, f.job)
+    cdef bint goes_on
+    cdef int64_t most = lines_ahead(f, w, d, &goes_on)
     if <uint64_t>carry >= <uint64_t>num:
         return c
-    while asked < most and not taken[c * each + each - 1] & mask:
-        take(taken + c * each, each, mask)
-        if ports == 0 and w.split:
-            tally_word(&p.grants, 0, mask)
-            tally_done(&p.grants, 1)
-        asked += 1
-        spent = carry
-        seen = c + 1
-        mask <<= 1
-        mask = 1 if mask == behind else mask
-        carry -= rest
-        late = -<int64_t>(carry < 0)                        # all ones, or none
-        carry += num & late
-        c += every - late
-        if c >= n:
-            break
-    if asked:
+    while True:
+        while asked < most and not taken[c * each + each - 1] & mask:
+            take(taken + c * each, each, mask)
+            asked += 1
+            spent = carry
+            seen = c
+            mask <<= 1
+            mask = 1 if mask == behind else mask
+            carry -= rest
+            late = -<int64_t>(carry < 0)                        # all ones, or none
+            carry += num & late
+            c += every - late
+            if c >= n:
+                break
         f.left -= asked * w.line
         f.at.run_left -= asked * w.line
+        if f.at.run_left or asked < most:
+            break
+        mask = next_run(f, p, d)
+        most = lines_ahead(f, w, d, &goes_on)
+        asked = 0
+        if c >= n:
+            break
+    if seen >= 0:
         f.carry = spent
-        f.seen = w.begin + seen
+        f.seen = w.begin + seen + 1
         f.bank = trailing_zeros(mask)
-    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most else c
+    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most - goes_on else c
 
 
 cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
@@ -65,9 +97,6 @@ cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* take
         if taken[c * each + each - 1] & mask:
             break
         take(taken + c * each, each, mask)
-        if ports == 0 and w.split:
-            tally_word(&p.grants, 0, mask)
-            tally_done(&p.grants, 1)
         carry += num - k * line
         c += 1
         bank += k

@@ -14,7 +14,6 @@ from kernbench_core.record_narrow cimport close_notes, note_denial, open_notes
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
 from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport next_body_cycle
-from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.walk cimport grant, run_of, take
 from kernbench_core.walk cimport note_denial as count_denial
@@ -33,9 +32,6 @@ cdef inline int64_t ask_lines(
         if taken[c * ports + ports - 1] & mask or k < 0:
             break
         take(taken + c * ports, ports, mask)
-        if w.split:
-            tally_word(&p.grants, 0, mask)
-            tally_done(&p.grants, 1)
         put_note(w, lane, c, 0 if writes else mask, mask if writes else 0)
         carry = k
         c += 1
@@ -68,9 +64,6 @@ cdef inline int64_t ask_rows(
         if taken[c * ports + ports - 1] & mask:
             break
         take(taken + c * ports, ports, mask)
-        if w.split:
-            tally_word(&p.grants, 0, mask)
-            tally_done(&p.grants, 1)
         put_note(w, lane, c, 0 if writes else mask, mask if writes else 0)
         carry += num - k * line
         c += 1

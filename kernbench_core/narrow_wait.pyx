@@ -8,7 +8,6 @@ from kernbench_core.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.lane cimport flow_over, free_flows, hold, press_later, unhold
 from kernbench_core.sim cimport memory_of
 from kernbench_core.share cimport Flow, flow_next
-from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, uint64_t
 from kernbench_core.walk cimport grant, note_denial, run_of, take
 
@@ -32,9 +31,6 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint
         w.late = True
     if c < w.n:                             # as if it had been held and served, which nobody saw
         take(taken + c * each, each, mask)
-        if w.split:
-            tally_word(&p.grants, 0, mask)
-            tally_done(&p.grants, 1)
         free_flows(s, p, f.engine, since, -1)
         free_flows(s, p, f.engine, w.begin + c, 1)
         p.judge = p.judge or p.n_held == 0

@@ -1,7 +1,7 @@
 """A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
 from kernbench_core.bank cimport BLOCK, DENIED, Spm
 from kernbench_core.events cimport FlowTrace, Tracer
-from kernbench_core.tally cimport tally_done, tally_noted, tally_word
+from kernbench_core.tally cimport tally_noted, tally_times
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef extern from *:
@@ -74,8 +74,8 @@ cdef inline uint64_t grant(Spm* p, Walk* w, int64_t c, int32_t ports, uint64_t r
         got &= ~(reads & w.taken[0][(c + 1) * w.ports[0] - 1]) & ~(writes & w.taken[1][(c + 1) * w.ports[1] - 1])
         take(w.taken[1] + c * w.ports[1], w.ports[1], got & writes)
         take(w.taken[0] + c * w.ports[0], w.ports[0], got & reads)
-        tally_word(&p.grants, 0, got)
-        tally_done(&p.grants, 1)
+        if got & reads & writes:                    # counted once (narrow.pyx counts both sides)
+            tally_times(&p.grants, got & reads & writes, -1)
     else:
         got = take(w.taken[0] + c * w.ports[0], w.ports[0], got)
     return (reads | writes) & ~got

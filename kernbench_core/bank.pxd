@@ -64,6 +64,8 @@ cdef struct Spm:
     cycle_t clear             # no request is denied in an earlier cycle, while nothing changes (clear.pyx)
     cycle_t doubt             # that is not looked for in an earlier cycle,
     int32_t doubts            # so often it was found to be soon
+    bint rolls                # it is run up to what it brings next (rolling.pyx), so it has no horizon,
+    bint laid                 # and its lanes stand on the wheel
 
 cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil

@@ -18,6 +18,7 @@ cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil:
     p.order[i] = lane
     p.n_order += 1
     p.judge = True
+    p.laid = False
 
 
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil:
@@ -27,3 +28,4 @@ cdef void order_remove(Spm* p, slot_t lane) noexcept nogil:
     p.n_order -= 1
     memmove(p.order + i, p.order + i + 1, (p.n_order - i) * sizeof(slot_t))
     p.judge = True
+    p.laid = False

@@ -18,6 +18,7 @@ from kernbench_core.share cimport Flow, Resource, Route
 from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.tally cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.wheel cimport Wheel
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
@@ -305,6 +306,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))
+    a.own(<void**>&s.wheel, s.n_spm == 1, sizeof(Wheel), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)

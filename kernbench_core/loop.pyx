@@ -27,6 +27,7 @@ from kernbench_core.phases cimport complete_phase, share_phase, start_phase, sub
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
+from kernbench_core.rolling cimport roll
 from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_due, scratchpad_touch
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
@@ -76,16 +77,17 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
     find_horizons(s)
     if s.n_paired:
         paired_cycle(s, now)
-    if s.soonest > now:
-        return
-    for k in range(s.n_spm):
-        if s.horizon[k] <= now:
-            scratchpad_due(s, k, now + 1)
+    if s.soonest <= now:
+        for k in range(s.n_spm):
+            if s.horizon[k] <= now:
+                scratchpad_due(s, k, now + 1)
+    if s.n_spm == 1 and s.spm[0].rolls:
+        roll(s, &s.spm[0], now + 1)
 
 
 cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     """After a cycle: the next in which anything happens that others see."""
-    cdef cycle_t to = limit
+    cdef cycle_t at, to = limit
     if pending(s):
         return s.cycle
     find_horizons(s)
@@ -98,6 +100,11 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
         to = min(to, clock_next(&s.plugs.wakes), clock_next(&s.plugs.ends))
         if component_idle(s) and component_stuck(s):    # to be found out at once
             return s.cycle
+    if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
+        at = roll(s, &s.spm[0], to)
+        if at < to:
+            end_phase(s, at)
+            return at + 1
     return max(to, s.cycle)
 
 
@@ -110,6 +117,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.touched[k] = k
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
+        s.spm[k].rolls = s.spm[k].laid = False
         s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):

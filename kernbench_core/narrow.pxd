@@ -2,8 +2,11 @@
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.walk cimport Walk
 
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil
+cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil
+cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
 cdef void narrow_count(Spm* p) noexcept nogil
 
 cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:

@@ -192,7 +192,7 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t port
             walk_flow_any(s, p, w, lane)
 
 
-cdef inline void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
+cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
     w.begin = p.done
     w.n = n
     w.line = p.line
@@ -205,6 +205,18 @@ cdef inline void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
     w.late = False
     w.ports[0] = p.ports[0]
     w.ports[1] = p.ports[1]
+
+
+cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
+    """The lanes in `due` over a block."""
+    if p.split:
+        walk_lanes(s, p, w, n_due, 0)
+    elif p.ports[0] == 1:
+        walk_lanes(s, p, w, n_due, 1)
+    elif p.ports[0] == 2:
+        walk_lanes(s, p, w, n_due, 2)
+    else:
+        walk_lanes(s, p, w, n_due, 0)
 
 
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
@@ -225,14 +237,8 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     memset(words, 0, used * sizeof(uint64_t))
     if traced:
         walk_traced(s, p, &w, n_due)
-    elif p.split:
-        walk_lanes(s, p, &w, n_due, 0)
-    elif p.ports[0] == 1:
-        walk_lanes(s, p, &w, n_due, 1)
-    elif p.ports[0] == 2:
-        walk_lanes(s, p, &w, n_due, 2)
     else:
-        walk_lanes(s, p, &w, n_due, 0)
+        walk_due(s, p, &w, n_due)
     if w.late and hoped:
         return False
     for k in range(used // 8):

@@ -4,9 +4,10 @@ It asks for a line whenever its carry reaches one. That is regular inside a run,
 `ask_rows` go through such requests, and `ask_slowly` makes any other.
 """
 from kernbench_core.arith cimport quotient
-from kernbench_core.bank cimport Lane, bank_of, line_of
+from kernbench_core.bank cimport Lane
 from kernbench_core.dram cimport Dram
 from kernbench_core.narrow_wait cimport ask_slowly, wait_for_bank
+from kernbench_core.runs cimport begin_run, goes_on
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
@@ -16,27 +17,13 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
-cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* goes_on) noexcept nogil:
-    """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line, and `goes_on`:
-    the next run of this row is `apart` bytes on and begins with a line."""
-    cdef nbytes_t run = f.at.run_left, apart = (d.channels - 1) * d.interleave
-    cdef int64_t lines
-    if w.shift < 0:
-        goes_on[0] = False
-        return run // w.line - 1
-    lines = run >> w.shift
-    goes_on[0] = lines << w.shift == run and apart > 0 and apart & (w.line - 1) == 0 \
-        and f.at.dram + f.at.run_seen + apart + w.line <= f.at.row_end
-    return lines if goes_on[0] else lines - 1
-
-
-cdef inline uint64_t next_run(Flow* f, Spm* p, Dram* d) noexcept nogil:
-    """The run is asked for, and `goes_on`: stand before the next one of the row. Its first bank."""
-    f.at.dram += f.at.run_seen + (d.channels - 1) * d.interleave
-    f.at.addr = f.at.dram + f.at.shift
-    f.at.run_left = f.at.run_seen = min(d.interleave, f.at.row_end - f.at.dram)
-    f.bank = bank_of(p, line_of(p, f.at.addr))
-    return <uint64_t>1 << f.bank
+cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over) noexcept nogil:
+    """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line and another
+    follows: that is `over` then."""
+    cdef nbytes_t run = f.at.run_left
+    cdef int64_t lines = run >> w.shift if w.shift >= 0 else run // w.line
+    over[0] = lines * w.line == run and goes_on(f, w, d)
+    return lines if over[0] else lines - 1
 
 
 cdef inline int64_t ask_lines(
@@ -50,8 +37,8 @@ cdef inline int64_t ask_lines(
     cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
     cdef Dram* d = memory_of(s, f.job)
-    cdef bint goes_on
-    cdef int64_t most = lines_ahead(f, w, d, &goes_on)
+    cdef bint over
+    cdef int64_t most = lines_ahead(f, w, d, &over)
     if <uint64_t>carry >= <uint64_t>num:
         return c
     while True:
@@ -72,8 +59,9 @@ cdef inline int64_t ask_lines(
         f.at.run_left -= asked * w.line
         if f.at.run_left or asked < most:
             break
-        mask = next_run(f, p, d)
-        most = lines_ahead(f, w, d, &goes_on)
+        begin_run(f, p, d)
+        mask = <uint64_t>1 << f.bank
+        most = lines_ahead(f, w, d, &over)
         asked = 0
         if c >= n:
             break
@@ -81,7 +69,7 @@ cdef inline int64_t ask_lines(
         f.carry = spent
         f.seen = w.begin + seen + 1
         f.bank = trailing_zeros(mask)
-    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most - goes_on else c
+    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most - over else c
 
 
 cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:

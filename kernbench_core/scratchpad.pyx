@@ -210,6 +210,7 @@ cdef void jump_clear(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may bring an event."""
     cdef Spm* p = &s.spm[spm]
+    p.laid = False
     while p.done < to:
         if p.n_order == 0 or (s.skip and scratchpad_uncontended(s, spm)):
             jump_clear(s, spm, to)

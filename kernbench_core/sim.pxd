@@ -10,6 +10,7 @@ from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Roads, Route, Share
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.wheel cimport Wheel
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE
@@ -73,6 +74,7 @@ cdef struct Sim:
     int64_t looks             # looks for clear times that paid are worth so many that did not (clear.pyx)
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
+    Wheel* wheel              # of a scratchpad that is alone
     int32_t* paired           # scratchpads with lanes of flows between scratchpads: they are run together
     slot_t* pair              # those flows
     int32_t n_paired, n_pairs

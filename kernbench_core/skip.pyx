@@ -12,6 +12,7 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.masks cimport set_run
+from kernbench_core.rolling cimport may_roll
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
@@ -170,6 +171,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef int64_t rounds = 0
     cdef Lane* a
     p.calm = NEVER
+    p.rolls = p.laid = False
     if p.n_order == 0:
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
@@ -178,6 +180,9 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         to = p.done + BLOCK                     # not too many records at once
     if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
         to = min(to, p.clear) if not p.uncontended else to
+    elif may_roll(s, p):
+        p.rolls = True
+        return max(p.doubt - 1, p.done) if p.doubt > p.done else NEVER      # then it is looked for a clear time again
     else:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1))

@@ -112,11 +112,29 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def crowded(draw: st.DrawFn) -> dict[str, Any]:
+    """A machine whose transfers are many slow flows, which often ask for the same banks."""
+    machine = draw(machines())
+    channels = draw(st.sampled_from([4, 8]))
+    machine.pop("noc", None)
+    machine["dram"] |= {"channels": channels, "peak_bw_bytes_per_cycle": draw(st.sampled_from([1, 3, 8, 20]))}
+    machine["dram"] |= {"bus_width_bytes": 64, "dram_burst_cycles": 1}
+    machine["dma"] |= {"engines": 4, "max_concurrent_transfers": 8}
+    machine["dma"]["channels"]["act_weight"] |= {"max_concurrent": 8}
+    machine["spm"] |= {"max_wait_cycles": draw(st.integers(1, 12)), "backpressure_cycles": draw(st.integers(1, 12))}
+    machine["allocation"] = draw(st.sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1", "fifo_v1"]))
+    for kind in ("te", "ve"):
+        machine[kind]["engines"] = 4
+    return machine
+
+
+@st.composite
 def programs(draw: st.DrawFn, machine: dict[str, Any], kinds: list[str], sizes: list[int]) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
+    most = 24 if machine["dma"]["max_concurrent_transfers"] == 8 else 8
     banks, engines = machine["spm"]["num_banks"], machine["dma"]["engines"]
     place = st.builds(lambda bank, line: (bank, 64 * line), st.integers(0, banks - 1), st.integers(0, 15))
-    for number in range(draw(st.integers(1, 8))):
+    for number in range(draw(st.integers(most // 8, most))):
         kind, engine = draw(st.sampled_from(kinds)), draw(st.integers(0, engines - 1))
         (bank, offset), (other, there), odd = draw(place), draw(place), draw(st.sampled_from([0, 0, 8]))
         if kind == "dma":
@@ -143,8 +161,8 @@ def programs(draw: st.DrawFn, machine: dict[str, Any], kinds: list[str], sizes: 
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
-def compare(data: st.DataObject, kinds: list[str], sizes: list[int]) -> None:
-    machine = data.draw(machines())
+def compare(data: st.DataObject, kinds: list[str], sizes: list[int], drawn: Any = None) -> None:
+    machine = data.draw(machines() if drawn is None else drawn)
     config, program = load_config(machine), load_program(data.draw(programs(machine, kinds, sizes)))
     cuts = sorted(data.draw(st.sets(st.integers(1, 4000), max_size=2)))
     check((lower_machine(config), lower_program(program, config)), cuts)
@@ -161,3 +179,10 @@ def test_drawn_machines(data: st.DataObject) -> None:
 def test_drawn_transfers(data: st.DataObject) -> None:
     """Nothing but transfers, all at once: shares stay for long, and what is asked for comes again and again."""
     compare(data, ["dma"], [1 << 12, 20_000, 1 << 15, 1 << 16])
+
+
+@DRAWN
+@given(data=st.data())
+def test_drawn_crowds(data: st.DataObject) -> None:
+    """So many slow flows that the scratchpad is run from request to request (rolling.pyx)."""
+    compare(data, ["dma"] * 6 + ["te", "ve"], [1 << 10, 5000, 1 << 13], crowded())

@@ -10,15 +10,15 @@ from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.clear cimport TRIES
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport (
-    component_complete, component_due, component_ends, component_flow_changed, component_idle, component_stuck, component_wake)
+    component_complete, component_due, component_ends, component_idle, component_stuck, component_wake)
 from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.described cimport describe_job, open_jobs, submitted_work
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
+from kernbench_core.horizons cimport find_horizons, scratchpad_phase, touch_flow
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
-from kernbench_core.pair cimport paired_cycle
 from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
@@ -28,11 +28,10 @@ from kernbench_core.pycomponent import exception_of, operations_of, refuse_snaps
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.rolling cimport roll
-from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_due, scratchpad_touch
+from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
 from kernbench_core.sim cimport Sim, next_body_cycle
-from kernbench_core.skip cimport scratchpad_next
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
 
@@ -45,44 +44,6 @@ cdef bint pending(Sim* s) noexcept nogil:
     """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
     return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
             or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
-
-
-cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
-    """The shares are about to change a flow (`Share.touch`)."""
-    cdef Sim* s = <Sim*>sim
-    if s.plugs != NULL and flow >= s.plugs.first_flow:
-        component_flow_changed(s, flow)
-    else:
-        scratchpad_touch(s, s.lane[flow].spm, now)
-
-
-cdef void find_horizons(Sim* s) noexcept nogil:
-    """Bring `horizon` and `soonest` up to date."""
-    cdef int32_t k
-    if s.n_touched == 0:
-        return
-    for k in range(s.n_touched):
-        s.spm[s.touched[k]].touched = False
-        s.horizon[s.touched[k]] = scratchpad_next(s, s.touched[k])
-    s.n_touched = 0
-    s.soonest = NEVER
-    for k in range(s.n_spm):
-        if s.horizon[k] < s.soonest:
-            s.soonest = s.horizon[k]
-
-
-cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P5 and P6 of those scratchpads that may bring an event in this cycle; the others come later, in longer blocks."""
-    cdef int32_t k
-    find_horizons(s)
-    if s.n_paired:
-        paired_cycle(s, now)
-    if s.soonest <= now:
-        for k in range(s.n_spm):
-            if s.horizon[k] <= now:
-                scratchpad_due(s, k, now + 1)
-    if s.n_spm == 1 and s.spm[0].rolls:
-        roll(s, &s.spm[0], now + 1)
 
 
 cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:

@@ -28,8 +28,7 @@ cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over) noexcept 
 
 cdef inline int64_t ask_lines(
         Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
-    """A flow not faster than a line a cycle asks line by line, inside its row and until it has been denied: the cycle in which that
-    ends.
+    """A flow not faster than a line a cycle asks line by line, inside its row and until it is denied: the cycle in which that ends.
 
     Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry
     would not do."""
@@ -42,7 +41,7 @@ cdef inline int64_t ask_lines(
     if <uint64_t>carry >= <uint64_t>num:
         return c
     while True:
-        while asked < most and not taken[c * each + each - 1] & mask:
+        while asked < most and c < n and not taken[c * each + each - 1] & mask:
             take(taken + c * each, each, mask)
             asked += 1
             spent = carry
@@ -53,8 +52,6 @@ cdef inline int64_t ask_lines(
             late = -<int64_t>(carry < 0)                        # all ones, or none
             carry += num & late
             c += every - late
-            if c >= n:
-                break
         f.left -= asked * w.line
         f.at.run_left -= asked * w.line
         if f.at.run_left or asked < most:
@@ -63,8 +60,6 @@ cdef inline int64_t ask_lines(
         mask = <uint64_t>1 << f.bank
         most = lines_ahead(f, w, d, &over)
         asked = 0
-        if c >= n:
-            break
     if seen >= 0:
         f.carry = spent
         f.seen = w.begin + seen + 1

@@ -158,15 +158,17 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
     return False
 
 
-cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
-    """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move.
+cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
+    """The cycle before it is looked for a clear time again."""
+    return max(p.doubt - 1, p.done) if s.skip and p.doubt > p.done else NEVER
 
-    Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
-    """
+
+cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
+    """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move. Where something may be denied,
+    a flow may be held at once, and leave its resources `backpressure_cycles` later."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order
-    cdef Lane* lanes = s.lane
     cdef cycle_t to = NEVER, soon = NEVER
     cdef int64_t rounds = 0
     cdef Lane* a
@@ -182,15 +184,13 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         to = min(to, p.clear) if not p.uncontended else to
     elif may_roll(s, p):
         p.rolls = True
-        return max(p.doubt - 1, p.done) if p.doubt > p.done else NEVER      # then it is looked for a clear time again
+        return look_again(s, p)
     else:
         soon = p.done + p.backpressure - 1
-        to = min(to, max(soon, p.done + BLOCK - 1))
-        if s.skip and p.doubt > p.done:
-            to = min(to, max(p.doubt - 1, p.done))      # then it is looked for a clear time again
+        to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))
         rounds = -patience(p)
     for k in range(n_order):
-        a = &lanes[order[k]]
+        a = &s.lane[order[k]]
         rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, order[k])

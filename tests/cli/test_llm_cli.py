@@ -6,15 +6,15 @@ The texts are in `tests/cli/golden/llm`, made anew by `KB_REGOLD=1 pytest tests/
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
-GOLDEN = Path(__file__).parent / "golden" / "llm"
+PINNED = GOLDEN / "llm"
 BRIEF = ("--layers", "1", "--prompt", "16", "--tokens", "1")
 SMALL = ("--layers", "2", "--prompt", "64", "--tokens", "2")
 TINY = {
@@ -42,23 +42,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = COMMANDS[name]
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*arguments)
-    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(f"{name}_{w}" for name in COMMANDS for w in (80, 120))
+    check_files(PINNED, COMMANDS)
 
 
 def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:

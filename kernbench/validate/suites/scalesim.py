@@ -93,7 +93,8 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     """Every layer on every array."""
     python = stand.options.scalesim
     if python is None:
-        raise Skipped(f"SCALE-Sim runs where --scalesim PYTHON or KERNBENCH_SCALESIM names an environment that has it: {SET_UP}")
+        where = "where --scalesim PYTHON or KERNBENCH_SCALESIM names an environment that has it"
+        raise Skipped(f"SCALE-Sim runs {where}: {SET_UP}")
     layers = _given(data) if stand.options.topologies is None else _read(stand.options.topologies)
     for case in data.cases:
         array, dataflow = (int(case["array"][0]), int(case["array"][1])), str(case["dataflow"])

@@ -103,3 +103,16 @@ def test_pictures(kbsim: Kbsim) -> None:
     assert kbsim(*once, "--live-map", "map.svg", "-q").code == 0
     titles = [element.text or "" for element in ElementTree.parse("map.svg").iter() if element.tag.endswith("title")]
     assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}
+
+
+def test_a_run_of_all_steps_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> None:
+    """The steps together count, and exactly: the END of a program is in the cycle after its last."""
+    steps = [step["cycles"] for step in json.loads(kbsim("llm", *SMALL, "--json").out)["steps"]]
+    whole = sum(steps)
+    for reuse in ((), ("--no-reuse",)):
+        assert kbsim("llm", *SMALL, *reuse, "--set", f"max_cycles={whole + 1}", "-q").code == 0
+        said = kbsim("llm", *SMALL, *reuse, "--set", f"max_cycles={whole}")
+        message = f"error: llama2-7b: stopped at max_cycles = {whole:,} in decode, step 3 of 3; "
+        assert (said.code, said.out) == (3, "") and said.err == f"{message}allow more with --set max_cycles={2 * whole}\n"
+    said = kbsim("llm", *SMALL, "--set", f"max_cycles={max(steps) // 100}", "--json")
+    assert said.code == 3 and json.loads(said.out)["status"] == "aborted"

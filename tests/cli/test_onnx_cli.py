@@ -77,3 +77,12 @@ def test_files_that_would_not_be_what_they_seem(arguments: tuple[str, ...], mess
     said = kbsim(*BLOCK, *arguments)
     assert (said.code, said.out, said.err) == (2, "", f"error: kbsim onnx: {message}\n")
     assert not any(Path(name).exists() for name in arguments)
+
+
+def test_a_run_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> None:
+    """Exactly: the END of a program is in the cycle after its last."""
+    cycles = json.loads(kbsim(*BLOCK, "--json").out)["cycles"]
+    assert kbsim(*BLOCK, "--set", f"max_cycles={cycles + 1}", "-q").code == 0
+    said = kbsim(*BLOCK, "--set", f"max_cycles={cycles}")
+    assert (said.code, said.out) == (3, "")
+    assert said.err.endswith(f": stopped at max_cycles = {cycles:,}; allow more with --set max_cycles={2 * cycles}\n")

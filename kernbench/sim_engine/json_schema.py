@@ -12,6 +12,7 @@ COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 ID = COUNT
 CYCLE: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0}
 TEXT: dict[str, Any] = {"type": "string"}
+LINE: dict[str, Any] = {"type": ["string", "null"], "description": "of a kernel"}
 RATE: dict[str, Any] = {
     "type": "string",
     "pattern": "^[0-9]+(/[0-9]+)?$",
@@ -93,6 +94,7 @@ def _job() -> dict[str, Any]:
             "stalled_since": CYCLE,
             "joins_at": CYCLE,
             "flows": _list(flow),
+            "line": LINE,
         }
     )
 
@@ -113,6 +115,7 @@ def _engine() -> dict[str, Any]:
             "body_left": CYCLE,
             "held_since": CYCLE,
             "next_event": CYCLE,
+            "line": LINE,
         }
     )
 

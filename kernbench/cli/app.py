@@ -27,8 +27,8 @@ from kernbench.cli.whatif import whatif
 app = typer.Typer(
     name="kbsim",
     help="How many cycles a kernel or a command queue program takes on a machine described in YAML, and why.",
-    epilog="Exit codes: 0 done, 1 a tensor is wrong, or a trace breaks a law or a limit, 2 bad input or usage, "
-    "3 stopped at max_cycles, "
+    epilog="Exit codes: 0 done, 1 a tensor is wrong, a validation is outside, or a trace breaks a law or a limit, "
+    "2 bad input or usage, 3 stopped at max_cycles, "
     "4 deadlock, 5 a check, a component or a kernel failed, 70 our bug, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,

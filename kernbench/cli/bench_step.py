@@ -24,6 +24,7 @@ class BenchStepper:
 
     def __init__(self, bench: Bench, config: str | None, overrides: list[str] | None, *, strict_wait: bool) -> None:
         self.engine, self.machine = prepared(bench, config, overrides, op_log=True, strict_wait=strict_wait)
+        self.machine.keep_commands()  # engines are shown with what the kernels' jobs are
         self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
 
     @contextmanager

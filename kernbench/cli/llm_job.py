@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernbench.cli import output
+from kernbench.cli.options import max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Asked:
             reduction=self.reduction,
         )
         machine = load_config(self.config, list(self.overrides))
-        return LlmPrograms(load_model(self.model), precision, machine, job)
+        limit = max_cycles_of(self.overrides, machine)
+        return LlmPrograms(load_model(self.model), precision, machine, job, max_cycles=limit)
 
 
 def run_job(

@@ -1,7 +1,7 @@
 """`kbsim`: the boundary at which errors become messages and exit codes.
 
-0 done   2 bad input or usage   3 stopped at max_cycles   4 deadlock   5 a check failed   70 our bug
-130 interrupted
+0 done   1 a verification, validation or gate failed   2 bad input or usage   3 stopped at max_cycles
+4 deadlock   5 a check failed   70 our bug   130 interrupted
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _failed(error: Exception, as_json: bool) -> int:
         return output.refuse(error, as_json=as_json)
     if isinstance(error, KernbenchError) and not isinstance(error, InternalError):
         if as_json:
-            output.answer({"status": "failed", "message": str(error)})
+            output.answer({"status": "aborted" if error.exit_code == output.STOPPED else "failed", "message": str(error)})
         output.note(f"error: {error}")
         return error.exit_code
     text = f"{type(error).__name__}: {error}".split("\n")[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import Config, Json, Overrides, Quiet
+from kernbench.cli.options import Config, Json, Overrides, Quiet, max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def onnx(
     _check_files(emit, trace, live_map)
     machine = load_config(config, list(overrides or ()), kind=NpuConfig)
     graph = read_onnx(model, _sizes(dim or []), w, a)
-    made = GraphProgram(graph, machine, a, partial=partial)
+    made = GraphProgram(graph, machine, a, partial=partial, max_cycles=max_cycles_of(overrides or (), machine))
     if live_map is not None:
         _draw(made, live_map)
     if emit is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from kernbench.config import NpuConfig, SystemConfig
 
 DEFAULT_MACHINE = "npu_mobile"
 
@@ -57,3 +61,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")
 ]
+
+
+def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:
+    """The limit of a run of a whole model: `max_cycles` where --set names it; that of a machine's file is for one program."""
+    return config.max_cycles if any(text.partition("=")[0].strip() == "max_cycles" for text in overrides) else None

@@ -14,8 +14,8 @@ from kernbench.common.errors import ABSENT, InputError, Problem, shown
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-OK, REFUSED, INTERRUPTED = 0, 2, 130
-ENDINGS = {"running": 0, "done": 0, "aborted": 3, "deadlock": 4, "failed": 5}  #: status of a run: exit code
+OK, REFUSED, STOPPED, INTERRUPTED = 0, 2, 3, 130
+ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
 ASCII = str.maketrans("█▒·╭╮╰╯─│", "#=.++++-|")  #: what bars and frames are where they cannot be shown
 

@@ -63,6 +63,7 @@ def _engine(engine: EngineState, name: str) -> Iterator[RenderableType]:
 
 
 def _jobs(engine: EngineState) -> Table:
+    """An entry by its id, a kernel's command by its line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(min_width=6, justify="right", no_wrap=True)
     grid.add_column(min_width=17, no_wrap=True)
@@ -72,10 +73,10 @@ def _jobs(engine: EngineState) -> Table:
     if engine.entry is not None:
         left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
         waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
-        grid.add_row(_id(engine.entry), engine.opcode, left, f"since {engine.started:,}", Text(waits, "red"))
+        grid.add_row(engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", Text(waits, "red"))
     for job in engine.jobs[:MOST_JOBS]:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
-        grid.add_row(_id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
+        grid.add_row(job.line or _id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
     if len(engine.jobs) > MOST_JOBS:
         grid.add_row("", f"{len(engine.jobs) - MOST_JOBS} more transfers")
     return grid

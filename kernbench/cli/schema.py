@@ -20,17 +20,25 @@ class Kind(StrEnum):
     RESULT = "result"
     TRACE = "trace"
     SWEEP = "sweep"
+    BENCH = "bench"
+    CCL = "ccl"
+    LLM = "llm"
+    ONNX = "onnx"
 
 
 def schema(
     kind: Annotated[Kind, typer.Argument(help="Which schema.", show_default=False)],
 ) -> int:
-    """Print the JSON Schema of a program, a machine, a system, a result, a line of a trace or a sweep."""
+    """Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command prints as JSON:
+    the result of a program, a bench, collectives, a language model, a graph."""
+    from kernbench.ccl.json_schema import ccl_json_schema
     from kernbench.cmdq import program_json_schema
     from kernbench.config import machine_json_schema, system_json_schema
+    from kernbench.runtime_api.json_schema import bench_json_schema
     from kernbench.sim_engine.json_schema import result_json_schema
     from kernbench.sweep.json_schema import sweep_json_schema
     from kernbench.trace.json_schema import trace_json_schema
+    from kernbench.workloads.json_schema import llm_json_schema, onnx_json_schema
 
     schemas = {
         Kind.PROGRAM: program_json_schema,
@@ -39,6 +47,10 @@ def schema(
         Kind.RESULT: result_json_schema,
         Kind.TRACE: trace_json_schema,
         Kind.SWEEP: sweep_json_schema,
+        Kind.BENCH: bench_json_schema,
+        Kind.CCL: ccl_json_schema,
+        Kind.LLM: llm_json_schema,
+        Kind.ONNX: onnx_json_schema,
     }
     output.write(json.dumps(schemas[kind](), indent=2) + "\n")
     return output.OK

@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kernbench.cmdq.opcodes import OPCODES
+from kernbench.common.json_shapes import COUNT, CYCLE, NO_TEXT, TEXT, Shape, closed, list_of, titled
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS
 
-COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 ID = COUNT
-CYCLE: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0}
-TEXT: dict[str, Any] = {"type": "string"}
-RATE: dict[str, Any] = {
+LINE: Shape = {"type": ["string", "null"], "description": "of a kernel"}
+RATE: Shape = {
     "type": "string",
     "pattern": "^[0-9]+(/[0-9]+)?$",
     "description": "[byte/cycle] p or p/q",
 }
 
 
-def _object(properties: dict[str, Any], optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """An object that has these keys, and no others but the optional ones."""
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _counters() -> dict[str, Any]:
+def _counters() -> Shape:
     use = {"jobs": COUNT, "busy": COUNT, "idle": COUNT}
-    compute = {**use, "stalled": _object({"bank_conflict": COUNT})}
-    stalled = _object({"backpressure": COUNT, "bank_conflict": COUNT})
-    dma = _object({**use, "stalled": stalled, "queue_full": COUNT, "priority_deferred": COUNT, "bytes": COUNT})
-    resource = _object({"bytes": COUNT, "busy": COUNT, "member_cycles": COUNT})
-    banks = _list(COUNT)
-    return {
-        "type": "object",
-        "description": "MODEL section 10: cycles, and job-cycles of queue_full and priority_deferred",
-        "properties": {"spm": _object({"requests": banks, "grants": banks, "denials": banks})},
-        "required": ["spm"],
-        "patternProperties": {
-            "^dma[0-9]+$": dma,
-            "^te[0-9]+$": _object({**compute, "macs": COUNT}),
-            "^ve[0-9]+$": _object({**compute, "ops": COUNT}),
-            "^dram\\.ch[0-9]+$": resource,
-            "^noc\\.r[0-9]+c[0-9]+-r[0-9]+c[0-9]+$": resource,
-        },
-        "additionalProperties": False,
+    compute = {**use, "stalled": closed({"bank_conflict": COUNT})}
+    stalled = closed({"backpressure": COUNT, "bank_conflict": COUNT})
+    dma = closed({**use, "stalled": stalled, "queue_full": COUNT, "priority_deferred": COUNT, "bytes": COUNT})
+    te, ve = closed({**compute, "macs": COUNT}), closed({**compute, "ops": COUNT})
+    resource = closed({"bytes": COUNT, "busy": COUNT, "member_cycles": COUNT})
+    banks = list_of(COUNT)
+    scratchpad = closed({"requests": banks, "grants": banks, "denials": banks})
+    npu = {"^dma[0-9]+$": dma, "^te[0-9]+$": te, "^ve[0-9]+$": ve, "^dram\\.ch[0-9]+$": resource}
+    npu["^noc\\.r[0-9]+c[0-9]+-r[0-9]+c[0-9]+$"] = resource
+    system = {
+        "^[^-]*\\.pe_dma[0-9]*$": dma,
+        "^[^-]*\\.pcie_ep$": dma,
+        "^[^-]*\\.pe_gemm[0-9]*$": te,
+        "^[^-]*\\.pe_math[0-9]*$": ve,
+        "^[^-]*\\.m_cpu$": closed({**compute, "launches": COUNT}),
+        "^[^-]*\\.pe_tcm$": scratchpad,
+        "^[^-]*\\.(hbm_ctrl\\.ch[0-9]+|sram)$": resource,
+        "^[^-]+-[^-]+$": resource,
     }
+    counted = "MODEL section 10: cycles, and job-cycles of queue_full and priority_deferred"
+    whole = {"type": "object", "additionalProperties": False}
+    of_npu = {**whole, "description": "of one NPU", "properties": {"spm": scratchpad}, "required": ["spm"]}
+    of_system = {**whole, "description": "of a system, by node or link", "patternProperties": system}
+    return {"description": counted, "anyOf": [{**of_npu, "patternProperties": npu}, of_system]}
 
 
-def _metrics() -> dict[str, Any]:
+def _metrics() -> Shape:
     bounds = {
         "type": "object",
         "description": "[cycle] lower bounds: the largest, its name, and each by the name of what it is of",
@@ -61,7 +53,7 @@ def _metrics() -> dict[str, Any]:
         "additionalProperties": COUNT,
     }
     parts = ("dram", "mac", "noc", "spm", "static", "total", "ve")
-    energy = _object({name: {"type": "number", "minimum": 0} for name in parts}, description="[pJ]")
+    energy = closed({name: {"type": "number", "minimum": 0} for name in parts}, description="[pJ]")
     return {
         "type": "object",
         "properties": {"bounds": bounds, "energy_pj": energy},
@@ -69,9 +61,9 @@ def _metrics() -> dict[str, Any]:
     }
 
 
-def _job() -> dict[str, Any]:
+def _job() -> Shape:
     """A transfer (`JobState`) and its flows."""
-    flow = _object(
+    flow = closed(
         {
             "channel": TEXT,
             "bytes_left": COUNT,
@@ -80,10 +72,10 @@ def _job() -> dict[str, Any]:
             "waits": {"enum": ["bank", "backpressure", "line", None]},
         }
     )
-    return _object(
+    return closed(
         {
             "id": ID,
-            "opcode": {"enum": list(OPCODES)},
+            "opcode": TEXT,
             "state": {"enum": list(DMA_STATES)},
             "channel": {"enum": list(CHANNELS)},
             "bytes": COUNT,
@@ -92,32 +84,50 @@ def _job() -> dict[str, Any]:
             "stall": {"enum": list(STALLS)},
             "stalled_since": CYCLE,
             "joins_at": CYCLE,
-            "flows": _list(flow),
+            "flows": list_of(flow),
+            "line": LINE,
         }
     )
 
 
-def _engine() -> dict[str, Any]:
+def _engine() -> Shape:
     """One engine of `kbsim step --json` (`EngineState`)."""
-    return _object(
+    return closed(
         {
             "name": TEXT,
             "activity": {"enum": ["idle", "busy", "bank_conflict", "backpressure"]},
-            "jobs": _list(_job()),
-            "queue": _list(ID),
-            "queue_stalls": _list({"enum": list(STALLS)}),
-            "queue_since": _list(CYCLE),
+            "jobs": list_of(_job()),
+            "queue": list_of(ID),
+            "queue_stalls": list_of({"enum": list(STALLS)}),
+            "queue_since": list_of(CYCLE),
             "entry": CYCLE,
-            "opcode": {"enum": [*OPCODES, None]},
+            "opcode": NO_TEXT,
             "started": CYCLE,
             "body_left": CYCLE,
             "held_since": CYCLE,
             "next_event": CYCLE,
+            "line": LINE,
         }
     )
 
 
-def result_json_schema() -> dict[str, Any]:
+def _queue_wait() -> dict[str, Shape]:
+    """A PE that waits for another one, over a queue between them."""
+    rank = {"type": ["integer", "null"], "minimum": 0}
+    lines = dict.fromkeys(("held", "last_send", "last_recv"), TEXT)
+    counts = dict.fromkeys(("plane", "used", "slots", "since"), COUNT)
+    names = dict.fromkeys(("pe", "launch", "line", "direction"), TEXT)
+    ranks = {"rank": rank, "waits_for": rank, "circle": rank}
+    return {**ranks, "reason": {"enum": ["message", "credit"]}, **names, **counts, **lines}
+
+
+def _unreceived() -> dict[str, Shape]:
+    """Messages of a queue that nobody received."""
+    counts = dict.fromkeys(("cycle", "rank", "to", "plane", "count"), COUNT)
+    return {"code": {"const": "UNRECEIVED"}, **counts, "direction": TEXT, "line": TEXT, "message": TEXT}
+
+
+def result_json_schema() -> Shape:
     """JSON Schema (draft 2020-12) of a result.
 
     `engines` stands in what `kbsim step` prints, `deadlock` and `failure` after such an end.
@@ -126,7 +136,8 @@ def result_json_schema() -> dict[str, Any]:
     broken = {"code": {"const": "COMPONENT"}, "cycle": COUNT, "component": TEXT, "message": TEXT, "traceback": TEXT}
     plugged = {"jobs": COUNT, "bytes": COUNT, "held": COUNT}
     overlap = {"code": {"const": "OVERLAP"}, "cycle": COUNT, "entry": ID, "with": ID, "message": TEXT}
-    wait = {"id": ID, "opcode": opcode, "waits_for": _list(ID), "since": COUNT, "reason": TEXT}
+    wait = {"id": ID, "opcode": opcode, "waits_for": list_of(ID), "since": COUNT, "reason": TEXT}
+    warnings = {"anyOf": [closed(overlap), closed(_unreceived())]}
     properties = {
         "status": {"enum": ["done", "aborted", "deadlock", "failed", "running"]},
         "cycles": COUNT,
@@ -134,19 +145,17 @@ def result_json_schema() -> dict[str, Any]:
         "model_version": {"const": MODEL_VERSION},
         "program": TEXT,
         "machine": TEXT,
-        "entries": _list(_object({"id": ID, "opcode": opcode, "issue": CYCLE, "start": CYCLE, "end": CYCLE})),
+        "entries": list_of(closed({"id": ID, "opcode": opcode, "issue": CYCLE, "start": CYCLE, "end": CYCLE})),
         "counters": _counters(),
         "metrics": _metrics(),
-        "warnings": _list(_object(overlap)),
-        "deadlock": _list(_object(wait)),
-        "components": {"type": "object", "additionalProperties": _object(plugged)},
-        "failure": {"oneOf": [_object(overlap), _object(broken, ("traceback",))]},
-        "engines": _list(_engine()),
+        "warnings": list_of(warnings),
+        "deadlock": list_of({"anyOf": [closed(wait), closed(_queue_wait())]}),
+        "components": {"type": "object", "additionalProperties": closed(plugged)},
+        "failure": {"oneOf": [closed(overlap), closed(broken, ("traceback",))]},
+        "engines": list_of(_engine()),
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "kernbench result",
-        **_object(properties, ("deadlock", "components", "failure", "engines")),
+    optional = ("deadlock", "components", "failure", "engines")
+    return titled("kernbench result", closed(properties, optional)) | {
         "allOf": [
             {
                 "if": {"properties": {"status": {"const": status}}},

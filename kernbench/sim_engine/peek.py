@@ -6,8 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq.plan import Plan
-from kernbench.sim_engine.commands import Commands
+from kernbench.sim_engine.commands import Command, Commands
 from kernbench.sim_engine.state import CHANNELS, DMA_STATES, STALLS, EngineState, FlowState, JobState, MachineState
+
+ENGINES = ("dma", "te", "ve")  #: commands of these are of a line; those for processors name a launch
 
 
 def machine_state(plan: Plan, known: Commands, raw: dict[str, Any], cycle: int, status: str) -> MachineState:
@@ -34,6 +36,12 @@ def _id_and_opcode(position: int, known: Commands) -> tuple[int, str]:
     return (known[position].id, known[position].opcode) if position >= 0 else (-1, "COMPONENT")
 
 
+def _line(position: int, known: Commands) -> str | None:
+    """Where a kernel issued it; None for an entry, or a job that nobody described."""
+    command = known[position] if position >= 0 else None
+    return (command.meta.get("marker") or None) if isinstance(command, Command) and command.engine in ENGINES else None
+
+
 def _job(job: dict[str, Any], known: Commands, plan: Plan) -> JobState:
     id, opcode = _id_and_opcode(job["entry"], known)
     flows = tuple(_flow(flow, plan) for flow in job["flows"]) if job["state"] else ()
@@ -49,6 +57,7 @@ def _job(job: dict[str, Any], known: Commands, plan: Plan) -> JobState:
         stalled_since=job["stalled_since"],
         joins_at=job.get("joins_at"),
         flows=flows,
+        line=_line(job["entry"], known),
     )
 
 
@@ -94,4 +103,5 @@ def _compute_engine(name: str, engine: dict[str, Any], known: Commands, cycle: i
         body_left=engine["body_left"],
         held_since=held,
         next_event=None if due is None else max(cycle, due),
+        line=_line(engine["entry"], known),
     )

@@ -37,6 +37,7 @@ class JobState:
     stalled_since: int | None
     joins_at: int | None  #: in head latency: the cycle in which its flows become members
     flows: tuple[FlowState, ...]
+    line: str | None = None  #: of the kernel that issued it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class EngineState:
     body_left: int | None = None  #: [cycle] of work with operands
     held_since: int | None = None
     next_event: int | None = None  #: the next cycle in which it acts, as far as it is known now
+    line: str | None = None  #: TE, VE: of the kernel that issued what it works on
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kernbench.cmdq.program import Program
 from kernbench.common.errors import InternalError
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm_steps import LlmPrograms, Segment, Step
 
 ROLES = ("weights", "kv", "activations")  #: what DRAM bytes are for; the embedding and RoPE tables are activations
@@ -72,7 +73,7 @@ class LlmRun:
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
     """Simulates a job. `reuse`: segments that take the same are simulated once; else each step is one program.
 
-    The cycles are the same either way.
+    The cycles are the same either way. StoppedError where they are not less than `programs.max_cycles`.
     """
     reuse = reuse and _periods_are_one(programs.machine)
     work = [(step, Counter(segment.key for segment in programs.segments(step))) for step in programs.steps]
@@ -94,6 +95,9 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
             if progress is not None:
                 progress(done, total)
         steps.append(StepRun(step, whole, kinds))
+        if sum(one.total.cycles for one in steps) >= programs.max_cycles:  # as of one program: its END is in the cycle after
+            where = f"in {step.phase}, step {len(steps)} of {len(work)}"
+            raise StoppedError(programs.model.name, programs.max_cycles, where)
     return LlmRun(programs, steps, done, sum(sum(keys.values()) for _, keys in work))
 
 
@@ -108,6 +112,8 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
     machine = Machine(programs.target, program)
     machine.run()
     result = machine.result()
+    if result.status == "aborted":
+        raise StoppedError(program.name, result.cycles)
     if result.status != "done":
         raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
     given = result.metrics["bounds"]

@@ -19,6 +19,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer import Layer
 from kernbench.workloads.layer_dram import LayerDram, Room
+from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm import emit_layer
 from kernbench.workloads.llm_dram import LlmDram, machine_with_layout, place_model
 from kernbench.workloads.llm_ends import Ends, emit_embedding, emit_head
@@ -31,7 +32,6 @@ from kernbench.workloads.precision import Precision
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
-_LONGEST = 10**15  # [cycle] a run of a whole model is as long as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,14 @@ class LlmPrograms:
     """The programs of a job on an NPU, or on PEs of a system.
 
     `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
-    lacked; both have it.
+    lacked; both have it. `max_cycles`: of all steps; None: as many as they take, whatever the machine's file says of programs.
 
     Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
 
-    def __init__(self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> None:
+    def __init__(
+        self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
+    ) -> None:
         _check(model, job)
         precision.check_layers(model.layers, model.name)
         if isinstance(config, SystemConfig):
@@ -109,7 +111,8 @@ class LlmPrograms:
         self.positions = max(step.context + step.tokens for step in self.steps)
         self.added: KvLayout | None
         machine, self.added = machine_with_layout(view, model, self.positions, job.page_tokens)
-        endless = {"max_cycles": _LONGEST, "kv_layouts": machine.kv_layouts}
+        self.max_cycles = ENDLESS if max_cycles is None else max_cycles
+        endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
         self.machine: NpuConfig = machine.model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}

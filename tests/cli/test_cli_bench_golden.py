@@ -5,15 +5,15 @@ The texts are in `tests/cli/golden/bench`, made anew by `KB_REGOLD=1 pytest test
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.bench_samples import BENCH
-from tests.cli.conftest import Kbsim
+from tests.cli.conftest import Kbsim, Said
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
-GOLDEN = Path(__file__).parent / "golden" / "bench"
+PINNED = GOLDEN / "bench"
 SMALL_GEMM = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
 COMMANDS = {
     "list": ("bench", "list"),
@@ -39,23 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(
-    name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    arguments = COMMANDS[name]
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*arguments)
-    errors = said.err.replace(str(tmp_path), "FOLDER")
-    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{errors}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, tmp_path: Path) -> None:
+    def settled(said: Said) -> Said:
+        return said._replace(err=said.err.replace(str(tmp_path), "FOLDER"))
+
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width, settled=settled)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    check_files(PINNED, COMMANDS)

@@ -120,3 +120,12 @@ def test_a_kernel_that_raises_while_stepped_says_so(kbsim: Kbsim) -> None:
 def test_until_conditions_of_entries_are_refused(kbsim: Kbsim) -> None:
     said = kbsim("step", "scale.py", "--until", "end:3")
     assert (said.code, said.err) == (2, "error: --until: end = 3, but no entry of the program has this id\n")
+
+
+def test_jobs_of_kernels_have_their_op_and_their_line(kbsim: Kbsim) -> None:
+    """Two loads of a PE are on their way, each with the line that issued it."""
+    small = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
+    said = json.loads(kbsim("step", "gemm", *small, "--cycles", "500", "--json").out)
+    dma = next(engine for engine in said["engines"] if engine["name"] == "sip0.cube0.pe0.pe_dma")
+    assert [(job["opcode"], job["line"].partition(":")[0]) for job in dma["jobs"]] == [("DMA_LOAD_TILE", "gemm.py")] * 2
+    assert dma["jobs"][0]["id"] >= 0 and dma["line"] is None

@@ -6,14 +6,11 @@ and never edited by hand.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
-GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = {
     "run_done": ("run", "tiles.json"),
     "run_aborted": ("run", "tiles.json", "--set", "max_cycles=500"),
@@ -43,24 +40,14 @@ COMMANDS = {
 WITH_MACHINE = ("run", "step", "program")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
     arguments = COMMANDS[name]
     if arguments[0] in WITH_MACHINE:
         arguments = (*arguments, "--config", "small.yaml")
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*arguments)
-    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    assert "\x1b" not in said.out
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    check_pinned(kbsim, GOLDEN / f"{name}_{width}.txt", arguments, width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {
-        f"{name}_{width}" for name in COMMANDS for width in (80, 120)
-    }
+    check_files(GOLDEN, COMMANDS)

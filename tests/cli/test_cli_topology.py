@@ -7,7 +7,6 @@ looked at, and never edited by hand.
 from __future__ import annotations
 
 import json
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -17,9 +16,10 @@ import pytest
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
-from tests.cli.conftest import Kbsim
+from tests.cli.conftest import Kbsim, Said
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
-GOLDEN = Path(__file__).parent / "golden" / "topology"
+PINNED = GOLDEN / "topology"
 SYSTEM = """\
 schema: kernbench/system/1
 freq_ghz: 1.5
@@ -60,29 +60,21 @@ def _system(_place: None) -> None:
     Path("pair.yaml").write_text(SYSTEM, encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+def settled(said: Said) -> Said:
+    """Without the only times and sizes of memory that are printed: of the stages of the compiler."""
+    out = re.sub(r" +[0-9,]+\.[0-9] +-?[0-9,]+\.[0-9]$", "  [...]", said.out, flags=re.MULTILINE)
+    out = re.sub(r" +ms +MB$", "  ms  MB", out, flags=re.MULTILINE)
+    return Said(said.code, out, re.sub(r"in [0-9.]+ s$", "in [...] s", said.err, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*COMMANDS[name])
-    err = re.sub(r"in [0-9.]+ s$", "in [...] s", said.err, flags=re.MULTILINE)
-    # The only times and sizes of memory that are printed: of the stages of the compiler.
-    out = said.out
-    if name == "compile":
-        out = re.sub(r" +[0-9,]+\.[0-9] +-?[0-9,]+\.[0-9]$", "  [...]", out, flags=re.MULTILINE)
-        out = re.sub(r" +ms +MB$", "  ms  MB", out, flags=re.MULTILINE)
-    text = f"$ kbsim {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{out}{err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    assert "\x1b" not in said.out
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width, settled=settled)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.iterdir()} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    check_files(PINNED, COMMANDS)
 
 
 def test_show_counts_for_machines(kbsim: Kbsim) -> None:

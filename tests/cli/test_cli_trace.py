@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,11 @@ from kernbench.trace import metrics, open_trace
 from kernbench.trace.events import Record
 from kernbench.trace.tables import csv_text, rows, to_dict
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_samples import UNITS, lawful, lines, meta, record, write_trace
 
-GOLDEN = Path(__file__).parent / "golden" / "trace"
+PINNED = GOLDEN / "trace"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe \x00\r\n" + "<script>" * 100 + "[bold]漢字"
 COMMANDS = {
     "trace_summary": ("summary", "hand.jsonl"),
@@ -77,23 +77,15 @@ def hostile() -> list[Record]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim("trace", *COMMANDS[name])
-    text = f"$ kbsim trace {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    if COMMANDS[name][0] == "summary":
-        assert max(len(line) for line in said.out.split("\n")) <= width
-    assert all(c.isprintable() or c == "\n" for c in said.out + said.err)
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    arguments = ("trace", *COMMANDS[name])
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", arguments, width, folded=arguments[1] == "summary")
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.iterdir()} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    check_files(PINNED, COMMANDS)
 
 
 def test_hostile_text_does_no_harm_in_other_forms(kbsim: Kbsim) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import yaml
 
 from kernbench.trace.reader import open_trace
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.cli.samples import MACHINE, clash, stuck, tiles
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_samples import lawful, lines, meta, record, write_trace
 
-GOLDEN = Path(__file__).parent / "golden" / "trace_compare"
+PINNED = GOLDEN / "trace_compare"
 COUNTERS = """\
 counter,value,unit,t_cycle,t_ns
 te0.busy,2100,,,
@@ -95,23 +95,15 @@ def _files(_place: None, traces: dict[str, bytes]) -> None:
     Path("few.json").write_text(json.dumps({"counters": few}))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim("trace", *COMMANDS[name])
-    text = f"$ kbsim trace {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    assert not [c for c in text if not c.isprintable() and c != "\n"]
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    arguments = ("trace", *COMMANDS[name])
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", arguments, width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    check_files(PINNED, COMMANDS)
 
 
 # diff -------------------------------------------------------------------------------------------------------------

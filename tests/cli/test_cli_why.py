@@ -6,7 +6,6 @@ The texts are in `tests/cli/golden/why`. They are made anew by `KB_REGOLD=1 pyte
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,11 @@ import pytest
 from kernbench import load_config
 from kernbench.trace.events import Record
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_samples import UNITS, lawful, lines, meta, record, write_trace
 
-GOLDEN = Path(__file__).parent / "golden" / "why"
+PINNED = GOLDEN / "why"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe \x00\r\n" + "<script>" * 100 + "[bold]漢字"
 COMMANDS = {
     "why_hand": ("trace", "why", "hand.jsonl"),
@@ -81,23 +81,14 @@ def hostile() -> list[Record]:
     ]
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*COMMANDS[name])
-    text = f"$ kbsim {' '.join(COMMANDS[name])}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    assert all(c.isprintable() or c == "\n" for c in said.out + said.err)
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        GOLDEN.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {f"{name}_{width}" for name in COMMANDS for width in (80, 120)}
+    check_files(PINNED, COMMANDS)
 
 
 def test_why_as_json(kbsim: Kbsim) -> None:

@@ -6,15 +6,15 @@ The texts are in `tests/cli/golden/llm`, made anew by `KB_REGOLD=1 pytest tests/
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
-GOLDEN = Path(__file__).parent / "golden" / "llm"
+PINNED = GOLDEN / "llm"
 BRIEF = ("--layers", "1", "--prompt", "16", "--tokens", "1")
 SMALL = ("--layers", "2", "--prompt", "64", "--tokens", "2")
 TINY = {
@@ -42,23 +42,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = COMMANDS[name]
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*arguments)
-    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(f"{name}_{w}" for name in COMMANDS for w in (80, 120))
+    check_files(PINNED, COMMANDS)
 
 
 def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
@@ -112,3 +103,16 @@ def test_pictures(kbsim: Kbsim) -> None:
     assert kbsim(*once, "--live-map", "map.svg", "-q").code == 0
     titles = [element.text or "" for element in ElementTree.parse("map.svg").iter() if element.tag.endswith("title")]
     assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}
+
+
+def test_a_run_of_all_steps_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> None:
+    """The steps together count, and exactly: the END of a program is in the cycle after its last."""
+    steps = [step["cycles"] for step in json.loads(kbsim("llm", *SMALL, "--json").out)["steps"]]
+    whole = sum(steps)
+    for reuse in ((), ("--no-reuse",)):
+        assert kbsim("llm", *SMALL, *reuse, "--set", f"max_cycles={whole + 1}", "-q").code == 0
+        said = kbsim("llm", *SMALL, *reuse, "--set", f"max_cycles={whole}")
+        message = f"error: llama2-7b: stopped at max_cycles = {whole:,} in decode, step 3 of 3; "
+        assert (said.code, said.out) == (3, "") and said.err == f"{message}allow more with --set max_cycles={2 * whole}\n"
+    said = kbsim("llm", *SMALL, "--set", f"max_cycles={max(steps) // 100}", "--json")
+    assert said.code == 3 and json.loads(said.out)["status"] == "aborted"

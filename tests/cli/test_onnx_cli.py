@@ -6,15 +6,15 @@ The texts are in `tests/cli/golden/onnx`, made anew by `KB_REGOLD=1 pytest tests
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Kbsim
+from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.onnx_models import Builder, resnet_block, transformer_block
 
-GOLDEN = Path(__file__).parent / "golden" / "onnx"
+PINNED = GOLDEN / "onnx"
 BLOCK = ("onnx", "block.onnx", "--dim", "batch=1", "--dim", "seq=64")
 COMMANDS = {
     "block": (*BLOCK, "--w", "4"),
@@ -39,23 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     b.save(tmp_path / "odd.onnx")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = COMMANDS[name]
-    monkeypatch.setenv("COLUMNS", str(width))
-    said = kbsim(*arguments)
-    text = f"$ kbsim {' '.join(arguments)}   # {width} columns, exit code {said.code}\n{said.out}{said.err}"
-    assert max(len(line) for line in said.out.split("\n")) <= width
-    file = GOLDEN / f"{name}_{width}.txt"
-    if os.environ.get("KB_REGOLD") == "1":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
+    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:
-    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(f"{name}_{w}" for name in COMMANDS for w in (80, 120))
+    check_files(PINNED, COMMANDS)
 
 
 def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
@@ -86,3 +77,12 @@ def test_files_that_would_not_be_what_they_seem(arguments: tuple[str, ...], mess
     said = kbsim(*BLOCK, *arguments)
     assert (said.code, said.out, said.err) == (2, "", f"error: kbsim onnx: {message}\n")
     assert not any(Path(name).exists() for name in arguments)
+
+
+def test_a_run_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> None:
+    """Exactly: the END of a program is in the cycle after its last."""
+    cycles = json.loads(kbsim(*BLOCK, "--json").out)["cycles"]
+    assert kbsim(*BLOCK, "--set", f"max_cycles={cycles + 1}", "-q").code == 0
+    said = kbsim(*BLOCK, "--set", f"max_cycles={cycles}")
+    assert (said.code, said.out) == (3, "")
+    assert said.err.endswith(f": stopped at max_cycles = {cycles:,}; allow more with --set max_cycles={2 * cycles}\n")

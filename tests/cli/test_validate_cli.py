@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -77,47 +74,6 @@ def test_the_list(kbsim: Kbsim) -> None:
 def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
     said = kbsim("validate", *arguments)
     assert said.code == 2 and said.err.startswith(f"error: {message}"), said.err
-
-
-def test_scalesim_is_skipped_with_a_reason(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KERNBENCH_SCALESIM", raising=False)
-    said = kbsim("validate", "scalesim")
-    assert said.code == 0 and said.out.endswith("0 rows: 0 inside, 0 outside, skipped: scalesim\n")
-    assert "skipped: SCALE-Sim runs where --scalesim PYTHON names an environment that has it" in said.out.replace("\n", " ")
-
-
-#: Stands for a Python with SCALE-Sim: takes what the suite gives it, and reports a cycle more than K for every layer.
-STAND_IN = """#!{python}
-import csv, pathlib, sys
-config, layers, layout, out, gemm = sys.argv[3:8]
-assert "ArrayHeight = " in pathlib.Path(config).read_text() and pathlib.Path(layout).exists()
-rows = list(csv.reader(open(layers)))[1:]
-folder = pathlib.Path(out) / "run"
-folder.mkdir(parents=True)
-lines = ["LayerID, Total Cycles (incl. prefetch), Total Cycles, Stall Cycles,"]
-lines += [f"{{i}}, 1, {{int(row[3]) + 1}}, 0," for i, row in enumerate(rows)]
-(folder / "COMPUTE_REPORT.csv").write_text("\\n".join(lines))
-"""
-
-
-def test_scalesim_is_asked_for_layers_of_files(kbsim: Kbsim) -> None:
-    """A 1 x 1 array has os: M N K - 1 cycles. With M = N = 1 that is K - 1, and the stand-in says K + 1."""
-    python = Path("python")
-    python.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    folder = Path("layers")
-    folder.mkdir()
-    (folder / "some.csv").write_text("Layer,M,N,K\nfirst,1,1,64\n\nsecond,2,3,512,\n", encoding="utf-8")
-    said = kbsim("validate", "scalesim", "--scalesim", os.fspath(python.resolve()), "--topologies", "layers", "--json")
-    rows = json.loads(said.out)["suites"][0]["rows"]
-    assert said.code == 1
-    assert [(row["case"], row["expected"], row["ours"]) for row in rows[:2]] == [
-        ("some first, os on 16x16", 65, 64 + 30 - 1),
-        ("some second, os on 16x16", 513, 512 + 30 - 1),
-    ]
-    (folder / "bad.csv").write_text("Layer,M,N,K\nfirst,1,1,none\n", encoding="utf-8")
-    said = kbsim("validate", "scalesim", "--scalesim", os.fspath(python.resolve()), "--topologies", "layers")
-    assert said.err == "error: layers/bad.csv:2: a layer has a name and 3 whole numbers above 0\n"
 
 
 def test_checks_can_be_left_out(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:

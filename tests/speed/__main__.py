@@ -20,8 +20,10 @@ from tests.speed.ccl_rows import ccl_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.growth_rows import growth_rows, growth_table
+from tests.speed.kernel_rows import kernel_rows, kernel_table
 from tests.speed.llm_rows import llm_line, llm_row, reuse_line
 from tests.speed.measure import Row, Size, measure
+from tests.speed.replay_rows import replay_rows, replay_table
 from tests.speed.report_rows import report_rows
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
 from tests.speed.sweep_rows import sweep_row, sweep_table
@@ -77,6 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\ncomponents: CPU time more than without them\n{component_table(parts)}", flush=True)
     checks = check_rows(2 if chosen.quick else 5)
     print(f"\n{check_table(checks)}", flush=True)
+    kernels = kernel_rows(chosen.quick)
+    print(f"\n{kernel_table(kernels)}", flush=True)
+    replays = replay_rows(chosen.quick)
+    print(f"\n{replay_table(replays)}", flush=True)
     sweep = sweep_row(chosen.quick)
     print(f"\n{sweep_table(sweep)}", flush=True)
     collectives = ccl_rows(chosen.quick)
@@ -89,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
-        report["collectives"] = collectives
+        report |= {"kernels": kernels, "replay": replays, "collectives": collectives}
         report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -84,5 +84,14 @@ def _slice(config: SystemConfig, pe: int) -> int:
     return cube * window + slice_number * (config.cube.hbm.capacity_bytes // config.slices)
 
 
+def kernel_table(rows: dict[str, Any]) -> str:
+    """The rows for a person."""
+    lines = [f"kernels on {rows['pes']} PEs, CPU us an op     with the op log     without"]
+    for name in ("loads", "dots"):
+        logged, plain = rows[f"{name}_logged_us"], rows[f"{name}_plain_us"]
+        lines.append(f"  {name:34} {logged:14.1f}   {plain:9.1f}")
+    return "\n".join([*lines, f"  {'marks':34} {MARK_LOGGED_US:14.1f}   {MARK_US:9.1f}"])
+
+
 if __name__ == "__main__":
     print(json.dumps(kernel_rows(), indent=1))

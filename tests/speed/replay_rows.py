@@ -115,5 +115,17 @@ def _log_many(log: OpLogger, ops: int) -> None:
         _log(log, i * 1.5 + 3, "pe_dma", DmaWriteCmd(out, base * 3, 8192, line="k.py:4"))
 
 
+def replay_table(rows: dict[str, Any]) -> str:
+    """The rows for a person."""
+    what = f"replay of a GEMM of {rows['size']} cubed, tiles of {rows['tile']}"
+    lines = [f"{what:43}   ops     CPU s   of numpy (mark {MARK_TIMES:g})"]
+    lines.append(f"  {'numpy, with its casts':42} {'':5} {rows['numpy_s']:9.3f}")
+    for name in ("dots", "composite"):
+        seconds, times = rows[f"{name}_s"], rows[f"{name}_times"]
+        lines.append(f"  {name:42} {rows[f'{name}_ops']:5,} {seconds:9.3f} {times:9.2f}x")
+    held, cost = rows["bytes_per_op"], rows["log_us_per_op"]
+    return "\n".join([*lines, f"  op log: {held:.0f} B a record (mark {MARK_BYTES}), {cost:.2f} us of CPU to log one"])
+
+
 if __name__ == "__main__":
     print(json.dumps(replay_rows(), indent=1))

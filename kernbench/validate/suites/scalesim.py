@@ -16,7 +16,10 @@ from kernbench.validate.suite import Row, Skipped, SuiteData
 from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
 
 WHY = "the same folds: two simulators of one array agree to the cycle"
+TOLD = "Total Cycles"  #: the column of SCALE-Sim's report that is compared: an array's cycles, without what is loaded before
+SET_UP = "python3 -m venv NEW; NEW/bin/pip install scalesim==3.0.0 'numpy<2'; kbsim validate scalesim --scalesim NEW/bin/python"
 CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride
+NEEDS = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
 MEMORY_KIB = 4096  #: of each of SCALE-Sim's buffers; it decides no cycle of those that are compared
 
 _RUN = """
@@ -90,7 +93,8 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     """Every layer on every array."""
     python = stand.options.scalesim
     if python is None:
-        raise Skipped("SCALE-Sim runs where --scalesim PYTHON names an environment that has it (scalesim 3.0.0, numpy 1.26)")
+        where = "where --scalesim PYTHON or KERNBENCH_SCALESIM names an environment that has it"
+        raise Skipped(f"SCALE-Sim runs {where}: {SET_UP}")
     layers = _given(data) if stand.options.topologies is None else _read(stand.options.topologies)
     for case in data.cases:
         array, dataflow = (int(case["array"][0]), int(case["array"][1])), str(case["dataflow"])
@@ -143,10 +147,21 @@ def _theirs(python: Path, layers: Sequence[Layer], array: Array, dataflow: str) 
         (folder / "layout.csv").write_text("Layer\n", encoding="utf-8")
         arguments = [*(str(folder / file) for file in ("run.cfg", "layers.csv", "layout.csv", "out")), str(layers[0].gemm)]
         _call([str(python), "-c", _RUN, *arguments])
-        with (folder / "out" / "run" / "COMPUTE_REPORT.csv").open(encoding="utf-8", newline="") as report:
-            table = [[cell.strip() for cell in line] for line in csv.reader(report)]
-    column = table[0].index("Total Cycles")
-    return [int(line[column].removesuffix(".0")) for line in table[1:]]
+        report = folder / "out" / "run" / "COMPUTE_REPORT.csv"
+        found = report_cycles(report.read_text(encoding="utf-8")) if report.exists() else []
+    if len(found) != len(layers):
+        rule = f"SCALE-Sim reports {len(found)} of {len(layers)} layers"
+        raise InputError(Problem(str(python), rule, "--scalesim", remedy=NEEDS))
+    return found
+
+
+def report_cycles(text: str) -> list[int]:
+    """Cycles of each layer, from a COMPUTE_REPORT.csv of SCALE-Sim; none where it is another table."""
+    table = [[cell.strip() for cell in line] for line in csv.reader(text.splitlines())]
+    if not table or TOLD not in table[0]:
+        return []
+    column = table[0].index(TOLD)
+    return [int(line[column].removesuffix(".0")) for line in table[1:] if any(line)]
 
 
 def _call(command: list[str]) -> None:
@@ -158,5 +173,4 @@ def _call(command: list[str]) -> None:
     if done.returncode:
         last = (done.stderr.strip() or "it says nothing").split("\n")[-1]
         rule = f"SCALE-Sim ended with exit code {done.returncode}: {last}"
-        remedy = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
-        raise InputError(Problem(command[0], rule, "--scalesim", remedy=remedy))
+        raise InputError(Problem(command[0], rule, "--scalesim", remedy=NEEDS))

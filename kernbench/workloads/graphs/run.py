@@ -20,9 +20,9 @@ from kernbench.workloads.graphs.lowering import lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
 from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
 from kernbench.workloads.graphs.sizes import Sizes
+from kernbench.workloads.limit import ENDLESS, StoppedError
 
 ROLES = ("weights", "activations")
-_LONGEST = 10**15  # [cycle] a run of a whole model is as long as it is
 
 
 @dataclass(slots=True)
@@ -101,11 +101,14 @@ def _row_dict(row: NodeRow) -> dict[str, Any]:
 class GraphProgram:
     """A graph lowered and planned for a machine.
 
+    `max_cycles`: of a run; None: as many as it takes, whatever the machine's file says of single programs.
     InputError with a line for each node that cannot be lowered, unless `partial`; where something does not fit.
     """
 
-    def __init__(self, graph: Graph, config: NpuConfig, activation_bits: int, *, partial: bool = False) -> None:
-        self.machine = config.model_copy(update={"max_cycles": _LONGEST})
+    def __init__(
+        self, graph: Graph, config: NpuConfig, activation_bits: int, *, partial: bool = False, max_cycles: int | None = None
+    ) -> None:
+        self.machine = config.model_copy(update={"max_cycles": ENDLESS if max_cycles is None else max_cycles})
         self.lowered = lower_graph(graph, activation_bits)
         if self.lowered.missing and not partial:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
@@ -133,10 +136,12 @@ class GraphProgram:
         return [self.lowered.graph.nodes[number].name for number, _ in self.lowered.jobs]
 
     def run(self) -> GraphRun:
-        """Simulates it."""
+        """Simulates it. StoppedError where it is longer than it may be."""
         machine = Machine(self.machine, self.program)
         machine.run()
         result = machine.result()
+        if result.status == "aborted":
+            raise StoppedError(self.program.name, result.cycles)
         if result.status != "done":
             raise InternalError(f"{self.program.name}: {result.status} at cycle {result.cycles}")
         bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}

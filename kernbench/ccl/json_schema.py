@@ -1,0 +1,42 @@
+"""The JSON Schema of what `kbsim ccl run --json` prints."""
+
+from __future__ import annotations
+
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.registry import TIERS
+from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
+from kernbench.common.dtypes import DTYPES
+from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
+from kernbench.sim_engine.json_schema import result_json_schema
+
+
+def ccl_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12); `result` is there where the last size did not end."""
+    result = result_json_schema()
+    del result["$schema"]
+    row = {
+        "size": COUNT,
+        "count": COUNT,
+        "dtype": {"enum": list(DTYPES)},
+        "redop": {"enum": ["sum", "none"]},
+        "root": {"enum": [0, -1]},
+        "cycles": COUNT,
+        "time_us": NUMBER,
+        "algbw": {**NUMBER, "description": "[GB/s]"},
+        "busbw": {**NUMBER, "description": "[GB/s]"},
+        "wrong": or_null(COUNT),
+        "bound": TEXT,
+        "bound_share": NUMBER,
+    }
+    return titled("kernbench collectives", closed({
+        "collective": {"enum": list(COLLECTIVES)},
+        "algorithm": TEXT,
+        "machine": TEXT,
+        "ranks": COUNT,
+        "shape": {**list_of(COUNT), "minItems": 3, "maxItems": 3},
+        "topology": {"enum": list(TOPO_NAME_TO_KIND)},
+        "queues": closed({"slots": COUNT, "slot_bytes": COUNT, "tier": {"enum": list(TIERS)}}),
+        "checked": {"type": "boolean"},
+        "rows": list_of(closed(row)),
+        "result": result,
+    }, ("result",)))  # fmt: skip

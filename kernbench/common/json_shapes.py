@@ -1,0 +1,40 @@
+"""What JSON Schemas (draft 2020-12) of results are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Shape = dict[str, Any]
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+COUNT: Shape = {"type": "integer", "minimum": 0}
+CYCLE: Shape = {"type": ["integer", "null"], "minimum": 0}
+NUMBER: Shape = {"type": "number", "minimum": 0}
+TEXT: Shape = {"type": "string"}
+NO_TEXT: Shape = {"type": ["string", "null"]}
+
+
+def closed(properties: Mapping[str, Shape], optional: Sequence[str] = (), **more: Any) -> Shape:
+    """An object that has these keys, and no others but the optional ones."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False, **more}
+
+
+def list_of(items: Shape) -> Shape:
+    """An array of such items."""
+    return {"type": "array", "items": items}
+
+
+def map_of(values: Shape) -> Shape:
+    """An object with any keys and such values."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def or_null(shape: Shape) -> Shape:
+    """The same, or null."""
+    return {"anyOf": [shape, {"type": "null"}]}
+
+
+def titled(title: str, shape: Shape) -> Shape:
+    """A whole schema."""
+    return {"$schema": DRAFT, "title": title, **shape}

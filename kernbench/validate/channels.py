@@ -1,0 +1,110 @@
+"""An all-reduce as libraries for GPUs do it: rings side by side, each with a part of the elements and queues of its own.
+
+An algorithm by the contract of `kernbench.ccl` (docs/reference/ccl.md), made of its lanes. A few elements go over one ring,
+more over more rings, and of what a ring has, a few messages are on their way at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernbench.ccl.arranged import flat_ring
+from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.lanes import End, gathered, reduced
+from kernbench.ccl.order import ring_sums
+from kernbench.ccl.over_rings import Memory
+from kernbench.ccl.rings import Ring, table_of
+from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.turns import Slice, in_turn, run
+from kernbench.common.dtypes import Array
+
+__all__ = [
+    "MESH",
+    "RING",
+    "TOPO_NAME_TO_KIND",
+    "TORUS",
+    "all_reduce_channels",
+    "kernel",
+    "kernel_args",
+    "neighbours",
+    "reference",
+]
+
+CHANNELS = 96  #: rings, at most; a queue each to the next and the last rank
+LEAST_BYTES = 24 * 2**10  #: a further ring is taken where each sends so many bytes a step
+LANES = 4  #: messages of a ring on their way at a time
+SLOTS = LANES + 2  #: of a queue: `lanes.gathered` wants one more than lanes
+SLOT_BYTES = 96 * 2**10  #: the longest message
+
+
+def all_reduce_channels(
+    in_ptr: int,
+    out_ptr: int,
+    n_elem: int,
+    dtype: str,
+    sip_rank: int,
+    sip_size: int,
+    cube_rank: int,
+    cube_size: int,
+    sip_topo_kind: int,
+    tl: Any,
+) -> None:
+    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    memory = Memory(tl, in_ptr, out_ptr, dtype)
+    rings = _rings(sip_topo_kind, shape_of(sip_size, cube_size, tl))
+    parts = _parts(n_elem, memory.itemsize, tl.world_size)
+    run(tl, *(_channel(memory, ring, part) for ring, part in zip(rings, parts, strict=False)))
+
+
+kernel = all_reduce_channels
+
+
+def neighbours(kind: int, shape: Shape) -> Table:
+    """Along the ring, both ways, on as many planes as there are channels."""
+    return table_of(_rings(kind, shape))
+
+
+def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
+    """In each part, a chunk's sum begins at the rank behind its owner, and goes round."""
+    ring, values = flat_ring(kind, shape), list(inputs)
+    count = inputs[0].size
+    sums = [
+        total
+        for part in _parts(count, inputs[0].dtype.itemsize, ring.size)
+        for total in ring_sums([values[one] for one in ring.members], ring, cut(part, ring.size))
+    ]
+    return [np.concatenate(sums)] * ring.size
+
+
+def _rings(kind: int, shape: Shape) -> list[Ring]:
+    ring = flat_ring(kind, shape)
+    return [Ring(ring.members, plane, ring.out) for plane in range(CHANNELS)]
+
+
+def _parts(count: int, itemsize: int, ranks: int) -> list[Range]:
+    """What each channel works on; not all are used where elements are few."""
+    return cut((0, count), max(1, min(CHANNELS, count * itemsize // ranks // LEAST_BYTES)))
+
+
+def _channel(memory: Memory, ring: Ring, part: Range) -> Slice:
+    """A part round one ring, message by message of every chunk."""
+    chunks = cut(part, ring.size)
+    pieces = max(1, -(-chunks[0][1] * memory.itemsize // memory.tl.slot_bytes))
+    cuts = [cut(chunk, pieces) for chunk in chunks]
+    return in_turn([_lane(memory, ring, [chunk[number] for chunk in cuts]) for number in range(pieces)], LANES)
+
+
+def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range]) -> Slice:
+    """One piece of every chunk round the ring twice: adding, then handing on the sums."""
+    end = End(memory.tl, ring, memory.dtype)
+    counts, kept = [count for _, count in ranges], []  # type: tuple[list[int], list[Any]]
+    yield from reduced(end, counts, lambda chunk: memory.load(*ranges[chunk]), kept)
+    own = kept.pop() if kept else None
+    if own is not None:
+        yield own
+        memory.put(ranges[end.at][0], own)
+    yield from gathered(end, counts, own, lambda chunk, tile: memory.put(ranges[chunk][0], tile))

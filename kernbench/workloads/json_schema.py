@@ -1,0 +1,76 @@
+"""The JSON Schemas of what `kbsim llm --json` and `kbsim onnx --json` print."""
+
+from __future__ import annotations
+
+from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
+from kernbench.workloads.llm_run import ROLES
+from kernbench.workloads.llm_steps import PHASES
+
+SEGMENTS = ("embedding", "layer", "head")
+_OF_MODEL = ("prompt", "tokens", "batch", "layers", "page_tokens", "cycles", "segments", "simulated", "dram_used_bytes")
+_BOUND = closed({"cycles": COUNT, "share": NUMBER})
+_LIMIT = closed({"name": TEXT, "cycles": COUNT, "share": NUMBER})
+
+
+def llm_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of a run of a language model, or of a comparison of several."""
+    phases = {"type": "object", "properties": {name: _phase() for name in PHASES}, "additionalProperties": False}
+    step = closed({"phase": {"enum": list(PHASES)}, "tokens": COUNT, "context": COUNT, "cycles": COUNT})
+    run = {
+        "status": {"const": "done"},
+        "model": TEXT,
+        "machine": TEXT,
+        "precision": TEXT,
+        **dict.fromkeys(_OF_MODEL, COUNT),
+        **{name: or_null(NUMBER) for name in ("ttft_ns", "tpot_ns", "tokens_per_s")},
+        "kv_layout": or_null(closed({"t_max": COUNT, "head_dim": COUNT})),
+        "phases": phases,
+        "steps": list_of(step),
+    }
+    case = closed({"case": map_of(COUNT), **run})
+    return titled("kernbench llm", {"anyOf": [closed(run), closed({"status": {"const": "done"}, "runs": list_of(case)})]})
+
+
+def _phase() -> Shape:
+    segment = closed({"count": COUNT, "cycles": COUNT, "limit": TEXT, "bound": COUNT})
+    return closed({
+        "cycles": COUNT,
+        "t_ns": NUMBER,
+        "tokens": COUNT,
+        "tokens_per_s": NUMBER,
+        "reason": TEXT,
+        "limit": _LIMIT,
+        "dram_bound": _BOUND,
+        "mac_bound": _BOUND,
+        "te_use": {**NUMBER, "maximum": 1},
+        "macs": COUNT,
+        "dram_bytes": closed(dict.fromkeys(ROLES, COUNT)),
+        "dram_bytes_per_token": closed(dict.fromkeys(ROLES, NUMBER)),
+        "least_bytes": closed(dict.fromkeys(ROLES, COUNT)),
+        "energy_pj": map_of(NUMBER),
+        "energy_pj_per_token": NUMBER,
+        "segments": {**map_of(segment), "propertyNames": {"enum": list(SEGMENTS)}},
+    })  # fmt: skip
+
+
+def onnx_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of a run of a graph."""
+    roles = closed(dict.fromkeys(("weights", "activations"), COUNT))
+    node = {"name": TEXT, "op": TEXT, "note": TEXT, "jobs": COUNT, "macs": COUNT, "cycles": COUNT}
+    return titled("kernbench onnx", closed({
+        "status": {"const": "done"},
+        "model": TEXT,
+        "machine": TEXT,
+        "cycles": COUNT,
+        "t_ns": NUMBER,
+        "macs": COUNT,
+        "dram_bytes": roles,
+        "least_bytes": COUNT,
+        "dram_used_bytes": COUNT,
+        "limit": _LIMIT,
+        "dram_bound": _BOUND,
+        "mac_bound": _BOUND,
+        "energy_pj": map_of(NUMBER),
+        "not_lowered": list_of(closed({"node": TEXT, "reason": TEXT})),
+        "nodes": list_of(closed({**node, "busy": map_of(COUNT), "dram_bytes": roles})),
+    }))  # fmt: skip

@@ -1,0 +1,18 @@
+"""How long a run of a whole model may be."""
+
+from __future__ import annotations
+
+from kernbench.common.errors import KernbenchError
+
+ENDLESS = 10**15  #: [cycle] a run of a whole model is as long as it is, unless somebody says how long it may be
+
+
+class StoppedError(KernbenchError):
+    """A run of a model was stopped at `max_cycles`; it has no figures."""
+
+    exit_code = 3
+
+    def __init__(self, name: str, limit: int, where: str = "") -> None:
+        """`where`: how far it came."""
+        told = f" {where}" if where else ""
+        super().__init__(f"{name}: stopped at max_cycles = {limit:,}{told}; allow more with --set max_cycles={2 * limit}")

@@ -1,0 +1,112 @@
+"""What commands print with `--json` fits the schemas that `kbsim schema` prints, and what it is not does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from kernbench.cmdq import Program
+from tests.cli.bench_samples import BENCH
+from tests.cli.conftest import Kbsim
+from tests.onnx_models import Builder
+
+QUEUES = """\
+from kernbench.runtime_api import bench
+
+PES = [f"sip0.cube0.pe{i}" for i in range(4)]
+RING = {r: {(0, "E"): ((r + 1) % 4, "W"), (0, "W"): ((r - 1) % 4, "E")} for r in range(4)}
+
+
+def stuck(tl):
+    passed = tl.recv("W", (256,), "f32")
+    tl.send("E", passed)
+
+
+def lost(tl):
+    tl.send("E", tl.full((256,), 1.0, "f32"))
+
+
+@bench(name="queues", description="nobody sends, or nobody receives", machine="single_cube", params={"lost": False})
+def run(ctx):
+    ctx.install_queues(RING, ranks=PES)
+    ctx.launch("it", lost if ctx.params["lost"] else stuck, pes=PES)
+"""
+TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "vocab_size": 500, "head_dim": 64}  # fmt: skip
+SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
+LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
+#: By schema: keys that are there in some answers alone.
+ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"result"}, "llm": set(), "onnx": set()}
+#: Schema, command, exit code.
+PRINTED = {
+    "system": ("result", ("run", "ring.json", "--config", "two_sips"), 0),
+    "system_step": ("result", ("step", "ring.json", "--config", "two_sips", "--cycles", "500"), 0),
+    "system_deadlock": ("result", ("run", "stuck.json", "--config", "single_cube"), 4),
+    "bench": ("bench", ("run", "gemm", *SMALL, "--verify"), 0),
+    "bench_wrong": ("bench", ("run", "scale.py", "--verify", "--set", "off=1"), 1),
+    "bench_deadlock": ("bench", ("run", "queues.py"), 4),
+    "bench_warned": ("bench", ("run", "queues.py", "--set", "lost=true"), 0),
+    "bench_step": ("bench", ("step", "gemm", *SMALL, "--cycles", "800"), 0),
+    "ccl": ("ccl", ("ccl", "run", "all_reduce", "-b", "1K"), 0),
+    "ccl_aborted": ("ccl", ("ccl", "run", "broadcast", "-b", "1K", "--set", "max_cycles=500"), 3),
+    "llm": ("llm", LLM, 0),
+    "llm_compared": ("llm", (*LLM, "--phase", "decode", "--compare", "kv=4,8"), 0),
+    "onnx": ("onnx", ("onnx", "odd.onnx", "--partial"), 0),
+}
+
+
+@pytest.fixture(autouse=True)
+def files(_place: None, tmp_path: Path) -> None:
+    program = Program("ring")
+    send = {"tensor_role": "activation", "qbits": 8, "num_elements": 4096, "spm_bank": 0, "spm_offset": 0}
+    sent = program.dma_send(node="sip0.cube0.pe0", peer="sip1.cube0.pe1", peer_bank=0, peer_offset=0, **send)
+    program.launch(node="sip0.cube0.m_cpu", deps_before=[sent])
+    program.end()
+    program.save(tmp_path / "ring.json")
+    (tmp_path / "scale.py").write_text(BENCH, encoding="utf-8")
+    (tmp_path / "queues.py").write_text(QUEUES, encoding="utf-8")
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    b = Builder()
+    x = b.input("x", 4, 8)
+    b.output(b.node("Relu", x, name="good"), b.node("Det", x, name="bad"))
+    b.save(tmp_path / "odd.onnx")
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed_fits_its_schema(name: str, kbsim: Kbsim) -> None:
+    kind, arguments, code = PRINTED[name]
+    schema = json.loads(kbsim("schema", kind).out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    said = kbsim(*arguments, "--json")
+    assert said.code == code, said.err
+    whole = json.loads(said.out)
+    valid = jsonschema.Draft202012Validator(schema)
+    valid.validate(whole)
+    assert not valid.is_valid({**whole, "more": 1})
+    for key in set(whole) - ENDS[kind]:
+        assert not valid.is_valid({other: value for other, value in whole.items() if other != key}), key
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "wrong"),
+    [
+        ("system", ("counters", "sip0.cube0.pe0.pe_dma", "bytes"), -1),
+        ("system", ("counters", "gpu0"), {}),
+        ("bench_deadlock", ("result", "deadlock", 0, "reason"), "sleep"),
+        ("bench_warned", ("result", "warnings", 0, "code"), "LOST"),
+        ("ccl", ("rows", 0, "wrong"), "none"),
+        ("llm", ("phases", "decode", "te_use"), 1.5),
+    ],
+)
+def test_what_is_wrong_does_not_fit(name: str, path: tuple[Any, ...], wrong: Any, kbsim: Kbsim) -> None:
+    kind, arguments, _ = PRINTED[name]
+    whole = json.loads(kbsim(*arguments, "--json").out)
+    at = whole
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = wrong
+    assert not jsonschema.Draft202012Validator(json.loads(kbsim("schema", kind).out)).is_valid(whole)

@@ -14,6 +14,7 @@ from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
+from kernbench_core.row_layout cimport lay_out_rows
 from kernbench_core.share cimport Flow, Resource, Route
 from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.tally cimport Tally
@@ -302,6 +303,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.n_flows = sum(flows) + s.n_open
     far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
+    lay_out_rows(s, a, machine.get("rows"))
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))

@@ -144,7 +144,8 @@ cdef void row_phase(Share* s, cycle_t now) noexcept nogil:
             continue
         c.done = now
         served = end_bursts(s, c, now)
-        queue_fill(s, r, k)
+        if now % r.timing.period == 0:
+            queue_fill(s, r, k)
         queue_turn(r, c, now)          # what is given now arrives later, and stands behind
         seat(s, c, k, served, now)
     for k in range(s.n_dirty):

@@ -49,7 +49,7 @@ class RowChannel:
         self.passed: dict[tuple[int, int], int] = {}
         self.queue: list[Burst] = []
         self.given: list[Burst] = []
-        self.fetched: dict[int, int] = {}  # by id of the flow: bursts queued so far
+        self.fetched: dict[Flow, int] = {}  # bursts queued so far
         self.turn: tuple[tuple[int, int, int], int] = ((-1, 0, 0), 0)  # who queued last, how many more it may
         self.writes, self.streak = False, 0
         self.next_refresh = self.t["t_refi"] * self.period
@@ -61,8 +61,8 @@ class RowChannel:
         self.given = [burst for burst in self.given if burst.flow.left]
         while (on_bus := self._on_bus(cycle, entered)) is not None and _is_over(on_bus):
             self.given.remove(on_bus)
-        self._fill(entered)
         if cycle % self.period == 0:
+            self._fill(entered)
             if self.t["t_refi"] and cycle >= self.next_refresh:
                 self._refresh(cycle)
             else:
@@ -78,7 +78,7 @@ class RowChannel:
     def _fill(self, entered: list[Flow]) -> None:
         line = sorted(entered, key=_order)
         while len(self.queue) < self.t.get("queue_bursts", 32):
-            able = [flow for flow in line if self.fetched.get(id(flow), 0) < len(flow.bursts)]
+            able = [flow for flow in line if self.fetched.get(flow, 0) < len(flow.bursts)]
             if not able:
                 return
             last, left = self.turn
@@ -88,8 +88,8 @@ class RowChannel:
             self._enqueue(flow)
 
     def _enqueue(self, flow: Flow) -> None:
-        number = self.fetched.get(id(flow), 0)
-        self.fetched[id(flow)] = number + 1
+        number = self.fetched.get(flow, 0)
+        self.fetched[flow] = number + 1
         address, nbytes = flow.bursts[number]
         chunk, size = self.dram["interleave_bytes"], self.dram["bus_width_bytes"]
         local = address // chunk // self.dram["channels"] * chunk + address % chunk

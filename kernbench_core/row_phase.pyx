@@ -8,7 +8,7 @@ from libc.string cimport memset
 from kernbench_core.arith cimport quotient
 from kernbench_core.dram cimport cursor_open
 from kernbench_core.row_queue cimport Given, RowChannel, queue_fill, queue_turn
-from kernbench_core.share cimport Flow, Resource, set_rate, share_join, share_leave
+from kernbench_core.share cimport Flow, set_rate, share_join, share_leave
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 

@@ -8,8 +8,7 @@ cdef struct Burst:            # waits for its command
     slot_t flow
     int32_t bank
     int64_t row
-    nbytes_t nbytes           # of the flow, at most those of a whole burst
-    nbytes_t end              # [B] of the flow up to its end
+    nbytes_t nbytes, end      # of the flow, at most those of a whole burst; and of the flow up to its end
     bint write
     bint leads                # the oldest of its bank; found anew for each look, as
     bint hit                  # that it may be next: the first of its flow, its row open, and none older passed by too often
@@ -37,8 +36,7 @@ cdef struct RowChannel:
     int32_t streak            # for so many bursts
     cycle_t turn_started      # the flow that queued last, by the order of transfers,
     int64_t turn_seq
-    int32_t turn_engine
-    int32_t turn_left         # and how many more it may
+    int32_t turn_engine, turn_left  # and how many more it may
     cycle_t command_at        # nothing is given in an earlier cycle, while nothing changes
     cycle_t look_at           # nor has the burst on the bus moved, or one arrived
     cycle_t done              # cycle in which it was last looked at

@@ -4,11 +4,11 @@ A channel gives at most one column command (RD, WR) and one row command (ACT, PR
 """
 from libc.string cimport memmove
 
-from kernbench_core.dram cimport cursor_advance, cursor_sync
+from kernbench_core.dram cimport cursor_advance
 from kernbench_core.rows cimport (
     ACT, PRE, RD, REF, WR, Bank, device_closable, device_close, device_give, device_ready, device_refresh)
 from kernbench_core.share cimport Flow
-from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef int32_t order_of(RowChannel* c, Flow* f) noexcept nogil:

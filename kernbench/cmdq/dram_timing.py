@@ -41,8 +41,8 @@ class Rule:
         return total
 
 
-#: Besides these: ACT to the fourth ACT behind it on a channel, t_faw (JESD235); one command a clock on the row bus (ACT, PRE, REF)
-#: and one on the column bus (RD, WR), as HBM has two.
+#: Besides these: ACT to the fourth ACT behind it on a channel, t_faw (JESD235); one command a clock on the row bus (ACT, PRE,
+#: REF) and one on the column bus (RD, WR), as HBM has two.
 RULES: tuple[Rule, ...] = (
     Rule("bank", "ACT", "RD", ("t_rcd",), f"{JESD235}: tRCDRD"),
     Rule("bank", "ACT", "WR", ("t_rcd_wr",), f"{JESD235}: tRCDWR"),

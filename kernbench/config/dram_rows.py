@@ -47,8 +47,8 @@ class RowBuffer(Section):
     t_wtr_l: Clocks = Field(description="[DRAM clock] the same of one group")
     t_refi: Annotated[int, integer(0, 1 << 30)] = Field(description="[DRAM clock] from refresh to refresh; 0 is none")
     t_rfc: Clocks = Field(description="[DRAM clock] a refresh of all banks")
-    queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a channel's controller")
-    buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between their command and their last byte")
+    queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a controller")
+    buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between command and last byte")
     batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older one of another row, or way, in turn")
 
     @property
@@ -62,7 +62,8 @@ def row_rules(config: NpuConfig) -> Iterator[BrokenRule]:
     rows, dram = config.dram.row_buffer, config.dram
     if rows is None:
         if config.allocation == "row_buffer_v1":
-            yield BrokenRule(("allocation",), config.allocation, "it needs dram.row_buffer: the banks of a channel and their times")
+            rule = "it needs dram.row_buffer: the banks of a channel and their times"
+            yield BrokenRule(("allocation",), config.allocation, rule)
         return
     if config.allocation != "row_buffer_v1":
         rule = f"it may stand only with allocation row_buffer_v1, and that is {config.allocation}"
@@ -73,7 +74,8 @@ def row_rules(config: NpuConfig) -> Iterator[BrokenRule]:
     if dram.interleave_bytes % bus and dram.channels > 1:
         yield BrokenRule(("dram", "interleave_bytes"), dram.interleave_bytes, whole)
     if dram.peak_bw_bytes_per_cycle * burst < bus:
-        rule = f"under row_buffer_v1 the data bus is the peak: it must be at least bus_width_bytes / dram_burst_cycles ({bus}/{burst})"
+        least = f"it must be at least bus_width_bytes / dram_burst_cycles ({bus}/{burst})"
+        rule = f"under row_buffer_v1 the data bus is the peak: {least}"
         yield BrokenRule(("dram", "peak_bw_bytes_per_cycle"), plain_number(dram.peak_bw_bytes_per_cycle), rule)
     if burst * dram.period >= TERM_LIMIT:
         yield BrokenRule(("dram", "period"), dram.period, f"times dram_burst_cycles ({burst}) it must be below 2^31")
@@ -91,7 +93,8 @@ def _time_rules(rows: RowBuffer, burst: int) -> Iterator[BrokenRule]:
     yield from at_least("t_ccd_l", rows.t_ccd_s, "that of different groups (t_ccd_s)")
     yield from at_least("t_rrd_l", rows.t_rrd_s, "that of different groups (t_rrd_s)")
     yield from at_least("t_wtr_l", rows.t_wtr_s, "that of different groups (t_wtr_s)")
-    yield from at_least("t_cl", rows.t_cwl - burst - 1, "a write behind a read waits for the bus (t_cwl - dram_burst_cycles - 1)")
+    yield from at_least("t_cl", rows.t_cwl - burst - 1, "a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)")
     closing = max(rows.t_ras, rows.t_cwl + burst + rows.t_wr) + rows.t_rp + rows.t_rfc
     if rows.t_refi:
-        yield from at_least("t_refi", closing + 1, "a refresh ends before the next is due (closing rows, t_rp and t_rfc)")
+        why = "a refresh ends before the next is due (closing rows, t_rp and t_rfc)"
+        yield from at_least("t_refi", closing + 1, why)

@@ -48,6 +48,7 @@ def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
 def _free_dram(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
     allocation = "shared_bw_v1" if config.allocation in ONE_MEMBER else config.allocation
+    dram: Dram
     pe, _ = _pe(config)
     weights = [channel.weight for channel in pe.dma.channels]
     if isinstance(config, NpuConfig):

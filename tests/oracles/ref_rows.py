@@ -1,4 +1,4 @@
-"""DRAM channels under `row_buffer_v1`, written from docs/adr/0033-row-buffers.md: every cycle, every command ever given looked at."""
+"""DRAM channels under `row_buffer_v1`, from docs/adr/0033-row-buffers.md: every cycle, every command ever given looked at."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from kernbench.cmdq.dram_timing import RULES, rows_table
 from kernbench.sim_engine.result import Result
 
 TIMES: dict[str, Any] = {
-    "bank_groups": 4, "banks_per_group": 4, "row_bytes": 1024, "t_rcd": 14, "t_rcd_wr": 12, "t_cl": 14, "t_cwl": 5, "t_rp": 14, "t_ras": 34,
-    "t_rtp": 5, "t_wr": 16, "t_ccd_s": 2, "t_ccd_l": 4, "t_rrd_s": 4, "t_rrd_l": 4, "t_faw": 15, "t_wtr_s": 6, "t_wtr_l": 8, "t_refi": 0,
-    "t_rfc": 160,
+    "bank_groups": 4, "banks_per_group": 4, "row_bytes": 1024, "t_rcd": 14, "t_rcd_wr": 12, "t_cl": 14, "t_cwl": 5, "t_rp": 14,
+    "t_ras": 34, "t_rtp": 5, "t_wr": 16, "t_ccd_s": 2, "t_ccd_l": 4, "t_rrd_s": 4, "t_rrd_l": 4, "t_faw": 15, "t_wtr_s": 6,
+    "t_wtr_l": 8, "t_refi": 0, "t_rfc": 160,
 }  # fmt: skip
 BURST, GROUPS, BANK, ROW = 32, 4, 4096, 16384  # [byte] from a burst to the next, group to group, bank to bank, row to row
 
@@ -30,7 +30,9 @@ def machine(dram: dict[str, Any] | None = None, **times: int) -> dict[str, Any]:
     }
 
 
-def move(addr: int, size: int = BURST, after: int | None = None, store: bool = False, place: int = 0, **shape: int) -> dict[str, Any]:
+def move(
+    addr: int, size: int = BURST, after: int | None = None, store: bool = False, place: int = 0, **shape: int
+) -> dict[str, Any]:
     entry = {"opcode": "DMA_STORE_TILE" if store else "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": addr}
     shape = shape or {"num_elements": size}
     return {**entry, **shape, "spm_bank": 0, "spm_offset": place, "deps_before": [] if after is None else [after]}
@@ -57,9 +59,9 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("two groups, tRRD 1, tCCD_S: RD 14, 16", machine(t_rrd_s=1), [move(0), move(BURST)], [30, 32]),
     ("banks of one group: tRRD_L", machine(t_rrd_s=1, t_rrd_l=9), [move(0), move(BANK)], [30, 39]),
     ("four rows at once", machine(t_faw=40), [move(k * BURST) for k in range(4)], [30, 34, 38, 42]),
-    ("tFAW: the fifth ACT at 40", machine(t_faw=40), [*(move(k * BURST) for k in range(4)), move(BANK)], [30, 34, 38, 42, 70]),
+    ("tFAW: a fifth ACT at 40", machine(t_faw=40), [*(move(k * BURST) for k in range(4)), move(BANK)], [30, 34, 38, 42, 70]),
     ("reads go on, then the bus turns: RD 14, WR 27", machine(), [move(0), move(GROUPS * BURST, store=True)], [30, 34]),
-    ("write to read of one group: RD 12 + 5 + 2 + 8", machine(), [move(0, store=True), move(GROUPS * BURST, after=0)], [19, 43]),
+    ("write to read, one group: RD 12 + 5 + 2 + 8", machine(), [move(0, store=True), move(GROUPS * BURST, after=0)], [19, 43]),
     ("a DRAM clock of two cycles", machine({"period": 2}), [move(0)], [60]),
     ("it begins in a DRAM clock: ACT 4", machine({"period": 4, "t_setup_cycles": 1}), [move(0)], [124]),
     ("refresh: RD 299 goes before it", machine({"t_setup_cycles": 285}, t_refi=300), [move(0)], [315]),
@@ -114,22 +116,24 @@ def test_every_rule_has_a_source_and_is_lowered() -> None:
 
 def test_traces_keep_their_laws_and_skipping_their_bytes(tmp_path: Path) -> None:
     config = machine({"channels": 2, "interleave_bytes": 64}, t_refi=300)
-    cmdq = [move(0, 2048), move(ROW, 1024, store=True, place=256), move(64 * 1024, rows=8, row_elements=40, stride_bytes=4096, place=512)]
+    tile = move(64 * 1024, rows=8, row_elements=40, stride_bytes=4096, place=512)
+    cmdq = [move(0, 2048), move(ROW, 1024, store=True, place=256), tile]
     (tmp_path / "m.json").write_text(json.dumps(config))
     (tmp_path / "p.json").write_text(json.dumps({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": cmdq}))
     told = []
     for level in ("summary", "full"):
         for skip in ([], ["--no-skip"]):
             trace = tmp_path / f"{level}{len(skip)}.jsonl"
-            arguments = [str(tmp_path / "p.json"), "--config", str(tmp_path / "m.json"), "--trace", str(trace), "--trace-level", level]
-            assert exit_code(["run", *arguments, *skip, "--quiet"]) == 0
+            arguments = [str(tmp_path / "p.json"), "--config", str(tmp_path / "m.json"), "--trace", str(trace)]
+            assert exit_code(["run", *arguments, "--trace-level", level, *skip, "--quiet"]) == 0
             assert exit_code(["trace", "validate", str(trace)]) == 0
             told.append(trace.read_bytes())
     assert told[0] == told[1] and told[2] == told[3]
 
 
 def test_a_snapshot_between_bursts_goes_on_alike() -> None:
-    config, program = load_config(machine(t_refi=300)), load_program({"metadata": {"version": "1.0", "name": "r"}, "cmdq": [move(0, 8192)]})
+    config = load_config(machine(t_refi=300))
+    program = load_program({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": [move(0, 8192)]})
     whole = Machine(config, program)
     whole.run()
     for cycle in (1, 27, 29, 300, 340):

@@ -66,7 +66,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
-    return 0
+    return lay_out_rows(s, a, m.get("rows"))
 
 
 cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:
@@ -303,7 +303,6 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     s.n_flows = sum(flows) + s.n_open
     far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
-    lay_out_rows(s, a, machine.get("rows"))
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))

@@ -14,6 +14,7 @@ from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
+from kernbench_core.row_layout cimport lay_out_rows
 from kernbench_core.share cimport Flow, Resource, Route
 from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.tally cimport Tally
@@ -66,7 +67,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
-    return 0
+    return lay_out_rows(s, a, m.get("rows"))
 
 
 cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:

@@ -23,7 +23,7 @@ from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
-from kernbench_core.phases cimport complete_phase, share_phase, start_phase, submit_entry
+from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase, submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
@@ -53,8 +53,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
         return s.cycle
     find_horizons(s)
     to = min(to, s.soonest)
-    if s.joins.n:
-        to = min(to, s.joins.item[0].at)
+    to = share_next(s, to)
     if s.ends.n:
         to = min(to, s.ends.item[0].at)
     if s.plugs != NULL:
@@ -174,7 +173,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
             start_phase(s, now)
             if s.status != RUNNING:
                 break
-        if s.n_rejoin or s.share.n_dirty or (s.joins.n and s.joins.item[0].at <= now):
+        if share_due(s, now):
             share_phase(s, now)
             if s.share.overflow:
                 s.status = OVERFLOW

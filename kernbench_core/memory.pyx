@@ -9,7 +9,7 @@ from kernbench_core.dma cimport BACKPRESSURE, DmaJob
 from kernbench_core.dram cimport channel_bytes
 from kernbench_core.layout cimport lay_out
 from kernbench_core.narrow cimport narrow_count
-from kernbench_core.phases cimport complete_phase, share_phase, start_transfer
+from kernbench_core.phases cimport complete_phase, share_due, share_phase, start_transfer
 from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
@@ -89,7 +89,7 @@ cdef class CoreMemory:
         cdef slot_t flow
         cdef int64_t left
         cdef DmaJob* j
-        if self.sim.n_rejoin or self.sim.share.n_dirty or (self.sim.joins.n and self.sim.joins.item[0].at <= cycle):
+        if share_due(&self.sim, cycle):
             share_phase(&self.sim, cycle)
         for k in range(self.sim.n_spm):
             self.sim.spm[k].done = cycle

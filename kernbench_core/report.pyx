@@ -7,6 +7,7 @@ from kernbench_core.control cimport Control
 from kernbench_core.described cimport command_of
 from kernbench_core.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+from kernbench_core.row_queue cimport RowChannel, Rows
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.tally cimport Tally, tally_flush
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
@@ -68,6 +69,15 @@ cdef dict compute_counters(Sim* s, Compute* e):
     }
 
 
+cdef dict row_counters(Sim* s, int32_t resource):
+    """What the controller of a DRAM channel under row_buffer_v1 gave."""
+    cdef RowChannel* c
+    if s.share.rows == NULL or resource >= s.share.channels:
+        return {}
+    c = &(<Rows*>s.share.rows).channel[resource]
+    return {"bursts": c.bursts, "activations": c.activations, "refreshes": c.refreshes}
+
+
 cdef dict counters_of(Sim* s):
     """`dma`, `compute`, `resources`, `spm`: lists in the order of the machine's tables."""
     cdef int32_t k, h
@@ -79,7 +89,7 @@ cdef dict counters_of(Sim* s):
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
-        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members})
+        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members, **row_counters(s, k)})
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left

@@ -74,10 +74,10 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     bint member               # of its resources
     bint frozen               # max_min_v1: its share is settled in this filling
     bint out                  # for backpressure
-    cycle_t started           # fifo_v1: of its transfer; with `engine` and `job_seq` the order of the line
+    cycle_t started           # of its transfer; with `engine` and `job_seq` the order of the line
     int32_t engine
     int64_t job_seq
-    slot_t line_next          # fifo_v1: the next in the line of its channel
+    slot_t line_next          # the next in the line of its channel
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
@@ -94,8 +94,9 @@ cdef struct Share:
     int32_t hop_shift         # 1 << hop_shift: room for the longest route
     slot_t* dirty             # resources whose membership changed
     int32_t n_dirty
-    slot_t* line              # fifo_v1: per channel the first flow in line
+    slot_t* line              # fifo_v1, row_buffer_v1: per channel the first flow in line
     void* scratch             # max_min_v1: working space (maxmin.pyx)
+    void* rows                # row_buffer_v1: its Rows (row_queue.pxd), else NULL
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last

@@ -1,8 +1,8 @@
 """Membership of resources and the rates that follow from it.
 
 `share_enter` and `share_quit` are the doors: a flow that could use its resources enters, one that is done or out for backpressure
-quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under `fifo_v1` it stands in line, and the first of
-each channel's line is the member.
+quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under the others it stands in line: the first of each
+channel's line is the member under `fifo_v1`, and row_phase.pyx chooses under `row_buffer_v1`.
 """
 from kernbench_core.arith cimport gcd, quotient, reciprocal
 from kernbench_core.bank cimport CALM, Lane
@@ -101,7 +101,7 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.flow[flow]
     cdef slot_t* link
     f.entered = True
-    if s.rule != FIFO or f.bus == NONE:
+    if s.rule < FIFO or f.bus == NONE:
         share_join(s, flow, now)
         return
     link = &s.line[f.bus]
@@ -120,7 +120,7 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     f.entered = False
     if f.member:
         share_leave(s, flow, now)
-    if s.rule == FIFO and f.bus != NONE:
+    if s.rule >= FIFO and f.bus != NONE:
         link = &s.line[f.bus]
         while link[0] != flow:
             link = &s.flow[link[0]].line_next

@@ -112,8 +112,8 @@ cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
         # A held request is served in any cycle, the body cycles behind it come on the engine's period.
         return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
     f = &s.share.flow[lane]
-    if not f.member:
-        return NEVER
+    if not f.member:                    # all that it may have is a held request
+        return a.next_at if a.first_denied != NEVER and f.asked == f.left else NEVER
     if a.first_denied == NEVER:
         return f.seen + flow_cycles(f, f.left) - 1
     return a.next_at + flow_cycles(f, f.left - f.asked)

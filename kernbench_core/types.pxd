@@ -43,6 +43,7 @@ cpdef enum Allocation:
     SHARED_BW = 0
     MAX_MIN = 1
     FIFO = 2
+    ROW_BUFFER = 3
 
 cpdef enum Overlap:
     OVERLAP_NONE = 0

@@ -40,6 +40,7 @@ class Allocation(IntEnum):
     SHARED_BW = 0
     MAX_MIN = 1
     FIFO = 2
+    ROW_BUFFER = 3
 
 class Overlap(IntEnum):
     """What is done about jobs whose scratchpad ranges overlap."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernbench.cmdq.dram_timing import rows_table
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.footprint import Region, ServiceTime, Transfer, regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.program import Program
@@ -23,7 +24,7 @@ from kernbench.config import NpuConfig
 from kernbench.config.schema import Dma, Spm
 from kernbench.topology.mesh import Link, mesh_links, mesh_route
 
-ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")  # positions are the core's Allocation
+ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1")  # positions are the core's Allocation
 OVERLAPS = ("none", "warn", "error")  # the core's Overlap
 KINDS = {"te": 1, "ve": 2, "cpu": 6}  # the core's EngineType
 DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
@@ -60,6 +61,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
+        "rows": rows_table(config.dram),
         "own_routes": True,
         **resource_tables(resource_capacities(config)),
         **_routes(config),

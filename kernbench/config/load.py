@@ -139,6 +139,8 @@ def _problems(
             found.append(((*path, KEY), rule, ABSENT, remedy))
         elif item["type"] == "invalid_key":
             found.append(((*path, KEY), "a key must be text here", ABSENT, ""))
+        elif item["type"] == "missing":
+            found.append((path, "it is required: it has no default", ABSENT, ""))
         else:
             found.append((path, _rule(item["type"], item["msg"], context), item["input"], ""))
     return [_placed(entry, document, applied) for entry in found]

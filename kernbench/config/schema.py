@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from kernbench.config.dram_rows import RowBuffer, row_rules
 from kernbench.config.fields import (
     MAX_BANKS,
     MAX_MESH_SIDE,
@@ -35,6 +36,7 @@ from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.rules import BrokenRule, broken_rules
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
+NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1"]
 
 
 class Control(Section):
@@ -95,6 +97,12 @@ class Dram(Section):
     def capacity(self) -> Fraction:
         """Bytes per cycle that one channel can move: min(peak, bus width / burst time) / period."""
         return min(self.peak_bw_bytes_per_cycle, Fraction(self.bus_width_bytes, self.dram_burst_cycles)) / self.period
+
+
+class NpuDram(Dram):
+    """The DRAM of one NPU, which may have rows."""
+
+    row_buffer: RowBuffer | None = Field(default=None, description="banks and rows; with allocation row_buffer_v1 only")
 
 
 class Noc(Section):
@@ -234,11 +242,11 @@ class NpuConfig(MachineConfig):
         default="kernbench/npu/1", alias="schema", description="kind and version of the file"
     )
     freq_ghz: Frequency = FREQ_GHZ
-    allocation: Allocation = ALLOCATION
+    allocation: NpuAllocation = ALLOCATION
     max_cycles: CycleLimit = MAX_CYCLES
     control: Control = CONTROL
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
-    dram: Dram = Field(default_factory=Dram, description="DRAM channels")
+    dram: NpuDram = Field(default_factory=NpuDram, description="DRAM channels")
     noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
@@ -247,4 +255,4 @@ class NpuConfig(MachineConfig):
     energy: EnergyModel = ENERGY
 
     def broken_rules(self) -> list[BrokenRule]:
-        return broken_rules(self)
+        return [*row_rules(self), *broken_rules(self)]

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from kernbench.config.schema import Dma, Noc, NpuConfig
 
 _ROW, _COL = 0, 1
+ONE_MEMBER = ("fifo_v1", "row_buffer_v1")  #: at most one member flow a DRAM channel
 
 
 def dram_weight(config: NpuConfig) -> int:
     """The largest sum of weights on a DRAM channel, where a transfer has one flow."""
-    if config.allocation == "fifo_v1":
+    if config.allocation in ONE_MEMBER:
         return max(channel.weight for channel in config.dma.channels)
     return config.dma.engines * engine_weight(config.dma, (0, 1, 2))
 
@@ -22,9 +23,9 @@ def dram_weight(config: NpuConfig) -> int:
 def link_weight(config: NpuConfig, noc: Noc) -> int:
     """The largest sum of weights on a mesh link, where a transfer has as many flows as DRAM channels route over it.
 
-    `fifo_v1` has one member flow per DRAM channel.
+    Some allocations have one member flow per DRAM channel.
     """
-    if config.allocation == "fifo_v1":
+    if config.allocation in ONE_MEMBER:
         top = max(channel.weight for channel in config.dma.channels)
         return _busiest_link(noc, top, top, one_flow_a_channel=True)
     loads, stores = engine_weight(config.dma, (0, 1)), engine_weight(config.dma, (0, 2))

@@ -14,7 +14,7 @@ from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
 from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system_rules import most_flow_weight
-from kernbench.config.weights import dram_weight
+from kernbench.config.weights import ONE_MEMBER, dram_weight
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (MODEL, introduction)
 
@@ -47,17 +47,23 @@ def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
 
 def _free_dram(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
-    allocation = "shared_bw_v1" if config.allocation == "fifo_v1" else config.allocation
+    allocation = "shared_bw_v1" if config.allocation in ONE_MEMBER else config.allocation
+    dram: Dram
     pe, _ = _pe(config)
     weights = [channel.weight for channel in pe.dma.channels]
     if isinstance(config, NpuConfig):
         at, dram = "dram", config.dram
-        most = dram_weight(load_config({**config.to_dict(), "allocation": allocation}))
+        fluid = {**config.to_dict(), "allocation": allocation}
+        fluid["dram"] = {key: value for key, value in fluid["dram"].items() if key != "row_buffer"}
+        most = dram_weight(load_config(fluid))
     else:
         at, dram, most = "cube.hbm", config.cube.hbm, most_flow_weight(config)
     row = pe.spm.num_banks * pe.spm.bank_width_bytes
     capacity = min(-(-row * most // min(weights)), LARGEST // max(weights))
-    return {"allocation": allocation, **_memory(at, dram, capacity), **_sram(config)}
+    changes: Changes = {"allocation": allocation, **_memory(at, dram, capacity), **_sram(config)}
+    if isinstance(config, NpuConfig) and config.dram.row_buffer is not None:
+        changes["dram.row_buffer"] = None
+    return changes
 
 
 def _memory(at: str, dram: Dram, capacity: int) -> Changes:

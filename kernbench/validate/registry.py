@@ -14,6 +14,7 @@ SUITES: dict[str, str] = {
     "tensor": "kernbench.validate.suites.tensor",
     "vector": "kernbench.validate.suites.vector",
     "transfers": "kernbench.validate.suites.transfers",
+    "dram": "kernbench.validate.suites.dram",
     "noc_mesh": "kernbench.validate.suites.noc_mesh",
     "noc_traces": "kernbench.validate.suites.noc_traces",
     "collectives": "kernbench.validate.suites.collectives",

@@ -63,11 +63,13 @@ class Stand:
 
 def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
     """The plan with engines that take `factor` times as long as they should: jobs of te and ve, bytes of dma,
-    capacities of dram, capacities and latencies of noc."""
+    capacities of dram and the times of its banks, capacities and latencies of noc."""
     machine, program = dict(plan.machine), dict(plan.program)
     slower = [plant.get("dram", 1) if k < plan.channels else plant.get("noc", 1) for k in range(len(plan.capacities))]
     capacities = tuple(capacity / Fraction(factor) for capacity, factor in zip(plan.capacities, slower, strict=True))
     machine |= resource_tables(capacities)
+    if "dram" in plant and machine.get("rows") is not None:
+        machine["rows"] = _slower_rows(machine["rows"], plant["dram"])
     if "noc" in plant:
         machine["route_latency"] = _scaled(machine["route_latency"], plant["noc"])
     if "dma" in plant:
@@ -76,6 +78,14 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
         if kind in plant:
             program["compute"] = _longer(program["compute"], plan, KINDS[kind], plant[kind])
     return replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
+
+
+def _slower_rows(rows: dict[str, Any], factor: Fraction) -> dict[str, Any]:
+    """All times of DRAM banks, rounded up to whole cycles; refreshes come as often."""
+    rules = rows["rules"].copy()
+    rules[:, 3] = _scaled(rules[:, 3], factor)
+    times = {name: ceil_div(rows[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
+    return {**rows, **times, "rules": rules}
 
 
 def _scaled(values: Column, factor: Fraction) -> Column:

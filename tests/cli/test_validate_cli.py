@@ -11,7 +11,7 @@ from kernbench.validate.registry import SUITES
 from tests.cli.conftest import Kbsim
 
 #: Suites with exact rows that take no time; each engine has some in one of them.
-FAST = ("systolic", "tensor", "vector", "transfers")
+FAST = ("systolic", "tensor", "vector", "transfers", "dram")
 
 
 def test_everything_is_inside_in_the_subset(kbsim: Kbsim) -> None:
@@ -29,7 +29,8 @@ def test_a_tenth_more_in_any_engine_is_noticed(kbsim: Kbsim, engine: str) -> Non
     told = json.loads(said.out)
     rows = [row for suite in told["suites"] for row in suite["rows"]]
     assert told["outside"] == sum(row["verdict"] == "outside" for row in rows) > 0
-    noticed = {"te": {"systolic", "tensor"}, "ve": {"vector"}}.get(engine, {"transfers"})
+    moved = {"transfers"} if engine == "noc" else {"transfers", "dram"}
+    noticed = {"te": {"systolic", "tensor"}, "ve": {"vector"}}.get(engine, moved)
     assert {suite["suite"] for suite in told["suites"] if any(row["verdict"] == "outside" for row in suite["rows"])} == noticed
 
 

@@ -61,7 +61,8 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no bytes": (lambda c: c.open_flow(0, [0]), "a flow of 0 bytes: it must be 1 to 2**48"),
     "no resource": (
         lambda c: c.open_flow(8, [2]),
-        "a flow over resource 2: a path has 1 to 64 different resources of the machine, and one DRAM channel under fifo_v1",
+        "a flow over resource 2: a path has 1 to 64 different resources of the machine, "
+        "one DRAM channel at most under fifo_v1, none under row_buffer_v1",
     ),
     "no weight": (
         lambda c: c.open_flow(8, [0], weight=0),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .ref_banks import Request
 from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_route, pieces_by_channel
+from .ref_rows import bursts_by_channel
 
 
 class Flow:
@@ -19,6 +20,7 @@ class Flow:
         self.pieces = pieces  # (bank, bytes), in order
         self.route = route
         self.dram: str | None = route[0]  # its DRAM channel among the resources
+        self.bursts: list[tuple[int, int]] = []  # row_buffer_v1: DRAM address and bytes of each
         self.next = 0  # index of the first piece not asked for yet
         self.left = sum(nbytes for _, nbytes in pieces)  # bytes not moved
         self.rate = Fraction(0)
@@ -91,6 +93,8 @@ class DmaJob:
             hops = max(hops, len(links))
             in_banks = [(spm.bank_of_line(line), nbytes) for line, nbytes in pieces]
             self.flows.append(Flow(self, channel, in_banks, (f"dram.ch{channel}", *links)))
+            if machine["allocation"] == "row_buffer_v1":
+                self.flows[-1].bursts = bursts_by_channel(rows, dram)[channel]
         if machine["noc"] is not None:
             self.head += hops * machine["noc"]["hop_latency_cycles"]
         self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred

@@ -15,6 +15,7 @@ from .ref_dma import DmaEngine, DmaJob, Flow
 from .ref_engines import ServiceEngine, Work, te_work, ve_work
 from .ref_geometry import Range, Scratchpad, mesh_links, overlap
 from .ref_machine import completed, exact
+from .ref_rows import RowChannel
 from .ref_share import rates
 
 
@@ -42,6 +43,9 @@ class Simulation:
         self.services = [*self.te, *self.ve]
         self.capacity = _capacities(machine)
         self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
+        self.rows: dict[str, RowChannel] = {}
+        if machine["allocation"] == "row_buffer_v1":
+            self.rows = {f"dram.ch{i}": RowChannel(machine["dram"]) for i in range(machine["dram"]["channels"])}
         self.members: list[Flow] = []
         self.submitted = 0
         self.running: list[tuple[Record, list[Range], list[Range]]] = []  # started, unfinished: reads, writes
@@ -119,16 +123,32 @@ class Simulation:
             if flow.left and not flow.out
         ]
         members = _first_of_each_channel(joined) if self.machine["allocation"] == "fifo_v1" else joined
-        if members != self.members:
+        if self.rows:
+            self._share_rows(cycle, joined)
+        elif members != self.members:
             self.members = members
             sharers = [(flow.job.weight, flow.route) for flow in members]
             new_rates = rates(self.machine["allocation"], sharers, self.capacity)
             for flow, rate in zip(members, new_rates, strict=True):
                 flow.set_rate(rate)
         for name, count in self.resource.items():
-            here = sum(1 for flow in members if name in flow.route)
+            here = sum(1 for flow in self.members if name in flow.route)
             count["member_cycles"] += here
             count["busy"] += 1 if here else 0
+
+    def _share_rows(self, cycle: int, joined: list[Flow]) -> None:
+        """`row_buffer_v1`: the flow whose burst is on a channel's data bus is its member."""
+        capacity = dict(self.capacity)
+        members = []
+        for name, channel in self.rows.items():
+            burst = channel.step(cycle, [flow for flow in joined if flow.dram == name])
+            if burst is not None:
+                members.append(burst.flow)
+                capacity[name] = channel.share(burst)
+        self.members = [flow for flow in joined if flow in members]
+        sharers = [(flow.job.weight, flow.route) for flow in self.members]
+        for flow, rate in zip(self.members, rates("shared_bw_v1", sharers, capacity), strict=True):
+            flow.set_rate(rate)
 
     def _bank(self, cycle: int) -> None:
         for flow in self.members:
@@ -188,6 +208,8 @@ class Simulation:
         counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})
         counters.update({f"ve{i}": engine.counters() for i, engine in enumerate(self.ve)})
         used = {name: count for name, count in self.resource.items() if name.startswith("dram.") or count["busy"]}
+        for name, channel in self.rows.items():
+            used[name] = {**used[name], **channel.count}
         counters.update(used)  # a link that no flow was ever a member of is not listed
         counters["spm"] = self.banks.counters()
         return counters

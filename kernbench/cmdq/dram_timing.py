@@ -1,0 +1,93 @@
+"""The timing rules between commands to DRAM banks, and the tables of `row_buffer_v1` for the core.
+
+`docs/adr/0033-row-buffers.md` says what the controller does between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernbench.config.schema import NpuDram
+
+SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/row_layout.pyx)
+COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: as are these (kernbench_core/rows.pxd)
+JESD235 = "JESD235 (HBM), AC timings"
+BUS = "the data bus takes one burst at a time"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """From one command to another in a scope: at least the sum of the `times`, `turn` DRAM clocks more.
+
+    `-t_cwl` is taken off; `burst` is `dram_burst_cycles`.
+    """
+
+    scope: str
+    after: str
+    before: str
+    times: tuple[str, ...]
+    source: str
+    turn: int = 0
+
+    def clocks(self, times: Mapping[str, int]) -> int:
+        """[DRAM clock] with the times of a device."""
+        total = self.turn
+        for name in self.times:
+            total += -times[name[1:]] if name.startswith("-") else times[name]
+        return total
+
+
+#: Besides these: ACT to the fourth ACT behind it on a channel, t_faw (JESD235); one command a clock on the row bus (ACT, PRE,
+#: REF) and one on the column bus (RD, WR), as HBM has two.
+RULES: tuple[Rule, ...] = (
+    Rule("bank", "ACT", "RD", ("t_rcd",), f"{JESD235}: tRCDRD"),
+    Rule("bank", "ACT", "WR", ("t_rcd_wr",), f"{JESD235}: tRCDWR"),
+    Rule("bank", "ACT", "PRE", ("t_ras",), f"{JESD235}: tRAS; tRC is tRAS + tRP"),
+    Rule("bank", "PRE", "ACT", ("t_rp",), f"{JESD235}: tRP"),
+    Rule("bank", "RD", "PRE", ("t_rtp",), f"{JESD235}: tRTP"),
+    Rule("bank", "WR", "PRE", ("t_cwl", "burst", "t_wr"), f"{JESD235}: write latency, burst, tWR"),
+    Rule("group", "RD", "RD", ("t_ccd_l",), f"{JESD235}: tCCDL"),
+    Rule("group", "WR", "WR", ("t_ccd_l",), f"{JESD235}: tCCDL"),
+    Rule("group", "WR", "RD", ("t_cwl", "burst", "t_wtr_l"), f"{JESD235}: write latency, burst, tWTRL"),
+    Rule("group", "ACT", "ACT", ("t_rrd_l",), f"{JESD235}: tRRDL"),
+    Rule("channel", "RD", "RD", ("t_ccd_s",), f"{JESD235}: tCCDS"),
+    Rule("channel", "WR", "WR", ("t_ccd_s",), f"{JESD235}: tCCDS"),
+    Rule("channel", "RD", "WR", ("t_cl", "burst", "-t_cwl"), f"{BUS}, and two clocks turn it (Ramulator 2, HBM2)", turn=2),
+    Rule("channel", "WR", "RD", ("t_cwl", "burst", "t_wtr_s"), f"{JESD235}: write latency, burst, tWTRS"),
+    Rule("channel", "ACT", "ACT", ("t_rrd_s",), f"{JESD235}: tRRDS"),
+    Rule("channel", "PRE", "REF", ("t_rp",), f"{JESD235}: tRP; REF needs all banks closed"),
+    Rule("channel", "REF", "ACT", ("t_rfc",), f"{JESD235}: tRFC"),
+)
+
+
+def rows_table(dram: NpuDram) -> dict[str, Any] | None:
+    """The banks of a machine's DRAM channels as the core takes them, in core cycles; None where they have no rows."""
+    rows = dram.row_buffer
+    if rows is None:
+        return None
+    period = dram.period
+    times = {name: value for name, value in rows if name.startswith("t_")} | {"burst": dram.dram_burst_cycles}
+    table = [
+        (SCOPES.index(rule.scope), COMMANDS.index(rule.after), COMMANDS.index(rule.before), period * rule.clocks(times))
+        for rule in RULES
+    ]
+    return {
+        "banks": rows.banks,
+        "groups": rows.bank_groups,
+        "columns": rows.row_bytes // dram.bus_width_bytes,
+        "burst": dram.bus_width_bytes,
+        "period": period,
+        "burst_cycles": dram.dram_burst_cycles * period,
+        "to_read": rows.t_cl * period,
+        "to_write": rows.t_cwl * period,
+        "faw": rows.t_faw * period,
+        "refi": rows.t_refi * period,
+        "depth": rows.queue_bursts,
+        "room": rows.buffer_bursts,
+        "batch": rows.batch_bursts,
+        "rules": np.array(table, dtype=np.int64),
+    }

@@ -1,0 +1,100 @@
+"""The banks of a DRAM channel, for `allocation: row_buffer_v1`: their shape, their times, and what the controller holds.
+
+Times are DRAM clocks, each `dram.period` cycles of the core. None has a default: they belong to a device, and a file that gives
+some has to give all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from kernbench.common.units import plain_number
+from kernbench.config.fields import TERM_LIMIT, Size, integer
+from kernbench.config.machine import Section
+from kernbench.config.rules import BrokenRule
+
+if TYPE_CHECKING:
+    from kernbench.config.schema import NpuConfig
+
+Clocks = Annotated[int, integer(1, 1 << 20)]
+Bursts = Annotated[int, integer(1, 4097)]
+Banks = Annotated[int, integer(1, 1025)]
+
+
+class RowBuffer(Section):
+    """Banks with an open row each, and refresh (MODEL section 3, `row_buffer_v1`)."""
+
+    bank_groups: Banks = Field(description="bank groups of a channel")
+    banks_per_group: Banks = Field(description="banks of a group")
+    row_bytes: Size = Field(description="[byte] a row of one bank on one channel, a multiple of bus_width_bytes")
+    t_rcd: Clocks = Field(description="[DRAM clock] from ACT to RD")
+    t_rcd_wr: Clocks = Field(description="[DRAM clock] from ACT to WR")
+    t_cl: Clocks = Field(description="[DRAM clock] from RD to its first byte")
+    t_cwl: Clocks = Field(description="[DRAM clock] from WR to its first byte")
+    t_rp: Clocks = Field(description="[DRAM clock] from PRE to ACT, and to REF")
+    t_ras: Clocks = Field(description="[DRAM clock] from ACT to PRE")
+    t_rtp: Clocks = Field(description="[DRAM clock] from RD to PRE")
+    t_wr: Clocks = Field(description="[DRAM clock] from the last byte written to PRE")
+    t_ccd_s: Clocks = Field(description="[DRAM clock] from RD to RD, or WR to WR, of different groups")
+    t_ccd_l: Clocks = Field(description="[DRAM clock] the same of one group")
+    t_rrd_s: Clocks = Field(description="[DRAM clock] from ACT to ACT of different groups")
+    t_rrd_l: Clocks = Field(description="[DRAM clock] the same of one group")
+    t_faw: Clocks = Field(description="[DRAM clock] from an ACT to the fourth one behind it")
+    t_wtr_s: Clocks = Field(description="[DRAM clock] from the last byte written to RD of another group")
+    t_wtr_l: Clocks = Field(description="[DRAM clock] the same of one group")
+    t_refi: Annotated[int, integer(0, 1 << 30)] = Field(description="[DRAM clock] from refresh to refresh; 0 is none")
+    t_rfc: Clocks = Field(description="[DRAM clock] a refresh of all banks")
+    queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a controller")
+    buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between command and last byte")
+    batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older one of another row, or way, in turn")
+
+    @property
+    def banks(self) -> int:
+        """Banks of a channel."""
+        return self.bank_groups * self.banks_per_group
+
+
+def row_rules(config: NpuConfig) -> Iterator[BrokenRule]:
+    """The rules between `allocation`, `dram` and `dram.row_buffer`."""
+    rows, dram = config.dram.row_buffer, config.dram
+    if rows is None:
+        if config.allocation == "row_buffer_v1":
+            rule = "it needs dram.row_buffer: the banks of a channel and their times"
+            yield BrokenRule(("allocation",), config.allocation, rule)
+        return
+    if config.allocation != "row_buffer_v1":
+        rule = f"it may stand only with allocation row_buffer_v1, and that is {config.allocation}"
+        yield BrokenRule(("dram", "row_buffer"), None, rule)
+        return
+    bus, burst = dram.bus_width_bytes, dram.dram_burst_cycles
+    whole = f"it must be a multiple of bus_width_bytes ({bus}): a burst lies in one place"
+    if dram.interleave_bytes % bus and dram.channels > 1:
+        yield BrokenRule(("dram", "interleave_bytes"), dram.interleave_bytes, whole)
+    if dram.peak_bw_bytes_per_cycle * burst < bus:
+        least = f"it must be at least bus_width_bytes / dram_burst_cycles ({bus}/{burst})"
+        rule = f"under row_buffer_v1 the data bus is the peak: {least}"
+        yield BrokenRule(("dram", "peak_bw_bytes_per_cycle"), plain_number(dram.peak_bw_bytes_per_cycle), rule)
+    if burst * dram.period >= TERM_LIMIT:
+        yield BrokenRule(("dram", "period"), dram.period, f"times dram_burst_cycles ({burst}) it must be below 2^31")
+    if rows.row_bytes % bus:
+        yield BrokenRule(("dram", "row_buffer", "row_bytes"), rows.row_bytes, whole)
+    yield from _time_rules(rows, burst)
+
+
+def _time_rules(rows: RowBuffer, burst: int) -> Iterator[BrokenRule]:
+    def at_least(key: str, least: int, why: str) -> Iterator[BrokenRule]:
+        if getattr(rows, key) < least:
+            yield BrokenRule(("dram", "row_buffer", key), getattr(rows, key), f"it must be at least {least}: {why}")
+
+    yield from at_least("t_ccd_s", burst, "dram_burst_cycles, for which a burst is on the data bus")
+    yield from at_least("t_ccd_l", rows.t_ccd_s, "that of different groups (t_ccd_s)")
+    yield from at_least("t_rrd_l", rows.t_rrd_s, "that of different groups (t_rrd_s)")
+    yield from at_least("t_wtr_l", rows.t_wtr_s, "that of different groups (t_wtr_s)")
+    yield from at_least("t_cl", rows.t_cwl - burst - 1, "a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)")
+    closing = max(rows.t_ras, rows.t_cwl + burst + rows.t_wr) + rows.t_rp + rows.t_rfc
+    if rows.t_refi:
+        why = "a refresh ends before the next is due (closing rows, t_rp and t_rfc)"
+        yield from at_least("t_refi", closing + 1, why)

@@ -1,0 +1,55 @@
+"""Small, nasty machines with DRAM rows (`allocation: row_buffer_v1`), and programs for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.machine_strategies import machines
+from tests.strategies import programs
+
+Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
+
+
+@st.composite
+def row_systems(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A machine whose DRAM has rows, few and small enough that bursts meet in banks, and a program that is valid on it."""
+    machine = draw(machines())
+    size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
+    machine["allocation"] = "row_buffer_v1"
+    machine["dram"] |= {
+        "channels": draw(st.sampled_from([1, 1, 2, 3])),
+        "interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])),
+        "bus_width_bytes": size,
+        "dram_burst_cycles": burst,
+        "peak_bw_bytes_per_cycle": 256,
+        "row_buffer": draw(row_buffers(size, burst)),
+    }
+    if "noc" in machine:
+        machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
+    return machine, draw(programs(machine))
+
+
+@st.composite
+def row_buffers(draw: Draw, size: int, burst: int) -> dict[str, Any]:
+    """`dram.row_buffer` for bursts of so many bytes and DRAM clocks."""
+    short, long = st.sampled_from([1, 1, 2, 3, 5]), st.sampled_from([1, 3, 7, 14, 30])
+    rows: dict[str, Any] = {
+        "bank_groups": draw(st.sampled_from([1, 2, 4])),
+        "banks_per_group": draw(st.sampled_from([1, 2, 3])),
+        "row_bytes": size * draw(st.sampled_from([1, 2, 5, 16])),
+        **{name: draw(long) for name in ("t_rcd", "t_rcd_wr", "t_rp", "t_ras", "t_wr", "t_faw")},
+        **{name: draw(short) for name in ("t_cwl", "t_rtp", "t_rrd_s", "t_wtr_s")},
+        "t_ccd_s": burst + draw(st.sampled_from([0, 0, 1])),
+        "t_rfc": draw(st.sampled_from([5, 20, 60])),
+    }
+    rows["t_cl"] = max(1, rows["t_cwl"] - burst - 1) + draw(st.sampled_from([0, 2, 14]))
+    for name in ("t_ccd", "t_rrd", "t_wtr"):
+        rows[f"{name}_l"] = rows[f"{name}_s"] + draw(st.sampled_from([0, 1, 4]))
+    least = max(rows["t_ras"], rows["t_cwl"] + burst + rows["t_wr"]) + rows["t_rp"] + rows["t_rfc"] + 1
+    rows["t_refi"] = draw(st.sampled_from([0, least, least + 40, 400 + least]))
+    for name, sizes in (("queue_bursts", [1, 2, 5, 32]), ("buffer_bursts", [1, 2, 8]), ("batch_bursts", [1, 2, 16])):
+        if draw(st.booleans()):
+            rows[name] = draw(st.sampled_from(sizes))
+    return rows

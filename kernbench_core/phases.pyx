@@ -1,14 +1,14 @@
 """P3, P4 and P7: jobs start, flows join and leave, work completes."""
 from libc.string cimport memset
 
-from kernbench_core.bank cimport Lane, order_insert, order_remove
+from kernbench_core.bank cimport Lane, Spm, order_insert, order_remove
 from kernbench_core.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.component cimport component_offer, component_takes
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
     dma_pick, dma_pick_comm, dma_stall, dma_start, dma_submit)
-from kernbench_core.dram cimport Dram, channel_bytes, cursor_open
+from kernbench_core.dram cimport Dram, Extent, channel_bytes, cursor_open
 from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.entry cimport entry_ended, entry_started
@@ -60,6 +60,13 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     order_insert(&s.spm[spm], s.lane, lane)
 
 
+cdef void know_hop(Flow* f, Spm* p, Dram* m, Extent* x) noexcept nogil:
+    """A transfer of one row whose chunks end with lines goes from run to run in equal hops: over the chunks of the other channels."""
+    if p.narrow and not p.blocked and p.line_shift >= 0 and x.rows == 1 and m.interleave % p.line == 0 and f.at.shift % p.line == 0:
+        f.hop = m.interleave * (m.channels - 1)
+        f.turn = <int32_t>(f.hop // p.line % p.banks)
+
+
 cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
     cdef DmaJob* j = &s.dma_job[job]
@@ -89,6 +96,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.line_next = NONE
     cursor_open(&f.at, m, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
+    know_hop(f, &s.spm[s.dma_spm[j.engine]], m, &j.extent)
     if s.trace != NULL:
         record_open(s, slot)
 

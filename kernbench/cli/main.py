@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
     # A command makes its modules and tables once and keeps them: looking for garbage every 700 objects finds none.
     gc.set_threshold(100_000, 20, 20)
-    sys.exit(exit_code(sys.argv[1:] if arguments is None else arguments))
+    code = exit_code(sys.argv[1:] if arguments is None else arguments)
+    gc.freeze()  # it ends with the process, and Python would go through all of it for garbage first
+    sys.exit(code)
 
 
 def exit_code(arguments: Sequence[str]) -> int:

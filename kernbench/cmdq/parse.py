@@ -28,12 +28,16 @@ _METADATA = ("version", "name")
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
-    """The program in a `.json`, `.yaml` or `.yml` file, or in a dict of the same form.
+    """The program in a `.json`, `.yaml`, `.yml` or `.kbp` file, or in a dict of the form of the first.
 
     Raises InputError with every problem of entries, ids and dependencies; what depends on a machine is
     `check_program`'s. `max_bytes`: a larger file is refused.
     """
     if isinstance(source, (str, os.PathLike)):
+        if os.fspath(source).lower().endswith(".kbp"):
+            from kernbench.cmdq.compiled import load_compiled  # which reads entries as this does
+
+            return load_compiled(source)
         return _program(read_document(source, max_bytes))
     return _program(data_document(source if not isinstance(source, Mapping) else dict(source), "program"))
 

@@ -97,7 +97,7 @@ def test_another_machine_reads_the_entries_with_every_check(tmp_path: Path) -> N
     save_compiled(small(), NPU, tmp_path / "small.kbp")
     other = load_config("npu_mobile", {"dram.t_setup_cycles": 77})
     compiled = load_compiled(tmp_path / "small.kbp", other)
-    assert compiled.lowered is None and compiled == small()
+    assert compiled.lowered is None and compiled == small() == load_program(tmp_path / "small.kbp")
     assert simulate(compiled, other).to_json() == simulate(small(), other).to_json()
     narrow = load_config("npu_mobile", {"spm.num_banks": 2})
     with pytest.raises(InputError) as refused:

@@ -269,11 +269,9 @@ def schema_kind(field: schema.Field) -> str:
 
 def cli_tables() -> str:
     """Every command and option, from the command line's own description of itself."""
-    from typer.main import get_command
+    from kernbench.cli.app import every_command
 
-    from kernbench.cli.app import app
-
-    return "\n".join(_commands("kbsim", get_command(app)))
+    return "\n".join(_commands("kbsim", every_command()))
 
 
 def _commands(path: str, command: Any) -> Iterator[str]:

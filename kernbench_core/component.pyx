@@ -9,7 +9,7 @@ from kernbench_core.abi cimport KB_BANKS, KB_BUSY, KB_FLOW, KB_PARAMS, kb_job
 from kernbench_core.bank cimport order_remove
 from kernbench_core.clock cimport clock_next, clock_set
 from kernbench_core.component_flow cimport flow_due, flow_free
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob, writes_to
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport CHANNELS, DmaJob, dma_complete, dma_start
 from kernbench_core.entry cimport entry_ended, entry_started
@@ -112,7 +112,7 @@ cdef void describe(Sim* s, int32_t entry, kb_job* out) noexcept nogil:
     for k in range(c.regions):
         out.region[k].addr = c.region[k].addr
         out.region[k].nbytes = c.region[k].nbytes
-        out.region[k].write = c.region[k].write
+        out.region[k].write = writes_to(c, k)
 
 
 cdef bint accepts(Sim* s, int32_t c, int32_t entry, cycle_t now) noexcept nogil:

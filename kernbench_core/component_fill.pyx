@@ -117,8 +117,9 @@ cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j
     c.work = j.params[3]
     c.engine = engine
     c.regions = j.n_regions
+    c.written = 0
     for k in range(j.n_regions):
         c.region[k].addr = j.region[k].addr
         c.region[k].nbytes = j.region[k].nbytes
-        c.region[k].write = j.region[k].write
+        c.written |= (j.region[k].write != 0) << k
     return wrong_region(s, s.compute_spm[engine], j)

@@ -2,7 +2,7 @@
 from kernbench_core.arith cimport divided
 from kernbench_core.bank cimport Spm, bank_of, set_banks
 from kernbench_core.masks cimport set_run
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     MAX_REGIONS = 4
@@ -10,7 +10,6 @@ cdef enum:
 cdef struct Region:           # an operand in the scratchpad
     nbytes_t addr             # flat address
     nbytes_t nbytes
-    int64_t write
 
 cdef struct ComputeJob:       # constant but for `next`
     cycle_t init              # cycles that touch nothing, first
@@ -19,7 +18,8 @@ cdef struct ComputeJob:       # constant but for `next`
     int64_t work              # MACs or ops, counted when it is complete
     int32_t entry             # of the command queue
     int32_t engine
-    int32_t regions
+    int16_t regions
+    int16_t written           # bit k: region k is
     slot_t next               # in its engine's queue
     Region region[MAX_REGIONS]
 
@@ -65,6 +65,9 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
+
+cdef inline bint writes_to(ComputeJob* j, int32_t region) noexcept nogil:
+    return j.written >> region & 1
 
 cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
     """The first cycle from `now` on in which an engine of this period acts."""

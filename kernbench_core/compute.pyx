@@ -18,9 +18,9 @@ cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nog
     e.queued += 1
 
 
-cdef void open_stream(Stream* s, Region* r, Spm* p, cycle_t body) noexcept nogil:
+cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) noexcept nogil:
     s.nbytes = r.nbytes
-    s.write = r.write != 0
+    s.write = write
     s.per_cycle = (r.nbytes + body - 1) // body
     s.inverse = reciprocal(s.per_cycle)
     s.line = line_of(p, r.addr)
@@ -65,7 +65,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     e.sparse = True
     e.often = 0
     for k in range(j.regions):
-        open_stream(&e.stream[k], &j.region[k], p, j.body)
+        open_stream(&e.stream[k], &j.region[k], writes_to(j, k), p, j.body)
         if 4 * e.stream[k].per_cycle >= p.line:
             e.sparse = False
         e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)

@@ -1,7 +1,7 @@
 """DMA engine: queues, channels, states, stalls (MODEL section 4)."""
 from kernbench_core.dram cimport Extent
 from kernbench_core.bank cimport BLOCK
-from kernbench_core.types cimport cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
+from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
 
 cpdef enum DmaState:          # values are trace schema: append, never renumber
     DMA_QUEUED = 0
@@ -32,11 +32,11 @@ cdef struct DmaJob:
     int32_t memory            # its DRAM side
     int32_t route             # of its first channel
     int32_t peer              # between scratchpads: the other one, which it asks too (`dram_addr` is there); NONE: there is DRAM
-    int32_t channel           # Channel
     int32_t group             # KV stores with one (base, head, kind) on one engine; NONE: not ordered
-    bint write                # to DRAM: it reads the scratchpad
-    int32_t state             # DmaState; written by dma_transition alone
-    int32_t reason            # StallReason of the open episode
+    int8_t channel            # Channel
+    int8_t write              # to DRAM: it reads the scratchpad
+    int8_t state              # DmaState; written by dma_transition alone
+    int8_t reason             # StallReason of the open episode
     cycle_t stalled_at        # begin of the open episode
     cycle_t started
     int64_t seq               # submission number
@@ -45,8 +45,8 @@ cdef struct DmaJob:
     slot_t flows              # its flows, by `sibling`
     int32_t live              # flows not finished; 0 in head latency
     int32_t out               # of those, out for backpressure
-    bint in_head              # in its head latency
     int32_t pressed_channel   # DRAM channel of the flow that went out first
+    int8_t in_head            # in its head latency
 
 cdef struct DmaChannel:
     int32_t max_concurrent

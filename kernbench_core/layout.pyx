@@ -224,7 +224,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         for r in range(j.regions):
             j.region[r].addr = addr[k, r]
             j.region[r].nbytes = nbytes[k, r]
-            j.region[r].write = write[k, r]
+            j.written |= (write[k, r] != 0) << r
     return 0
 
 

@@ -1,5 +1,5 @@
 """Compares the ranges of a job about to start with those of every started job that has not ended."""
-from kernbench_core.compute cimport MAX_REGIONS, ComputeJob
+from kernbench_core.compute cimport MAX_REGIONS, ComputeJob, writes_to
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.types cimport FAILED, NONE, OP_DMA, OVERLAP_ERROR, OVERLAP_NONE, int32_t, nbytes_t
@@ -39,7 +39,7 @@ cdef int32_t ranges_of(Sim* s, int32_t entry, Range* out) noexcept nogil:
         return 2
     c = &s.compute_job[e.job]
     for k in range(c.regions):
-        out[k] = range_of(s.compute_spm[c.engine], c.region[k].addr, c.region[k].nbytes, c.region[k].write != 0)
+        out[k] = range_of(s.compute_spm[c.engine], c.region[k].addr, c.region[k].nbytes, writes_to(c, k))
     return c.regions
 
 

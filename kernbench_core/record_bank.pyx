@@ -1,6 +1,6 @@
 """Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
 from kernbench_core.bank cimport Spm, bank_of, line_of, set_banks
-from kernbench_core.compute cimport Compute, ComputeJob, Region
+from kernbench_core.compute cimport Compute, ComputeJob, Region, writes_to
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport cursor_advance
 from kernbench_core.events cimport (
@@ -135,9 +135,9 @@ cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
             emit_access(
-                s, REC_ACCESS, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, g.write != 0, denied, asked, now)
+                s, REC_ACCESS, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, REC_ACCESS, p, who_asks(s, lane), g.addr, g.nbytes, g.write != 0, t[k].conflict, t[k].asked, now)
+            emit_access(s, REC_ACCESS, p, who_asks(s, lane), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
         t[k].first = t[k].last
 
 
@@ -181,7 +181,7 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept n
     e = &s.compute[lane - s.n_flows]
     j = &s.compute_job[e.job]
     for k in range(e.streams):
-        if j.region[k].write or t[k].last <= t[k].first:
+        if writes_to(j, k) or t[k].last <= t[k].first:
             continue
         line = line_of(p, j.region[k].addr + t[k].first)
         last = line_of(p, j.region[k].addr + t[k].last - 1)

@@ -2,7 +2,7 @@
 from kernbench_core.arith cimport divided, quotient
 from kernbench_core.bank cimport Lane
 from kernbench_core.dram cimport Cursor
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t num               # capacity num/den [B/cycle]
@@ -68,12 +68,11 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     slot_t sibling            # next flow of the same job
     Route route
     cycle_t rated             # its rate was found in P4 of that cycle
-    int64_t raw_num           # the rate before it was brought to lowest terms
-    int64_t raw_den
-    bint entered              # past its head latency, not finished, not out: it may use its resources
-    bint member               # of its resources
-    bint frozen               # max_min_v1: its share is settled in this filling
-    bint out                  # for backpressure
+    int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
+    int8_t entered            # past its head latency, not finished, not out: it may use its resources
+    int8_t member             # of its resources
+    int8_t frozen             # max_min_v1: its share is settled in this filling
+    int8_t out                # for backpressure
     cycle_t started           # of its transfer; with `engine` and `job_seq` the order of the line
     int32_t engine
     int64_t job_seq

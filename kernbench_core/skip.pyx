@@ -6,7 +6,7 @@ engines change in no earlier one.
 """
 from kernbench_core.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, take_ports
 from kernbench_core.clear cimport scratchpad_clear
-from kernbench_core.compute cimport Compute, on_period
+from kernbench_core.compute cimport Compute, on_period, writes_to
 from kernbench_core.dma cimport DmaJob
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.jump cimport compute_jump, dense_jump, flow_jump
@@ -87,7 +87,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
             if e.body_left == 0:
                 continue
             for i in range(s.compute_job[e.job].regions):
-                footprint(p, writes if p.split and s.compute_job[e.job].region[i].write else reads,
+                footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
                           s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
         else:
             f = &s.share.flow[lane]

@@ -5,27 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from kernbench.cli import output
-from kernbench.cli.bench import app as bench_app
-from kernbench.cli.ccl import app as ccl_app
-from kernbench.cli.config import app as config_app
-from kernbench.cli.llm import llm
-from kernbench.cli.noc import app as noc_app
-from kernbench.cli.onnx import onnx
-from kernbench.cli.probe import probe
-from kernbench.cli.program import app as program_app
-from kernbench.cli.run import run
-from kernbench.cli.schema import schema
-from kernbench.cli.step import step
-from kernbench.cli.sweep import app as sweep_app
-from kernbench.cli.topology import app as topology_app
-from kernbench.cli.trace import app as trace_app
-from kernbench.cli.validate import validate
-from kernbench.cli.whatif import whatif
+from kernbench.cli.commands import Commands
 
 app = typer.Typer(
     name="kbsim",
+    cls=Commands,
     help="How many cycles a kernel or a command queue program takes on a machine described in YAML, and why.",
     epilog="Exit codes: 0 done, 1 a tensor is wrong, a validation is outside, or a trace breaks a law or a limit, "
     "2 bad input or usage, 3 stopped at max_cycles, "
@@ -36,22 +23,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.command()(step)
-app.add_typer(bench_app, name="bench")
-app.add_typer(program_app, name="program")
-app.add_typer(config_app, name="config")
-app.add_typer(topology_app, name="topology")
-app.add_typer(trace_app, name="trace")
-app.add_typer(sweep_app, name="sweep")
-app.add_typer(ccl_app, name="ccl")
-app.command()(llm)
-app.command()(onnx)
-app.command()(whatif)
-app.command()(probe)
-app.add_typer(noc_app, name="noc")
-app.command()(validate)
-app.command()(schema)
 
 
 def _version(asked: bool) -> None:
@@ -82,3 +53,10 @@ def options(
     ] = False,
 ) -> None:
     """The options of all commands; `main` looks at --debug itself, wherever it stands."""
+
+
+def every_command() -> Commands:
+    """`kbsim` with all its commands imported: for the reference, which describes each."""
+    whole = get_command(app)
+    assert isinstance(whole, Commands)
+    return whole.loaded()

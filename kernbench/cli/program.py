@@ -108,6 +108,27 @@ def emit(
     return output.OK
 
 
+@app.command("compile")
+def compile_(
+    target: Target,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .kbp.", show_default=False)],
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = None,
+) -> int:
+    """Check and lower a program for a machine, and write it in binary form: `kbsim run` reads that much sooner."""
+    from kernbench.cli.target import load_target
+    from kernbench.cmdq.compiled import save_compiled
+    from kernbench.common.files import check_writable
+    from kernbench.config import load_config
+
+    check_writable(out)
+    machine = load_config(config, overrides or [])
+    program = load_target(target, machine)
+    save_compiled(program, machine, out)
+    output.note(f"{out}: {len(program):,} entries for {machine.source}, {out.stat().st_size:,} bytes")
+    return output.OK
+
+
 @app.command("list")
 def list_workloads(as_json: Json = False) -> int:
     """List the workloads."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig
     from kernbench.runtime_api.bench import Bench
 
-SUFFIXES = (".json", ".yaml", ".yml")
+SUFFIXES = (".json", ".yaml", ".yml", ".kbp")
 
 
 def find_bench(target: str) -> Bench | None:
@@ -35,9 +35,10 @@ def refuse_bench_options(target: str, **given: bool) -> None:
 def load_target(target: str, config: MachineConfig) -> Program:
     """The program that a TARGET names, for this machine."""
     if target.lower().endswith(SUFFIXES) or os.sep in target:
-        from kernbench.cmdq import load_program
+        from kernbench.cmdq.cache import load_cached
+        from kernbench.cmdq.compiled import SUFFIX, load_compiled
 
-        return load_program(target)
+        return load_compiled(target, config) if target.lower().endswith(SUFFIX) else load_cached(target, config)
     return workload_program(target, config)
 
 

@@ -12,8 +12,11 @@ import msgspec
 from kernbench.cmdq.opcodes import OPCODES, Engine
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry; NOP, END and LAUNCH are exactly this."""
+class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """One entry; NOP, END and LAUNCH are exactly this.
+
+    The order of the fields is that of the binary form (`binary.py`). It holds plain data, so no garbage can hold it.
+    """
 
     index: int  #: position in the file, from 0
     id: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernbench.cmdq.depend import structure_problems
@@ -11,22 +12,42 @@ from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.program import VERSION, Program
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
-from kernbench.config.document import KEY, PROGRAM_BYTES, Document, data_document, path_text, read_document
+from kernbench.config.document import (
+    KEY,
+    PROGRAM_BYTES,
+    Document,
+    data_document,
+    decoded,
+    path_text,
+    read_document,
+    text_document,
+)
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
-    """The program in a `.json`, `.yaml` or `.yml` file, or in a dict of the same form.
+    """The program in a `.json`, `.yaml`, `.yml` or `.kbp` file, or in a dict of the form of the first.
 
     Raises InputError with every problem of entries, ids and dependencies; what depends on a machine is
     `check_program`'s. `max_bytes`: a larger file is refused.
     """
     if isinstance(source, (str, os.PathLike)):
-        document = read_document(source, max_bytes)
-    else:
-        document = data_document(source if not isinstance(source, Mapping) else dict(source), "program")
+        if os.fspath(source).lower().endswith(".kbp"):
+            from kernbench.cmdq.compiled import load_compiled  # which reads entries as this does
+
+            return load_compiled(source)
+        return _program(read_document(source, max_bytes))
+    return _program(data_document(source if not isinstance(source, Mapping) else dict(source), "program"))
+
+
+def parsed(source: str, content: bytes, suffix: str) -> Program:
+    """`load_program` of a file that has been read."""
+    return _program(text_document(decoded(source, content), source, suffix))
+
+
+def _program(document: Document) -> Program:
     name, found = _metadata(document.data)
     queue = document.data.get("cmdq", ABSENT)
     if queue is ABSENT:
@@ -39,7 +60,7 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
         raise InputError(document.problems(found))
     entries = _entries(queue, document)
     program = Program(name, entries, document.source)
-    program.document = document if document.text is not None else None
+    program.document = replace(document, data=None) if document.text is not None else None  # entries have all of it
     return program
 
 

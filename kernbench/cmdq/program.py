@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ VERSION = "1.0"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The core's tables of a program on one NPU, checked."""
+
+    machine: str  #: digest
+    entries: list[Entry]  #: that they were made from: a program may grow
+    tables: dict[str, Any]
+
+
 class Program(ProgramBuilder):
     """A command queue program. `load_program` reads one, and the methods of `ProgramBuilder` append to one.
 
@@ -34,6 +44,7 @@ class Program(ProgramBuilder):
         super().__init__(source)
         self.name = name
         self.document: Document | None = None  #: the file's text, so that later checks can name lines
+        self.lowered: Lowered | None = None  #: what is known of it already
         for i, entry in enumerate(entries):
             self.entries.append(entry if entry.index == i else msgspec.structs.replace(entry, index=i))
 

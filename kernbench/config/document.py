@@ -94,10 +94,16 @@ def _innermost(found: dict[tuple[str, ...], Place], path: tuple[str, ...]) -> Pl
 def read_document(path: str | os.PathLike[str], max_bytes: int) -> Document:
     """Reads a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why it cannot be."""
     source = os.fspath(path)
+    content, suffix = file_content(source, max_bytes)
+    return text_document(decoded(source, content), source, suffix)
+
+
+def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
+    """(content, suffix) of a file that `read_document` takes; InputError says why it cannot be read."""
     suffix = Path(source).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(Problem(source, "its name must end in .json, .yaml or .yml"))
-    return text_document(_text(source, _read(source, max_bytes)), source, suffix)
+    return _read(source, max_bytes), suffix
 
 
 def text_document(text: str, source: str, suffix: str) -> Document:
@@ -141,7 +147,8 @@ def _too_large(source: str, max_bytes: int) -> Problem:
     return Problem(source, f"it is larger than the limit of {max_bytes} bytes", remedy="raise max_bytes to read it")
 
 
-def _text(source: str, content: bytes) -> str:
+def decoded(source: str, content: bytes) -> str:
+    """The text of a file; InputError says which byte is none."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise InputError(
             Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one")

@@ -7,16 +7,15 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import kernbench_core
-from kernbench.cmdq import Bounds, Program, lower_bounds
+from kernbench.cmdq import Bounds, Program
 from kernbench.cmdq.parameters import lower_parameters
-from kernbench.cmdq.plan import Plan, plan_npu
-from kernbench.cmdq.system import lower_system
-from kernbench.cmdq.system.bounds import plan_bounds
+from kernbench.cmdq.plan import Plan
+from kernbench.cmdq.planning import bounds_on, plan_program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.placement import configured, impl_of, replaced_engines
@@ -33,10 +32,12 @@ from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
-from kernbench.sim_engine.tracing import TraceOptions, Tracing
-from kernbench.sim_engine.tracing.tracing import Sink
+from kernbench.sim_engine.tracing.options import Sink, TraceOptions
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.tracing.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "Machine", "simulate"]
 
@@ -65,9 +66,7 @@ class Machine:
     ) -> None:
         self.config = config
         self.program = program
-        if plan is None:
-            plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config, whole=whole)
-        self.plan = plan
+        self.plan = plan_program(program, config, whole=whole) if plan is None else plan
         self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
@@ -137,6 +136,8 @@ class Machine:
         return tracing
 
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
+        from kernbench.sim_engine.tracing.tracing import Tracing
+
         self._tracing = Tracing(self, self._core, kernbench_core.Format, sink, options)
         return self._tracing
 
@@ -155,9 +156,7 @@ class Machine:
     @cached_property
     def bounds(self) -> Bounds:
         """Lower bounds of the run's cycles, known before it."""
-        if isinstance(self.config, NpuConfig):
-            return lower_bounds(self.program, self.config)
-        return plan_bounds(self.program, self.plan)
+        return bounds_on(self.program, self.plan, self.config)
 
     def run(
         self,

@@ -138,7 +138,7 @@ REFUSALS = [
         ("run", "tiles", *SMALL),
         "tiles: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: flash_attention, "
         "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
-        "a program's file ends in .json, .yaml, .yml, a bench's in .py",
+        "a program's file ends in .json, .yaml, .yml, .kbp, a bench's in .py",
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),

@@ -26,6 +26,7 @@ from tests.speed.measure import Row, Size, measure
 from tests.speed.replay_rows import replay_rows, replay_table
 from tests.speed.report_rows import report_rows
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
+from tests.speed.start_rows import load_rows, start_rows, start_table
 from tests.speed.sweep_rows import sweep_row, sweep_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
@@ -69,6 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(FOOT)
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
     core = _core_rows(chosen.quick)
+    starts = start_rows(5 if chosen.quick else 15)
+    loads = load_rows((1_000, 10_000) if chosen.quick else (1_000, 100_000, 1_000_000), 1 if chosen.quick else 3)
+    print(f"\nbefore the first cycle\n{start_table(starts, loads)}", flush=True)
     systems = topology_rows()
     print(f"\n{topology_table(systems)}", flush=True)
     model = llm_row()
@@ -92,6 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= core
+        report |= {"starts": [asdict(row) for row in starts], "loads": [asdict(row) for row in loads]}
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.commands import COMPUTE_JOB, DMA_JOB, Command
 from kernbench.sim_engine.tracing.columns import Columns
 from kernbench.sim_engine.tracing.head import command_line, enqueue_lines, meta_line, part_names, units
 from kernbench.sim_engine.tracing.lines import line
+from kernbench.sim_engine.tracing.options import FOREVER, Sink, TraceOptions
 from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, kinds
 from kernbench.sim_engine.tracing.windows import Windows
 from kernbench.trace.schema import LEVELS
@@ -20,49 +20,7 @@ from kernbench.trace.schema import LEVELS
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
-WINDOW = 1024  #: [cycle] length of a window of samples, where nothing else is said
-FOREVER = 2**62  # [cycle]
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
-MAX_WINDOW = 2**40  # [cycle]
-
-
-class Sink(Protocol):
-    """Where the lines go."""
-
-    def write(self, text: bytes, /) -> object:
-        """Take whole lines."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TraceOptions:
-    """What a trace holds. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
-
-    Both leave the first and the last line and the commands alone, and `only` events that have no unit.
-    """
-
-    level: str = "summary"
-    window: int = WINDOW  #: [cycle]
-    only: tuple[str, ...] = ()
-    cycles: tuple[int, int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.level not in LEVELS[1:]:
-            raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
-        if not 0 < self.window <= MAX_WINDOW:
-            raise InputError(Problem("trace", "a window has from 1 to 2^40 cycles", "window", self.window))
-        if self.cycles is not None and not 0 <= self.cycles[0] < self.cycles[1] < FOREVER:
-            given = f"{self.cycles[0]}:{self.cycles[1]}"
-            raise InputError(Problem("trace", "it must be FROM:TO with 0 <= FROM < TO", "cycles", given))
-
-    def left_out(self) -> dict[str, Any] | None:
-        """`TRACE_META.filter`."""
-        out: dict[str, Any] = {}
-        if self.cycles is not None:
-            out["cycles"] = list(self.cycles)
-        if self.only:
-            out["only"] = list(self.only)
-        return out or None
 
 
 class Tracing:

@@ -1,0 +1,52 @@
+"""What a trace is asked for, and where it goes: all that a run without one needs to know of traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.trace.schema import LEVELS
+
+WINDOW = 1024  #: [cycle] length of a window of samples, where nothing else is said
+FOREVER = 2**62  # [cycle]
+MAX_WINDOW = 2**40  # [cycle]
+
+
+class Sink(Protocol):
+    """Where the lines go."""
+
+    def write(self, text: bytes, /) -> object:
+        """Take whole lines."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """What a trace holds. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
+
+    Both leave the first and the last line and the commands alone, and `only` events that have no unit.
+    """
+
+    level: str = "summary"
+    window: int = WINDOW  #: [cycle]
+    only: tuple[str, ...] = ()
+    cycles: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS[1:]:
+            raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
+        if not 0 < self.window <= MAX_WINDOW:
+            raise InputError(Problem("trace", "a window has from 1 to 2^40 cycles", "window", self.window))
+        if self.cycles is not None and not 0 <= self.cycles[0] < self.cycles[1] < FOREVER:
+            given = f"{self.cycles[0]}:{self.cycles[1]}"
+            raise InputError(Problem("trace", "it must be FROM:TO with 0 <= FROM < TO", "cycles", given))
+
+    def left_out(self) -> dict[str, Any] | None:
+        """`TRACE_META.filter`."""
+        out: dict[str, Any] = {}
+        if self.cycles is not None:
+            out["cycles"] = list(self.cycles)
+        if self.only:
+            out["only"] = list(self.only)
+        return out or None

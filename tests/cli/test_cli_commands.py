@@ -1,0 +1,45 @@
+"""Commands are imported when they are called, and help says of them what they say of themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kernbench.cli.app import every_command
+from kernbench.cli.commands import COMMANDS, UNUSED
+from kernbench.cli.main import exit_code
+
+
+def test_help_says_what_the_commands_say() -> None:
+    said = {name: " ".join(str(command.help).split("\n\n")[0].split()) for name, command in every_command().commands.items()}
+    assert said == COMMANDS
+
+
+def test_help_of_a_command_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["run", "--help"]) == exit_code(["trace", "why", "-h"]) == 0
+    text = capsys.readouterr().out
+    assert "kbsim run [OPTIONS]" in text and "--no-skip" in text and "kbsim trace why" in text
+
+
+def test_a_command_that_is_nearly_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["trase"]) == 2
+    assert capsys.readouterr().err == (
+        "Usage: kbsim [OPTIONS] COMMAND [ARGS]...\n"
+        "error: kbsim: No such command 'trase'. Did you mean 'trace'?; see kbsim --help\n"
+    )
+
+
+def test_help_leaves_what_it_does_not_use() -> None:
+    """The stand-ins are gone again, and the whole modules are there for who imports them; the help is the same."""
+    begin = "import sys; from kernbench.cli.main import exit_code; "
+    checks = "; ".join(f"import {module}; assert {module}.__file__" for module, _ in UNUSED)
+    told = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for code in (
+            f"{begin}exit_code(['run', '--help']); {checks}; print(not {{'kernbench.cli.trace'}} & set(sys.modules))",
+            f"import typer.rich_utils; {begin}exit_code(['run', '--help']); print(True)",
+        )
+    ]
+    assert told[0] == told[1] and told[0].endswith("True\n")

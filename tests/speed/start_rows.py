@@ -1,0 +1,145 @@
+"""What comes before the first cycle: starting a command, and reading a program with and without its compiled form.
+
+Each figure is CPU time of a process of its own, kernbench's own .pyc files being there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CONFIG = "npu_mobile"
+HELP_GOAL, RUN_GOAL = 0.15, 0.35  # [s]
+COMMAND = "from kernbench.cli.main import main; main({})"  # as the script of the package does
+LOAD = """
+import gc, json, resource, sys, time
+from kernbench.cmdq.cache import load_cached
+from kernbench.cmdq.plan import plan_npu
+from kernbench.config import load_config
+gc.set_threshold(100_000, 20, 20)  # as the command line has it
+config = load_config({config!r})
+began = time.process_time()
+program = load_cached({path!r}, config)
+plan_npu(program, config)
+spent = time.process_time() - began
+print(json.dumps([spent, len(program), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A command from its start to its end."""
+
+    command: str
+    seconds: float
+    spread: float  #: half of the range
+    goal: float  #: [s]; 0: it is what the others are measured beside
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A program from its file to what the core takes."""
+
+    entries: int
+    plain: float  #: [s] read, checked and lowered
+    kept: float  #: [s] loaded from the cache
+    plain_mib: int  #: the process at its largest
+    kept_mib: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long it takes without."""
+        return self.plain / self.kept
+
+
+def tiles(entries: int) -> dict[str, Any]:
+    """A program of about so many: a tile and its weights, their product, GELU, a store; each waits for what it works on."""
+    out: list[dict[str, Any]] = []
+    place = {"spm_bank": 0}
+    act = {"tensor_role": "activation", "qbits": 8, "num_elements": 8192}
+    store = {"opcode": "DMA_STORE_TILE", **act, **place, "spm_offset": 24576}
+    vector = {"length": 128, "batch": 64, "qbits_activation": 8, "in_bank": 0, "in_offset": 16384}
+    gemm = {"m": 64, "n": 128, "k": 128, "qbits_weight": 4, "qbits_activation": 8, "ifm_bank": 0, "ifm_offset": 0}
+    gemm |= {"wgt_bank": 0, "wgt_offset": 8192, "ofm_bank": 0, "ofm_offset": 16384}
+    for turn in range(entries // 5):
+        first, address = len(out), turn % 64 << 16
+        waits = {"deps_before": [first - 1]} if turn else {}
+        load = {"opcode": "DMA_LOAD_TILE", **place, **waits}
+        weights = {"tensor_role": "weight", "qbits": 4, "num_elements": 16384}
+        out += [
+            {**load, **act, "dram_addr": address, "spm_offset": 0},
+            {**load, **weights, "dram_addr": address + 8192, "spm_offset": 8192},
+            {"opcode": "TE_GEMM_TILE", **gemm, "deps_before": [first, first + 1]},
+            {"opcode": "VE_GELU_TILE", **vector, "out_bank": 0, "out_offset": 24576, "deps_before": [first + 2]},
+            {**store, "dram_addr": address + 16384, "deps_before": [first + 3]},
+        ]
+    return {"metadata": {"version": "1.0", "name": "tiles"}, "cmdq": [{"id": k, **entry} for k, entry in enumerate(out)]}
+
+
+def start_rows(repeats: int) -> list[Start]:
+    """Python alone, `kbsim --help`, and `kbsim run` on a program of 15 entries."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.json"
+        path.write_text(json.dumps(tiles(15)), encoding="utf-8")
+        empty = [_process("pass", {})[0] for _ in range(repeats)]
+        rows = [Start("python", statistics.median(empty), (max(empty) - min(empty)) / 2, 0)]
+        commands = (("--help", ["--help"], HELP_GOAL), ("run", ["run", str(path), "--config", CONFIG], RUN_GOAL))
+        for name, arguments, goal in commands:
+            spent = [_process(COMMAND.format(arguments), {})[0] for _ in range(repeats + 1)][1:]  # the first writes .pyc files
+            rows.append(Start(f"kbsim {name}", statistics.median(spent), (max(spent) - min(spent)) / 2, goal))
+    return rows
+
+
+def load_rows(sizes: tuple[int, ...], repeats: int) -> list[Load]:
+    """Programs of about so many entries, without a cache and from one, in turn."""
+    rows = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program.json"
+            path.write_text(json.dumps(tiles(size)), encoding="utf-8")
+            code = LOAD.format(config=CONFIG, path=str(path))
+            _process(code, {"KERNBENCH_CACHE": folder})  # fills it
+            told: dict[str, list[Any]] = {"off": [], folder: []}
+            for _ in range(repeats):
+                for cache, found in told.items():
+                    found.append(json.loads(_process(code, {"KERNBENCH_CACHE": cache})[1]))
+        plain, kept = (statistics.median(spent for spent, _, _ in found) for found in told.values())
+        peaks = [max(peak for _, _, peak in found) >> 10 for found in told.values()]
+        rows.append(Load(told["off"][0][1], plain, kept, *peaks))
+    return rows
+
+
+def _process(code: str, extra: dict[str, str]) -> tuple[float, str]:
+    """CPU time of a new process that runs the code, and what it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, **extra}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def start_table(starts: list[Start], loads: list[Load]) -> str:
+    """As text, with the goals."""
+    out = [
+        f"{row.command:12} {row.seconds:6.3f} s +- {row.spread:.3f} of CPU time{f' (goal {row.goal:g} s)' if row.goal else ''}"
+        for row in starts
+    ]
+    out.append("entries    read, check, lower   from the cache   ratio   largest process")
+    for row in loads:
+        sizes = f"{row.plain_mib:,} / {row.kept_mib:,} MiB"
+        out.append(f"{row.entries:9,} {row.plain:16.3f} s {row.kept:14.4f} s {row.ratio:7.1f}   {sizes}")
+    return "\n".join(out)
+
+
+if __name__ == "__main__":  # python -m tests.speed.start_rows [ENTRIES ...]
+    SIZES = tuple(int(size) for size in sys.argv[1:]) or (1_000, 100_000)
+    print(start_table(start_rows(9), load_rows(SIZES, 3)))

@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
-from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_ops import DmaReadCmd as DmaReadCmd
 from kernbench.common.pe_ops import DmaWriteCmd as DmaWriteCmd
 from kernbench.common.pe_ops import GemmCmd as GemmCmd

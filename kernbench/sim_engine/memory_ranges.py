@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from kernbench.sim_engine.sorted_keys import Keys
+from kernbench.sim_engine.memory_keys import Keys
 
 V = TypeVar("V")
 

@@ -1,4 +1,4 @@
-from kernbench.sim_engine.sorted_keys cimport Keys
+from kernbench.sim_engine.memory_keys cimport Keys
 
 cdef class Space(dict):
     cdef public Keys starts

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common.dtypes import INT4, Array, pack_i4
+from kernbench.sim_engine.memory_keys import Keys
 from kernbench.sim_engine.memory_ranges import RangeMap
-from kernbench.sim_engine.sorted_keys import Keys
 
 
 def stored_bytes(array: Array) -> int:

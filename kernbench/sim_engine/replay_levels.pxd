@@ -17,13 +17,17 @@ cdef class _Bytes:
     @cython.locals(cell=Cell, i="Py_ssize_t")
     cpdef _cut(self, object at)
 
+
 @cython.locals(op=ReplayOp, cell=Cell, level="Py_ssize_t", reads=list, writes=list, level_of=dict, found=list)
 cpdef list levels(object ops)
 
+
 cpdef tuple _touched(dict spaces, ReplayOp op)
+
 
 @cython.locals(memory=_Bytes, splits="Py_ssize_t")
 cdef Py_ssize_t _splits(dict spaces) except -1
+
 
 @cython.locals(memory=_Bytes, found=list)
 cdef list _cells(dict spaces, list ranges)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 from kernbench.common.dtypes import DTYPES
 from kernbench.triton_emu.handle import KernelTensor

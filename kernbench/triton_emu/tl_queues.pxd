@@ -16,5 +16,6 @@ cdef class TlQueues(TlWaits):
 
     cpdef Ring _ring(self, dict queues, object direction, object plane, object line)
 
+
 @cython.locals(tile=KernelTensor, message=Message, ring=Ring)
 cpdef take(IpcqRecvCmd msg)

@@ -107,7 +107,8 @@ class TlQueues(TlWaits):
         if ring.in_scratchpad:
             self._count += 1
             tile = KernelTensor.__new__(KernelTensor)
-            tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = f"t{self._count}", lengths, dtype, line, nbytes
+            tile.handle_id, tile.shape, tile.dtype, tile.line = f"t{self._count}", lengths, dtype, line
+            tile.nbytes = nbytes  # type: ignore[misc]  # no property there
             tile.value = tile.flight = tile.op_id = None
             tile.space, tile.poison, tile.addr = "tcm", "", -1
             tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
@@ -150,7 +151,7 @@ class TlQueues(TlWaits):
 
 def take(msg: IpcqRecvCmd) -> None:
     """A message is there: its tensor is as it was sent. KernelError where it is not what the receive asked for."""
-    tile: KernelTensor = msg.handle
+    tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
     message: Message = msg.message
     ring: Ring = msg.ring
     tile.flight = None

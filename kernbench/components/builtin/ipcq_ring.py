@@ -82,9 +82,7 @@ class Ring:
         self.target_name = str(target)  # every send says it
         self.sender = sender
         self.receiver = receiver
-        self.slots = slots
-        self.slot_bytes = slot_bytes
-        self.tier = tier
+        self.slots, self.slot_bytes, self.tier = slots, slot_bytes, tier
         self.in_scratchpad = tier == "tcm"
         self.clock = clock
         self.addresses: tuple[int, ...] = ()  #: of the slots

@@ -13,7 +13,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._runs: list[list[int]] = [[]]  # in order; none is empty but an only one
-        self._firsts: list[int] = []  # not above the first key of each run but the first, and above the last key of the run before it
+        self._firsts: list[int] = []  # a bound below each run but the first: its keys are not below, those before are
 
     def __iter__(self) -> Iterator[int]:
         for run in self._runs:

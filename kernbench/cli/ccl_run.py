@@ -113,7 +113,7 @@ def _shape(text: str) -> Shape:
 
 def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
     """Run size after size, each shown as it comes; the exit code."""
-    from kernbench.ccl.measure import check_room, measured, to_json
+    from kernbench.ccl.measure import check_room, measured
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.render_ccl import head, line
 
@@ -124,22 +124,15 @@ def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_js
     told: list[Text] = list(head(asked))  # with the first line: what is refused has no columns
     rows: list[Row] = []
     code, last = output.OK, None
-    try:
-        with progress_bar(not quiet) as progress, _kernels_named(asked):
-            for row, last in measured(asked, *sizes, progress=progress):
-                if shows:
-                    output.show([*told, line(row)] if row else told, whole=True)
-                    told = []
-                if row is None:
-                    code = output.ENDINGS[last.status]
-                    break
-                rows.append(row)
-    except KeyboardInterrupt:
-        if as_json and rows:  # the sizes that are done are not lost
-            output.note("interrupted")
-            output.show_json({**to_json(asked, rows), "status": "interrupted"})
-            return output.INTERRUPTED
-        raise
+    with progress_bar(not quiet) as progress, _kernels_named(asked):
+        for row, last in measured(asked, *sizes, progress=progress):
+            if shows:
+                output.show([*told, line(row)] if row else told, whole=True)
+                told = []
+            if row is None:
+                code = output.ENDINGS[last.status]
+                break
+            rows.append(row)
     _end(asked, rows, code, last, plot, as_json=as_json, quiet=quiet)
     return code or int(any(row.wrong for row in rows))
 

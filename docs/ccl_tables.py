@@ -1,11 +1,14 @@
-"""Makes the table of all-reduce algorithms in `reference/ccl.md`: times by ranks and sizes. Some minutes of CPU time.
+"""Makes the table of all-reduce algorithms in `reference/ccl.md`: times by ranks and sizes.
 
-    python docs/ccl_tables.py
+    python docs/ccl_tables.py             # all rows: some minutes of CPU time
+    python docs/ccl_tables.py 8 64        # the rows of so many ranks again; the others stay as they are
+    python docs/ccl_tables.py 1024:16384  # one row, by ranks and bytes
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernbench.ccl.group import group_of, shape_for
@@ -15,13 +18,16 @@ from kernbench.config import load_config
 
 TABLE = Path(__file__).parent / "reference" / "ccl_table.inc"
 ALGORITHMS = ("ring", "bidirectional", "halving_doubling", "torus", "hierarchical")
-SIZES = (1 << 10, 1 << 14, 1 << 17, 1 << 20)
-#: Machine, ranks, and the sizes and algorithms that are run: a long ring of many ranks takes many messages.
+#: A flat ring of 1,024 ranks takes two million messages and more: minutes each.
+FEW_STEPS = ("halving_doubling", "torus", "hierarchical")
+KIB, MIB = 1 << 10, 1 << 20
+#: Machine, ranks, bytes a rank, and what is run: a ring of `n` ranks takes `2 n (n - 1)` messages and more.
 RUNS = (
-    ("single_cube", 8, SIZES, ALGORITHMS),
-    ("two_sips", 64, SIZES[:3], ALGORITHMS),
-    ("sip_4x4", 128, SIZES[:2], ("halving_doubling", "torus", "hierarchical")),
-    ("pod_8sip", 1024, SIZES[:2], ("halving_doubling", "hierarchical")),
+    *(("single_cube", 8, size, ALGORITHMS) for size in (KIB, 16 * KIB, 128 * KIB, MIB)),
+    *(("two_sips", 64, size, ALGORITHMS) for size in (KIB, 16 * KIB, 128 * KIB, MIB)),
+    *(("sip_4x4", 128, size, ALGORITHMS) for size in (KIB, 16 * KIB, 128 * KIB)),
+    *(("pod_8sip", 256, size, ALGORITHMS) for size in (16 * KIB, 128 * KIB)),
+    *(("pod_8sip", 1024, size, FEW_STEPS) for size in (KIB, 16 * KIB, 128 * KIB)),
 )
 
 
@@ -39,16 +45,30 @@ def cells(machine: str, ranks: int, size: int, algorithms: tuple[str, ...]) -> l
     return [f"**{times[name]:.2f}**" if name == best else f"{times[name]:.2f}" if name in times else "-" for name in ALGORITHMS]
 
 
-def table() -> Iterator[str]:
-    """The lines of the table as MyST text."""
+def wanted(arguments: Sequence[str], ranks: int, size: int) -> bool:
+    """Whether a row is to be run: all are, where no one says which."""
+    return not arguments or str(ranks) in arguments or f"{ranks}:{size}" in arguments
+
+
+def known() -> dict[str, str]:
+    """The rows that there are, by their first two columns."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
+    return {"|".join(line.split("|")[1:3]): line for line in lines}
+
+
+def table(arguments: Sequence[str]) -> Iterator[str]:
+    """The lines of the table as MyST text; a row that is neither wanted nor known is left out."""
     yield "| ranks | size [B] | " + " | ".join(ALGORITHMS) + " |"
     yield "|--:" * (len(ALGORITHMS) + 2) + "|"
-    for machine, ranks, sizes, algorithms in RUNS:
-        for size in sizes:
-            yield f"| {ranks:,} | {size:,} | {' | '.join(cells(machine, ranks, size, algorithms))} |"
+    before = known()
+    for machine, ranks, size, algorithms in RUNS:
+        key = f" {ranks:,} | {size:,} "
+        if wanted(arguments, ranks, size):
+            yield f"|{key}| {' | '.join(cells(machine, ranks, size, algorithms))} |"
+        elif key in before:
+            yield before[key]
 
 
 if __name__ == "__main__":
-    with TABLE.open("w", encoding="utf-8") as file:
-        for line in table():
-            print(line, file=file, flush=True)
+    made = "".join(f"{line}\n" for line in table(sys.argv[1:]))
+    TABLE.write_text(made, encoding="utf-8")

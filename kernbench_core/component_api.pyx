@@ -16,7 +16,8 @@ from kernbench_core.record cimport record_emit
 from kernbench_core.share cimport Resource
 from kernbench_core.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, ROW_BUFFER, int32_t, int64_t, slot_t, uint64_t)
+    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, ROW_BUFFER, TE, VE, int32_t, int64_t, slot_t,
+    uint64_t)
 
 cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (MODEL, introduction)
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
@@ -38,7 +39,7 @@ cdef bint inside(Plug* u) noexcept nogil:
 
 cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
     """DMA engines, TEs and VEs, components; NONE where there is no such one."""
-    cdef int32_t k
+    cdef int32_t k, first = 0, last = s.n_compute
     if engine < 0:
         return NONE
     if kind == DMA:
@@ -47,6 +48,16 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
         return s.n_dma + s.n_compute + engine if engine < s.plugs.n else NONE
     if kind == CPU:                     # an M_CPU: the core counts them among components
         kind = COMPONENT
+    if kind == VE:                      # behind all tensor engines, and a large machine has many
+        while first < last:
+            k = first + (last - first) // 2
+            if s.compute[k].kind == TE:
+                first = k + 1
+            else:
+                last = k
+    k = first + engine
+    if k < s.n_compute and s.compute[k].kind == kind and s.compute[k].id == engine:
+        return s.n_dma + k
     for k in range(s.n_compute):
         if s.compute[k].kind == kind and s.compute[k].id == engine:
             return s.n_dma + k

@@ -20,14 +20,14 @@ class Ahead:
     ) -> None:
         self._tl, self._base, self._dtype, self._itemsize = tl, base, dtype, itemsize
         self._groups = deque(_groups([one for one in ranges if one[1]], most_bytes // itemsize))
-        self._coming: deque[tuple[Any, list[Range]]] = deque()
+        self._coming: deque[tuple[Any, deque[Range]]] = deque()
         self._ahead = ahead
         self._fetch()
 
     def take(self) -> Any:
         """The tile of the next range that is not empty; it may still be on its way."""
         tile, ranges = self._coming[0]
-        first, count = ranges.pop(0)
+        first, count = ranges.popleft()
         if len(ranges) == 0:
             self._coming.popleft()
             self._fetch()
@@ -43,7 +43,7 @@ class Ahead:
             first = min(at for at, _ in ranges)
             count = sum(size for _, size in ranges)
             tile = self._tl.load(self._base + first * self._itemsize, (count,), self._dtype, wait=False)
-            self._coming.append((tile if len(ranges) == 1 else _Group(tile, first), ranges))
+            self._coming.append((tile if len(ranges) == 1 else _Group(tile, first), deque(ranges)))
 
 
 class _Group:
@@ -58,13 +58,14 @@ class _Group:
 def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
     """Neighbours in the order that are neighbours in memory too, and fit into `most` elements together."""
     groups: list[list[Range]] = []
-    for one in ranges:
-        if groups:
-            last = groups[-1]
-            low, high = min(at for at, _ in last), max(at + size for at, size in last)
-            before = one[0] + one[1] == low and high - one[0] <= most
-            if before or (one[0] == high and one[0] + one[1] - low <= most):
-                last.append(one)
-                continue
-        groups.append([one])
+    low = high = -1  # of the last group: its first element, and past its last
+    for first, count in ranges:
+        if groups and first + count == low and high - first <= most:
+            low = first
+        elif groups and first == high and first + count - low <= most:
+            high = first + count
+        else:
+            groups.append([])
+            low, high = first, first + count
+        groups[-1].append((first, count))
     return groups

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kernbench.ccl.call import Call, Queues
 from kernbench.ccl.collectives import COLLECTIVES
@@ -12,8 +12,14 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.dtypes import dtype_of
+from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig
+from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.roofline import Roof, roofs
+
+GIB = 1 << 30
+MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
+Progress: TypeAlias = Callable[[Machine], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +74,38 @@ def queues_of(
     )
 
 
-def measured(asked: Asked, first: int, last: int, factor: int) -> Iterator[tuple[Row | None, Outcome]]:
-    """Size after size, each that gives another count; a collective without elements once."""
+def check_room(asked: Asked, nbytes: int) -> None:
+    """InputError for a size whose elements are too many to hold: those of all ranks where they are verified, of one else."""
+    held = nbytes * (asked.group.size if asked.check else 1)
+    if held > MOST_HELD:
+        whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
+        size, most = f"{held / GIB:,.0f} GiB", MOST_HELD // GIB
+        rule = f"its elements are held while it runs, {whose} are {size}, and at most {most} are taken"
+        remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if asked.check else "")
+        raise InputError(Problem("kbsim ccl run", rule, "--end", nbytes, remedy))
+
+
+def measured(
+    asked: Asked, first: int, last: int, factor: int, progress: Progress | None = None
+) -> Iterator[tuple[Row | None, Outcome]]:
+    """Size after size, each that gives another count; a collective without elements once. `progress` is called as by a run."""
     collective = COLLECTIVES[asked.entry.collective]
     known: set[int] = set()
     for nbytes in sizes_between(first, last, factor):
         count = collective.count_of(nbytes, asked.group.size, dtype_of(asked.dtype).bits // 8) if collective.moves else 1
         if count not in known:
             known.add(count)
-            yield row(asked, count)
+            yield row(asked, count, progress)
 
 
-def row(asked: Asked, count: int) -> tuple[Row | None, Outcome]:
+def row(asked: Asked, count: int, progress: Progress | None = None) -> tuple[Row | None, Outcome]:
     """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
     ranks, itemsize = asked.group.size, dtype_of(asked.dtype).bits // 8
     sizes = collective.has(count, ranks), collective.gets(count, ranks)
     assert asked.queues.slot_bytes is not None
     call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
-    outcome = run_call(asked.config, call, sizes, asked.queues, check=asked.check, seed=asked.seed)
+    outcome = run_call(asked.config, call, sizes, asked.queues, check=asked.check, seed=asked.seed, progress=progress)
     if outcome.status != "done":
         return None, outcome
     size = max(sizes) * itemsize if collective.moves else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
 from kernbench.sim_engine.engine import GraphEngine
+from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 
 
@@ -27,7 +28,14 @@ class Outcome:
 
 
 def run_call(
-    config: MachineConfig, call: Call, sizes: tuple[int, int], queues: Queues, *, check: bool, seed: int = 0
+    config: MachineConfig,
+    call: Call,
+    sizes: tuple[int, int],
+    queues: Queues,
+    *,
+    check: bool,
+    seed: int = 0,
+    progress: Callable[[Machine], None] | None = None,
 ) -> Outcome:
     """Run it once. `sizes`: elements that each rank has, and gets. Unless it is verified, all ranks have the same elements.
 
@@ -49,7 +57,7 @@ def run_call(
         found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
 
     engine = GraphEngine(config, op_log=check)
-    engine.run(Bench(call.name, "a collective", run, None))
+    engine.run(Bench(call.name, "a collective", run, None), progress=progress)
     status, launch, wrong = engine.machine.status, found["launch"], None
     if status != "done":
         return Outcome(status, 0, None, engine)

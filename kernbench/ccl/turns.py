@@ -25,15 +25,12 @@ class _Running:
 
     def turn(self) -> Iterator[Any]:
         """One turn; yields what is waited for."""
-        while not self.over:
-            said = next(self.turns, None)
-            if said is None:
-                self.over = self.late = True
-            elif isinstance(said, bool):
+        for said in self.turns:
+            if said is True or said is False:
                 self.late = said
                 return
-            else:
-                yield said
+            yield said
+        self.over = self.late = True
 
 
 def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
@@ -48,7 +45,7 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
     running: list[_Running] = []
     before: _Running | None = None
     while True:
-        if not batch or all(one.late for one in running):
+        if not batch or _all_late(running):
             begin = [_Running(new) for new in islice(left, min(batch or most, most - len(running)))]
             if begin and before is not None:  # messages are used in the order in which they are asked for
                 yield from before.turn()
@@ -72,7 +69,11 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
             yield from before.turn()
             before = None
         running = [one for one in running if not one.over]
-        yield all(one.late for one in running)
+        yield _all_late(running)
+
+
+def _all_late(running: list[_Running]) -> bool:
+    return False not in [one.late for one in running]  # asked every round: a generator for `all` takes twice as long
 
 
 def early(slices: Slice) -> Slice:
@@ -90,7 +91,15 @@ def run(tl: Any, *slices: Slice) -> None:
         if tile is not None:
             tl.wait(tile)
         tile = None  # its slot is free as soon as it has been used
-        wanted = next((said for said in one if not isinstance(said, bool)), None)
+        wanted = _wanted(one)
         if wanted is not None:
             waiting.append((one, wanted))
+
+
+def _wanted(turns: Slice) -> Any:
+    """What a slice waits for next; None where it is over."""
+    for said in turns:
+        if said is not True and said is not False:
+            return said
+    return None
 

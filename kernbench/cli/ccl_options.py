@@ -16,7 +16,9 @@ Collective = Annotated[
 Algo = Annotated[
     str | None, typer.Option("--algo", "-a", metavar="NAME", help="The algorithm.", show_default="the collective's first")
 ]
-Ranks = Annotated[int, typer.Option("--ranks", "-n", min=1, metavar="N", help="How many PEs take part.")]
+Ranks = Annotated[
+    int | None, typer.Option("--ranks", "-n", min=1, metavar="N", help="How many PEs take part.", show_default="8")
+]
 GroupShape = Annotated[
     str | None,
     typer.Option(

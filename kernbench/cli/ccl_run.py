@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +21,17 @@ if TYPE_CHECKING:
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
     from kernbench.ccl.measure import Asked, Row
+    from kernbench.ccl.single import Outcome
     from kernbench.config import SystemConfig
 
+RANKS = 8  # where no one says how many
 PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
 
 
 def run(
     collective: options.Collective,
     algo: options.Algo = None,
-    ranks: options.Ranks = 8,
+    ranks: options.Ranks = None,
     shape: options.GroupShape = None,
     begin: options.First = "1K",
     end: options.Last = None,
@@ -65,18 +70,21 @@ def run(
 
 
 def _group(
-    config: str | None, overrides: list[str], ranks: int, shape: str | None, topo: str | None
+    config: str | None, overrides: list[str], ranks: int | None, shape: str | None, topo: str | None
 ) -> tuple[SystemConfig, Group]:
     """The machine and the ranks on it."""
     from kernbench.ccl.group import group_of, shape_for
     from kernbench.config import load_config
 
     given = None if shape is None else _shape(shape)
+    if given is not None and ranks is not None and ranks != prod(given):
+        rule = f"--shape {shape} has {prod(given)} ranks: give one of the two, or the same number"
+        raise InputError(Problem("kbsim ccl run", rule, "--ranks", ranks))
     names = PRESETS if config is None else (config,)
     for name in names:
         machine = load_config(name, overrides)
         try:
-            return machine, group_of(machine, given or shape_for(machine, ranks), topo)
+            return machine, group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
         except InputError:
             if name == names[-1]:
                 raise
@@ -105,34 +113,63 @@ def _shape(text: str) -> Shape:
 
 def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
     """Run size after size, each shown as it comes; the exit code."""
-    from kernbench.ccl.measure import measured, to_json
-    from kernbench.cli.render_ccl import ending, head, line, verdict
+    from kernbench.ccl.measure import check_room, measured
+    from kernbench.cli.progress import progress_bar
+    from kernbench.cli.render_ccl import head, line
 
     if plot is not None:
         check_plot(plot)
+    check_room(asked, sizes[1])
     shows = not (as_json or quiet)
     told: list[Text] = list(head(asked))  # with the first line: what is refused has no columns
     rows: list[Row] = []
     code, last = output.OK, None
-    for row, last in measured(asked, *sizes):
-        if shows:
-            output.show([*told, line(row)] if row else told, whole=True)
-            told = []
-        if row is None:
-            code = output.ENDINGS[last.status]
-            break
-        rows.append(row)
-    if any(row.wrong for row in rows):
-        code = code or 1
+    with progress_bar(not quiet) as progress, _kernels_named(asked):
+        for row, last in measured(asked, *sizes, progress=progress):
+            if shows:
+                output.show([*told, line(row)] if row else told, whole=True)
+                told = []
+            if row is None:
+                code = output.ENDINGS[last.status]
+                break
+            rows.append(row)
+    _end(asked, rows, code, last, plot, as_json=as_json, quiet=quiet)
+    return code or int(any(row.wrong for row in rows))
+
+
+def _end(
+    asked: Asked, rows: list[Row], code: int, last: Outcome | None, plot: Path | None, *, as_json: bool, quiet: bool
+) -> None:
+    """What all sizes come to."""
+    from kernbench.ccl.measure import to_json
+    from kernbench.cli.render_ccl import ending, verdict
+
+    stopped = last.engine.machine.result() if code and last is not None else None
     if as_json:
         found = to_json(asked, rows)
-        if code > 1 and last is not None:
-            found["result"] = last.engine.machine.result().to_dict()
+        if stopped is not None:
+            found["result"] = stopped.to_dict()
         output.show_json(found)
     elif not quiet:
         output.show(verdict(rows), whole=True)
-    if code > 1 and last is not None and shows:
-        output.show(ending(last.engine.machine.result()))
+        if stopped is not None:
+            output.show(ending(stopped))
     if plot is not None and rows:
         draw(asked, rows, plot)
-    return code
+
+
+@contextmanager
+def _kernels_named(asked: Asked) -> Iterator[None]:
+    """What a kernel raises is told with its traceback, and with the line of the algorithm's own file."""
+    from kernbench.ccl.blame import place_in
+    from kernbench.sim_engine.engine import KernelFailed
+
+    try:
+        yield
+    except KernelFailed as error:
+        output.note(error.traceback.rstrip("\n"))
+        place = place_in(asked.entry.load(), error.__cause__)
+        if not place:
+            raise
+        said = f"{place}: {type(error.__cause__).__name__}: {error.__cause__}"
+        raise KernelFailed({**error.failure, "message": said}, error.__cause__) from error

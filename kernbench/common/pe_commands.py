@@ -11,12 +11,13 @@ from enum import Enum
 from typing import Any
 
 from kernbench.common.dtypes import Array, dtype_of, nbytes_of
-from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_ops import DmaReadCmd as DmaReadCmd
 from kernbench.common.pe_ops import DmaWriteCmd as DmaWriteCmd
 from kernbench.common.pe_ops import GemmCmd as GemmCmd
 from kernbench.common.pe_ops import MathCmd as MathCmd
 from kernbench.common.pe_ops import Operand
+from kernbench.common.queue_ops import IpcqRecvCmd as IpcqRecvCmd
+from kernbench.common.queue_ops import IpcqSendCmd as IpcqSendCmd
 
 
 class MsgBase:
@@ -54,26 +55,6 @@ class CompositeCmd(DataMsg):
     epilogue: Sequence[Epilogue] = ()
     plan: Any = None  #: its tiles (components/builtin/tile_plan.py)
     room: Any = None  #: keeps the scratchpad of its buffers
-
-
-@dataclass(eq=False)
-class IpcqSendCmd(DataMsg):
-    """A tile into the queue to a neighbour. Its record is an `ipcq_copy`, made when it has arrived."""
-
-    handle: TensorHandle
-    ring: Any  #: the queue (components/builtin/ipcq_ring.py)
-    message: Any = None  #: what is on its way
-
-
-@dataclass(eq=False)
-class IpcqRecvCmd(DataMsg):
-    """The next message of a queue from a neighbour; `handle` is where it is to be used."""
-
-    handle: TensorHandle
-    ring: Any  #: the queue (components/builtin/ipcq_ring.py)
-    number: int  #: of the message, from 0 on
-    slot: int  #: address of its slot
-    message: Any = None  #: once it has come
 
 
 @dataclass(eq=False)

@@ -131,6 +131,9 @@ class AddressSpace:
         """
         if address < self.virtual_base:
             return self._cut(address, nbytes)
+        whole = self._in_one(address, nbytes)
+        if whole is not None:
+            return [whole]
         found: list[Piece] = []
         at, left = address, nbytes
         while left > 0:
@@ -143,6 +146,19 @@ class AddressSpace:
             found += self._cut(physical + at - start, part)
             at, left = at + part, left - part
         return _joined(found, self._bases)
+
+    def _in_one(self, address: int, nbytes: int) -> Piece | None:
+        """The run of bytes in one range and one slice, as most are; None for others."""
+        place = bisect_right(self._starts, address) - 1
+        if place < 0 or nbytes <= 0:
+            return None
+        physical, size, _ = self._ranges[place]
+        offset = address - self._starts[place]
+        first = physical + offset
+        at = bisect_right(self._bases, first) - 1
+        if offset + nbytes > size or at < 0 or first + nbytes > self._slices[at].end:
+            return None
+        return first, nbytes
 
     def _cut(self, physical: int, nbytes: int) -> list[Piece]:
         """A physical run cut where HBM slices end."""

@@ -23,10 +23,11 @@ from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
 from kernbench.sim_engine.op_ranges import ReplayOp
 from kernbench.sim_engine.replay_levels import levels, windows
 from kernbench.sim_engine.replay_order import ordered
-from kernbench.sim_engine.replay_tasks import Tasks
+from kernbench.sim_engine.replay_tasks import Task, Tasks
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
 WINDOW = 4096  # ops that are sorted into levels at once
+SMALL = 1 << 15  # [B] of operands; a task with fewer is done before a thread begins
 SIDE_BY_SIDE = 4  # components that must compute in a window for its levels to hold more than an op or two each
 
 
@@ -144,7 +145,7 @@ class DataExecutor:
     def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None) -> None:
         """Move and read, then compute, then write: the ops of a level do not touch each other's results."""
         work = tasks.of_level(level)
-        if pool is None or len(work) == 1:
+        if pool is None or len(work) == 1 or _small(work):
             results = [task.run() for task in work]
         else:
             shares = [work[i :: self._threads] for i in range(min(self._threads, len(work)))]
@@ -159,3 +160,8 @@ class DataExecutor:
                     self._keep_known(op, inputs, array)
                 if self._debug:
                     self.boundaries.append(Boundary(op.record, inputs, array))
+
+
+def _small(work: Sequence[Task]) -> bool:
+    """Whether threads would take longer to be told of it than the work takes."""
+    return all(sum(one.nbytes for one in task.inputs[0]) * len(task.inputs) < SMALL for task in work)

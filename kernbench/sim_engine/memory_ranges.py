@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Generic, TypeVar
+
+from kernbench.sim_engine.memory_keys import Keys
 
 V = TypeVar("V")
 
@@ -11,56 +12,64 @@ V = TypeVar("V")
 class RangeMap(Generic[V]):
     """A value for each byte of some ranges. What is put over a range replaces the values there and leaves their rest."""
 
-    __slots__ = ("_ends", "_values", "starts")
+    __slots__ = ("_starts", "held")
 
     def __init__(self) -> None:
-        self.starts: list[int] = []  #: of the ranges, in order; to be looked at only
-        self._ends: list[int] = []
-        self._values: list[V] = []
+        self._starts = Keys()
+        self.held: dict[int, tuple[int, V]] = {}  #: by the start of each range: its end and value; to be looked at only
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.held)
 
-    def _reach(self, start: int, end: int) -> tuple[int, int]:
-        """Which ranges share a byte with `[start, end)`: indices from ... to."""
-        if end <= start:
-            return 0, 0
-        first = bisect_right(self.starts, start)
-        if first and self._ends[first - 1] > start:
-            first -= 1
-        last = first
-        while last < len(self.starts) and self.starts[last] < end:
-            last += 1
-        return first, last
+    def _meeting(self, start: int, end: int) -> list[int]:
+        """The starts of the ranges that share a byte with `[start, end)`, which has one at least."""
+        found = self._starts.within(start + 1, end)
+        first = self._starts.before(start)
+        return [first, *found] if first is not None and self.held[first][0] > start else found
 
     def over(self, start: int, end: int) -> list[tuple[int, int, V]]:
         """(start, end, value) of what lies in `[start, end)`, cut to it, in order of address."""
-        first, last = self._reach(start, end)
-        return [(max(self.starts[i], start), min(self._ends[i], end), self._values[i]) for i in range(first, last)]
+        if end <= start:
+            return []
+        found = []
+        for first in self._meeting(start, end):
+            last, value = self.held[first]
+            found.append((max(first, start), min(last, end), value))
+        return found
 
     def remove(self, start: int, end: int) -> None:
         """Nothing holds for `[start, end)` any more."""
         if end > start:
-            self._replace(start, end, [])
+            self._cut_out(start, end)
 
     def put(self, start: int, end: int, value: V) -> None:
         """`value` holds for `[start, end)`; an empty range changes nothing."""
-        if end > start:
-            self._replace(start, end, [(start, end, value)])
+        if end <= start:
+            return
+        same = self.held.get(start)
+        if same is None or same[0] != end:
+            self._cut_out(start, end)
+            self._starts.add(start)
+        self.held[start] = (end, value)
 
-    def _replace(self, start: int, end: int, middle: list[tuple[int, int, V]]) -> None:
-        first, last = self._reach(start, end)
-        if first < last:
-            if self.starts[first] < start:
-                middle = [(self.starts[first], start, self._values[first]), *middle]
-            if self._ends[last - 1] > end:
-                middle = [*middle, (end, self._ends[last - 1], self._values[last - 1])]
-        self.starts[first:last] = [one[0] for one in middle]
-        self._ends[first:last] = [one[1] for one in middle]
-        self._values[first:last] = [one[2] for one in middle]
+    def _cut_out(self, start: int, end: int) -> None:
+        """What lies in `[start, end)` goes; the rest of a range on either side stays."""
+        met = self._meeting(start, end)
+        if not met:
+            return
+        last, value = self.held[met[-1]]
+        if met[0] < start:
+            self.held[met[0]] = (start, self.held[met[0]][1])
+            del met[0]
+        for first in met:
+            del self.held[first]
+        self._starts.discard(met)
+        if last > end:
+            self._starts.add(end)
+            self.held[end] = (last, value)
 
     def copy(self) -> RangeMap[V]:
         """The same ranges and values, in a map of its own."""
         new: RangeMap[V] = RangeMap()
-        new.starts, new._ends, new._values = self.starts[:], self._ends[:], self._values[:]
+        new._starts, new.held = self._starts.copy(), dict(self.held)
         return new

@@ -1,7 +1,7 @@
-cimport cython
+from kernbench.sim_engine.memory_keys cimport Keys
 
 cdef class Space(dict):
-    cdef public list starts
+    cdef public Keys starts
     cdef readonly set owned
     cdef public dict tensors
     cdef public object pending

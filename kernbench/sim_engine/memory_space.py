@@ -7,12 +7,11 @@ into such a copy, which is then the store's alone: what is read of it is copied,
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common.dtypes import INT4, Array, pack_i4
+from kernbench.sim_engine.memory_keys import Keys
 from kernbench.sim_engine.memory_ranges import RangeMap
 
 
@@ -33,7 +32,7 @@ class Space(dict[int, Array]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.starts: list[int] = []  #: the keys in order
+        self.starts = Keys()  #: the keys in order
         self.owned: set[int] = set()  #: the keys whose arrays are bytes made here, that nobody else has seen
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
         self.pending: RangeMap[int] = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
@@ -43,7 +42,7 @@ class Space(dict[int, Array]):
         self.owned.clear()  # two have seen them now
         new = Space()
         new.update(self)
-        new.starts, new.tensors = self.starts[:], dict(self.tensors)
+        new.starts, new.tensors = self.starts.copy(), dict(self.tensors)
         new.pending = self.pending.copy()
         return new
 
@@ -56,10 +55,10 @@ class Space(dict[int, Array]):
                 self.owned.discard(addr)
         else:
             self._clear(addr, addr + nbytes)
-            insort(self.starts, addr)
+            self.starts.add(addr)
         self[addr] = array
         self.tensors[addr] = (array.shape, array.dtype)
-        if self.pending.starts:
+        if self.pending.held:
             self.pending.remove(addr, addr + nbytes)
 
     def own(self, start: int, end: int) -> NDArray[np.uint8] | None:
@@ -80,19 +79,17 @@ class Space(dict[int, Array]):
 
     def _clear(self, start: int, end: int) -> None:
         """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
-        i = bisect_right(self.starts, start)
-        if i and self.starts[i - 1] + stored_bytes(self[self.starts[i - 1]]) > start:
-            i -= 1
-        rest: list[tuple[int, Array]] = []
-        last = i
-        while last < len(self.starts) and self.starts[last] < end:
-            rest += self._outside(self.starts[last], start, end)
-            last += 1
-        for key in self.starts[i:last]:
+        first = self._block_at(start)
+        keys = self.starts.within(start + 1, end)
+        if first is not None:
+            keys.insert(0, first[0])
+        rest = [part for key in keys for part in self._outside(key, start, end)]
+        for key in keys:
             del self[key]
             self.owned.discard(key)
-        self.starts[i:last] = [key for key, _ in rest]
+        self.starts.discard(keys)
         for key, array in rest:
+            self.starts.add(key)
             self[key] = array
             self.owned.add(key)
 
@@ -110,11 +107,11 @@ class Space(dict[int, Array]):
 
     def _block_at(self, addr: int) -> tuple[int, Array] | None:
         """The array that holds the byte at `addr`, and its address."""
-        i = bisect_right(self.starts, addr) - 1
-        if i < 0:
+        key = self.starts.before(addr)
+        if key is None:
             return None
-        key = self.starts[i]
-        return (key, self[key]) if key + stored_bytes(self[key]) > addr else None
+        array = self[key]
+        return (key, array) if key + stored_bytes(array) > addr else None
 
     def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)`: a view where one array has them all, else a copy; None where some were never written."""
@@ -132,17 +129,14 @@ class Space(dict[int, Array]):
             self.owned.discard(key)
             return data
         out = np.empty(end - start, np.uint8)
-        i = bisect_right(self.starts, start) - 1
         at = start
-        while at < end:
-            if i >= len(self.starts) or self.starts[i] > at:
+        for one in [key, *self.starts.within(start + 1, end)]:
+            if one > at:
                 return None
-            key = self.starts[i]
-            data = bytes_of(self[key], at - key, end - key)
+            data = bytes_of(self[one], at - one, end - one)
             out[at - start : at - start + data.size] = data
             at += data.size
-            i += 1
-        return out
+        return out if at == end else None
 
     def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` where one array has them all, to be looked at and not kept; else None."""
@@ -153,7 +147,7 @@ class Space(dict[int, Array]):
 
     def missing(self, start: int, end: int) -> int | None:
         """The first byte of `[start, end)` that has no value; None where all have."""
-        if self.pending.starts:
+        if self.pending.held:
             waiting = self.pending.over(start, end)
             if waiting:
                 first = self.missing(start, waiting[0][0])

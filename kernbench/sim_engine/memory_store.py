@@ -64,13 +64,17 @@ class MemoryStore:
     def exact(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
         """The stored array itself, where one was written here that has this shape and type; `read` for all else."""
         memory = self._storage.get(space)
-        if memory is None or memory.pending.starts or addr in memory.owned:
+        if memory is None or memory.pending.held or addr in memory.owned:
             return None
         array = memory.get(addr)
         if array is None:
             return None
         own = array.dtype
         return array if (own is dtype or own == dtype) and array.shape == shape else None
+
+    def knows(self, space: str) -> bool:
+        """Whether anything was ever written in a space, or is pending there."""
+        return space in self._storage
 
     def has(self, space: str, addr: int, nbytes: int = 1) -> bool:
         """Whether these bytes have a value: all were written, and none is pending."""
@@ -101,14 +105,14 @@ class MemoryStore:
     def rows_to_read(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` to copy from; None where no single array has them all, or some are pending."""
         memory = self._storage.get(space)
-        if memory is None or (memory.pending.starts and memory.pending.over(start, end)):
+        if memory is None or (memory.pending.held and memory.pending.over(start, end)):
             return None
         return memory.window(start, end)
 
     def rows_written(self, space: str, starts: Iterable[int], nbytes: int) -> None:
         """So many bytes from each of these on have a value now: it was put into `rows_to_write`."""
         pending = self._storage[space].pending
-        if pending.starts:
+        if pending.held:
             for start in starts:
                 pending.remove(start, start + nbytes)
 
@@ -134,7 +138,7 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: {error}") from None
         _check_address(space, addr, 1 if dtype == INT4 else dtype.itemsize)
         memory = self._storage.get(space)
-        if memory is not None and not (memory.pending.starts and memory.pending.over(addr, addr + nbytes)):
+        if memory is not None and not (memory.pending.held and memory.pending.over(addr, addr + nbytes)):
             array = memory.get(addr) if addr not in memory.owned else None
             if array is not None and array.dtype == dtype and stored_bytes(array) == nbytes:
                 return array if array.shape == shape else array.reshape(shape)

@@ -8,13 +8,17 @@ from itertools import islice
 
 from kernbench.sim_engine.op_ranges import Bytes, ReplayOp
 
-Cell = list[int]  #: of some bytes: the level of their last writer, and the highest of their readers; -1: none
+
+class Cell:
+    """Some bytes: the level of their last writer, and the highest of their readers; -1: none."""
+
+    def __init__(self, writer: int, reader: int) -> None:
+        self.writer = writer
+        self.reader = reader
 
 
 class _Bytes:
     """Cells of the bytes of one space, split as finely as ops touch them."""
-
-    __slots__ = ("cells", "ends", "splits", "starts")
 
     def __init__(self) -> None:
         self.splits = 0  #: how often a cell was split
@@ -33,7 +37,7 @@ class _Bytes:
         while at < end:
             if i == len(self.starts) or self.starts[i] > at:
                 stop = min(end, self.starts[i]) if i < len(self.starts) else end
-                self._add(at, stop, [-1, -1])
+                self._add(at, stop, Cell(-1, -1))
             found.append(self.cells[at])
             at = self.ends[at]
             i += 1
@@ -49,7 +53,8 @@ class _Bytes:
         if i >= 0 and self.starts[i] < at < self.ends[self.starts[i]]:
             first = self.starts[i]
             end, self.ends[first] = self.ends[first], at
-            self._add(at, end, self.cells[first][:])
+            cell = self.cells[first]
+            self._add(at, end, Cell(cell.writer, cell.reader))
             self.splits += 1
 
 
@@ -63,18 +68,22 @@ def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
         reads, writes = _touched(spaces, op)
         level = 0
         for cell in reads:
-            if cell[0] >= level:
-                level = cell[0] + 1
+            if cell.writer >= level:
+                level = cell.writer + 1
         for cell in writes:
-            if cell[0] >= level or cell[1] >= level:
-                level = max(cell) + 1
+            if cell.writer >= level:
+                level = cell.writer + 1
+            if cell.reader >= level:
+                level = cell.reader + 1
         for dep in op.deps:
-            level = max(level, level_of.get(dep, -1) + 1)
+            after = level_of.get(dep)
+            if after is not None and after >= level:
+                level = after + 1
         for cell in reads:
-            if cell[1] < level:
-                cell[1] = level
+            if cell.reader < level:
+                cell.reader = level
         for cell in writes:
-            cell[0] = level
+            cell.writer = level
         level_of[op.op_id] = level
         if level == len(found):
             found.append([])
@@ -84,20 +93,29 @@ def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
 
 def _touched(spaces: dict[str, _Bytes], op: ReplayOp) -> tuple[list[Cell], list[Cell]]:
     """The cells that an op reads and writes: again where a later operand of the op split those of an earlier one."""
-    splits = sum(memory.splits for memory in spaces.values())
-    reads = [cell for one in op.reads for cell in _cells(spaces, one)]
-    writes = [cell for one in op.writes for cell in _cells(spaces, one)]
-    if splits != sum(memory.splits for memory in spaces.values()):
-        return _touched(spaces, op)
-    return reads, writes
+    while True:
+        splits = _splits(spaces)
+        reads = _cells(spaces, op.reads)
+        writes = _cells(spaces, op.writes)
+        if splits == _splits(spaces):
+            return reads, writes
 
 
-def _cells(spaces: dict[str, _Bytes], one: Bytes) -> list[Cell]:
-    space, start, end = one
-    memory = spaces.get(space)
-    if memory is None:
-        memory = spaces[space] = _Bytes()
-    return memory.over(start, end)
+def _splits(spaces: dict[str, _Bytes]) -> int:
+    splits = 0
+    for memory in spaces.values():
+        splits += memory.splits
+    return splits
+
+
+def _cells(spaces: dict[str, _Bytes], ranges: list[Bytes]) -> list[Cell]:
+    found: list[Cell] = []
+    for space, start, end in ranges:
+        memory = spaces.get(space)
+        if memory is None:
+            memory = spaces[space] = _Bytes()
+        found += memory.over(start, end)
+    return found
 
 
 def windows(ops: Iterable[ReplayOp], size: int) -> Iterator[list[ReplayOp]]:

@@ -76,7 +76,7 @@ class KernelRunner(CommandSource):
 
     def begin(self, launch: int) -> None:
         self._launch = self._launches[launch]
-        self._work = next(work for work in self._launch.work if work.pe == self.pe.name)
+        self._work = self._launch.work_of(self.pe.name)
         self._next_program = 0
         self._begun = False
         self.scheduler.after = self._launch.after.get(self.pe.name, ())

@@ -39,6 +39,9 @@ class Launch:
     end: int | None = None
     after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: of a traced run, by PE: the command that launches there
     per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
+    _by_pe: dict[str, PeWork] = field(default_factory=dict)
+    _over: int = 0  # PEs that have ended,
+    _last: int = 0  # and the cycle of the last one
 
     def began(self, pe: str, cycle: int) -> None:
         """The first program of a PE begins."""
@@ -48,9 +51,16 @@ class Launch:
     def ended(self, pe: str, cycle: int) -> None:
         """All that a PE does of it has ended."""
         self.per_pe[pe].end = cycle
-        ends = [times.end for times in self.per_pe.values()]
-        if len(ends) == len(self.work) and None not in ends:
-            self.end = max(end for end in ends if end is not None)
+        self._over += 1
+        self._last = max(self._last, cycle)
+        if self._over == len(self.work):
+            self.end = self._last
+
+    def work_of(self, pe: str) -> PeWork:
+        """What a PE does of it."""
+        if not self._by_pe:
+            self._by_pe = {one.pe: one for one in reversed(self.work)}
+        return self._by_pe[pe]
 
 
 @dataclass

@@ -148,13 +148,15 @@ class Queues:
 
     def _check(self, table: NeighbourTable) -> None:
         """The PEs are there, and nothing of the queues that were is in use."""
+        ranks: dict[str, int] = {}
         for rank, name in enumerate(table.pes):
             if name not in self._runners:
                 there = list(self._runners)
                 rule = f"rank {rank} is {name}, and the machine has {there[0]} to {there[-1]}"
                 raise InputError(Problem(WHERE, rule))
-            if table.pes.index(name) != rank:
-                raise InputError(Problem(WHERE, f"{name} is both rank {table.pes.index(name)} and rank {rank}"))
+            first = ranks.setdefault(name, rank)
+            if first != rank:
+                raise InputError(Problem(WHERE, f"{name} is both rank {first} and rank {rank}"))
         for launch in self._launches:
             if launch.end is None:
                 raise InputError(Problem("queues", f"launch {launch.name} has not ended", remedy="wait for it first"))

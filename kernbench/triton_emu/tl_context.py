@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 from kernbench.common.dtypes import DTYPES
-from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
-from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_composite import TlComposite
 from kernbench.triton_emu.tl_math import TlMath
-from kernbench.triton_emu.tl_memory import Completion
 from kernbench.triton_emu.tl_parts import TlParts
-from kernbench.triton_emu.tl_products import TlProducts
 from kernbench.triton_emu.tl_queues import TlQueues
 
 
@@ -35,7 +29,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlProducts, TlMath, TlComposite, TlQueues, TlParts):
+class TLContext(TlQueues, TlMath, TlComposite, TlParts):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
@@ -60,32 +54,6 @@ class TLContext(TlProducts, TlMath, TlComposite, TlQueues, TlParts):
         """What the PE has."""
         pe, pad = self._runner.pe, self._runner.pad
         return Limits(pe.tcm_bytes, pad.free, pe.tcm_line, pe.align, pe.dma, pe.te, pe.ve, tuple(DTYPES))
-
-    # Waits.
-
-    def wait(self, *handles: Any) -> None:
-        """Until these have come, or, without any, all commands so far have ended. What is pending stays pending."""
-        runner = self._runner
-        if not handles:
-            for flight in list(runner.scheduler.open):
-                runner.wait_for(flight, "all commands")
-            return
-        for one in handles:
-            if not isinstance(one, KernelTensor | Completion | MemoryTensor):
-                line = line_of(sys._getframe(1))
-                raise KernelError(f"{line}: tl.wait takes tensors and what tl.store returns, and not a {type(one).__name__}")
-            if one.flight is not None and one.flight.end < 0:
-                runner.wait_for(one.flight, f"tl.wait({one.handle_id})")
-            if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
-                self._after = (*self._after, one.op_id)
-
-    def wait_any(self, *handles: Any) -> int:
-        """Until one of these has come: its number among them, the first of several."""
-        while True:
-            for number, one in enumerate(handles):
-                if one.flight is None or one.flight.end >= 0:
-                    return number
-            self._runner.pause(f"tl.wait_any of {len(handles)}", None, True)
 
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
         """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
+from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
+from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.source_lines import caller_of, line_of
 from kernbench.triton_emu.tl_memory import Completion
+from kernbench.triton_emu.tl_waits import TlWaits
 
-if TYPE_CHECKING:
-    from kernbench.triton_emu.kernel_runner import KernelRunner
-
-_new: Any = object.__new__
+_UP, _frame = caller_of(__file__), sys._getframe
 
 
-class TlQueues:
+class TlQueues(TlWaits):
     """The part of `tl` that sends tensors to other PEs."""
-
-    _runner: KernelRunner
-    _after: tuple[int, ...]
-    _count: int
-
-    if TYPE_CHECKING:  # what TLContext gives
-
-        def operand(self, value: Any, line: str) -> KernelTensor: ...
-        def unary(self, op: str, x: Any, frame: Any, *, out: Any = None) -> KernelTensor: ...
-        def _store(self, addr: int, value: Any, line: str, *, wait: bool = False) -> Completion: ...
-        def wait(self, *handles: Any) -> None: ...
-        def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int: ...
-        def _new(self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0) -> KernelTensor: ...
 
     @property
     def rank(self) -> int | None:
@@ -65,24 +50,29 @@ class TlQueues:
 
         It waits, and the kernel does not, until the neighbour has a free slot for it. With `wait` the kernel does.
         """
-        line = line_of(sys._getframe(1))
-        ring = self._ring(self._runner.scheduler.queues.queues_out, direction, plane, line)
-        tile = self.operand(tile, line)
-        if tile.nbytes > ring.slot_bytes:
+        done = self._send(direction, tile, plane, line_of(_frame(_UP)))
+        if wait:
+            assert done.flight is not None
+            self._runner.wait_for(done.flight, done.handle_id)
+        return done
+
+    def _send(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
+        """The send asked for at a line."""
+        runner = self._runner
+        ring = self._ring(runner.scheduler.queues.queues_out, direction, plane, line)
+        sent = self.operand(tile, line)
+        if sent.nbytes > ring.slot_bytes:
             raise KernelError(
-                f"{line}: {tile.handle_id} {tile.dtype}{list(tile.shape)} has {tile.nbytes} bytes, and a slot of the queue to "
+                f"{line}: {sent.handle_id} {sent.dtype}{list(sent.shape)} has {sent.nbytes} bytes, and a slot of the queue to "
                 f"{ring.target} has {ring.slot_bytes}; send smaller pieces, or install queues with a larger slot_bytes"
             )
-        runner = self._runner
-        msg = _new(IpcqSendCmd)  # what is not set here is as its class says
-        msg.handle, msg.ring, msg.line, msg.op_id = tile, ring, line, runner.memory.new_id()
-        if self._after:
-            msg.dependency_ids, self._after = self._after, ()
-        flight = runner.issue(msg, line)
-        name = f"the send of {tile.handle_id} to {ring.target}"
-        if wait:
-            runner.wait_for(flight, name)
-        return Completion(flight, name, msg.op_id)
+        msg = IpcqSendCmd.__new__(IpcqSendCmd)
+        msg.handle, msg.ring, msg.line, msg.op_id, msg._quiet = sent, ring, line, runner.memory.new_id(), False
+        msg.dependency_ids, self._after = self._after, ()
+        done = Completion.__new__(Completion)
+        done.flight, done.op_id = runner.issue(msg, line), msg.op_id
+        done.handle_id = f"the send of {sent.handle_id} to {ring.target_name}"
+        return done
 
     def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
         """The next tensor from the neighbour in a direction: the kernel waits for it. It lies in its slot while it is used.
@@ -90,41 +80,48 @@ class TlQueues:
         `copy_to`: a tile that it is copied to, or an address in memory that it is stored to; the slot is free then. Returns
         that tile, or what `store` returns.
         """
-        frame = sys._getframe(1)
+        frame = _frame(_UP)
         tile = self._receive(direction, shape, dtype, plane, line_of(frame))
         assert tile.flight is not None
         self._runner.wait_for(tile.flight, f"a message from {self._source(direction, plane)}")
         if copy_to is None:
             return tile
         if isinstance(copy_to, KernelTensor):
-            made = self.unary("copy", tile, frame, out=copy_to)
+            tl: Any = self  # a TLContext
+            made = tl.unary("copy", tile, frame, out=copy_to)
             self.wait(made)
             return made
         return self._store(copy_to, tile, line_of(frame), wait=True)
 
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
         """The same without waiting: the tensor is in flight, and what uses it waits."""
-        return self._receive(direction, shape, dtype, plane, line_of(sys._getframe(1)))
+        return self._receive(direction, shape, dtype, plane, line_of(_frame(_UP)))
 
     def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
         runner = self._runner
         ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        nbytes = self._size(shape, dtype, line)
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        nbytes = self._size(lengths, dtype, line)
         number = ring.received
         slot = ring.address(number)
-        if ring.tier == "tcm":
+        if ring.in_scratchpad:
             self._count += 1
-            tile = KernelTensor(self, f"t{self._count}", shape, dtype, nbytes, line)  # type: ignore[arg-type]
+            tile = KernelTensor.__new__(KernelTensor)
+            tile.handle_id, tile.shape, tile.dtype, tile.line = f"t{self._count}", lengths, dtype, line
+            tile.nbytes = nbytes  # type: ignore[misc]  # no property there
+            tile.value = tile.flight = tile.op_id = None
+            tile.space, tile.poison, tile.addr = "tcm", "", -1
+            tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
+            tile.block = None
         else:
-            tile = self._new(shape, dtype, nbytes, line)
+            tile = self._new(lengths, dtype, nbytes, line)
         tile.op = "recv"
-        msg = _new(IpcqRecvCmd)
+        msg = IpcqRecvCmd.__new__(IpcqRecvCmd)
         msg.handle, msg.ring, msg.number, msg.slot, msg.line, msg.message = tile, ring, number, slot, line, None
-        msg.op_id = runner.memory.new_id()
+        msg.op_id, msg._quiet, msg.dependency_ids = runner.memory.new_id(), False, ()
         tile.flight = runner.issue(msg, line)
         ring.received += 1
-        if ring.tier == "tcm":
+        if ring.in_scratchpad:
             tile.block = SlotBlock(ring, number)  # type: ignore[assignment]  # it is a slot, and not a piece of the rest
             tile.addr = slot
         return tile
@@ -134,8 +131,11 @@ class TlQueues:
 
     def _ring(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> Ring:
         ring = queues.get((plane, direction))
-        if ring is not None:
-            return ring
+        if ring is None:
+            self._refuse_way(queues, direction, plane, line)
+        return ring
+
+    def _refuse_way(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> NoReturn:
         if direction not in DIRECTIONS:
             raise KernelError(f"{line}: a direction is one of {', '.join(DIRECTIONS)}, and not {direction!r}")
         pe, rank = self._runner.pe.name, self._runner.group.rank
@@ -151,8 +151,9 @@ class TlQueues:
 
 def take(msg: IpcqRecvCmd) -> None:
     """A message is there: its tensor is as it was sent. KernelError where it is not what the receive asked for."""
-    tile: Any = msg.handle
-    message, ring = msg.message, msg.ring
+    tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
+    message: Message = msg.message
+    ring: Ring = msg.ring
     tile.flight = None
     if message.shape != tile.shape or message.dtype != tile.dtype:
         raise KernelError(
@@ -160,4 +161,4 @@ def take(msg: IpcqRecvCmd) -> None:
             f"{message.dtype}{list(message.shape)} ({message.line}); send and receive in the same order, with the same shapes"
         )
     tile.value = message.value
-    tile.op_id = message.op_id if ring.tier == "tcm" else msg.op_id
+    tile.op_id = message.op_id if ring.in_scratchpad else msg.op_id

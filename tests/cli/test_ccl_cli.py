@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kernbench.ccl import measure
 from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.cli.main import exit_code
 
@@ -70,6 +72,58 @@ def test_a_result_that_is_never_written_is_wrong(capsys: pytest.CaptureFixture[s
     assert code == 1 and out.splitlines()[-1] == "# 1,024 elements are wrong"
 
 
+def broken(folder: Path) -> tuple[str, ...]:
+    """An algorithm that raises in a function of its own, or of few elements asks for some that are not there."""
+    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_broken")
+    raises = "    if tl.rank == 1 and n_elem > 600:\n        helper()\n"
+    text = text.replace("    ring = flat", raises + "    ring = flat")
+    text = text.replace("(0, n_elem))])", "(0, n_elem + 5 * (n_elem < 600)))])") + "\n\ndef helper():\n    raise ValueError('too many')\n"
+    (folder / "broken.py").write_text(text, encoding="utf-8")
+    entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {broken: {module: broken.py, topologies: [ring]}}}\n"
+    (folder / "ccl.yaml").write_text(entry, encoding="utf-8")
+    return "run", "all_reduce", "--algo", "broken", "-n", "4", "--ccl", str(folder / "ccl.yaml")
+
+
+def test_what_an_algorithm_raises_is_told_with_its_own_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = kbsim(capsys, *broken(tmp_path), "-b", "4K")
+    lines = (tmp_path / "broken.py").read_text(encoding="utf-8").splitlines()
+    place = f"broken.py:{len(lines)}, in helper: ValueError: too many"
+    assert code == 5 and err.splitlines()[-1] == f"error: {place}"
+    assert "in program 1 of all_reduce_broken on sip0.cube0.pe" in err and f'broken.py", line {len(lines)}' in err
+    code, out, _ = kbsim(capsys, *broken(tmp_path), "-b", "4K", "--json")
+    assert code == 5 and json.loads(out) == {"status": "failed", "message": place}
+
+
+def test_what_helpers_of_an_algorithm_refuse_is_told_with_its_own_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = kbsim(capsys, *broken(tmp_path), "-b", "1K")
+    text = (tmp_path / "broken.py").read_text(encoding="utf-8").splitlines()
+    calls = next(number for number, line in enumerate(text, 1) if "    all_reduce(" in line)
+    assert code == 5 and f"error: broken.py:{calls}, in all_reduce_broken: KernelError: " in err
+
+
+def test_an_interrupt_leaves_the_sizes_that_are_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = measure.row
+
+    def row(asked: measure.Asked, count: int, progress: Any = None) -> Any:
+        if count > 512:
+            raise KeyboardInterrupt
+        return run(asked, count, progress)
+
+    monkeypatch.setattr(measure, "row", row)
+    arguments = ("run", "all_reduce", "-n", "2", "-b", "1K", "-e", "4K", "-f", "2", "--no-check")
+    code, out, err = kbsim(capsys, *arguments)
+    assert code == 130 and out.splitlines()[-1].split()[0] == "1024" and err == "interrupted\n"
+
+
+def test_a_shape_and_as_many_ranks_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = kbsim(capsys, "run", "barrier", "-n", "2", "--shape", "2x1x1", "-c", "two_sips")
+    assert code == 0 and out.startswith("# barrier_dissemination of 2 ranks")
+
+
 def test_a_plot_of_a_barrier(capsys: pytest.CaptureFixture[str], tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     assert kbsim(capsys, "run", "barrier", "-n", "2", "--plot", str(tmp_path / "p.svg"))[0] == 0
     assert (tmp_path / "p.svg").exists() and not list(recwarn)
@@ -109,6 +163,9 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         ),
         (["all_reduce", "--tier", "l2"], 'queues: tier = "l2", but it must be one of tcm, sram, hbm'),
         (["all_reduce", "--topo", "star"], 'topo = "star", but it must be one of ring, torus, mesh'),
+        (["all_reduce", "-n", "4", "--shape", "2x1x1"], "--ranks = 4, but --shape 2x1x1 has 2 ranks: give one of the two"),
+        (["all_reduce", "-b", "4G"], "its elements are held while it runs, those of 8 ranks are 32 GiB"),
+        (["all_reduce", "-b", "16G", "--no-check"], "those of a rank are 16 GiB, and at most 8 are taken"),
         (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but its name must end in .svg or .png'),
     ],
 )

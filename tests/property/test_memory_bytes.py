@@ -172,9 +172,9 @@ class Bytes(RuleBasedStateMachine):
     def arrays_are_disjoint_and_in_order(self) -> None:
         for store, _ in getattr(self, "pairs", []):
             for space in store._storage.values():
-                assert space.starts == sorted(space) and space.owned <= set(space)
+                assert list(space.starts) == sorted(space) and space.owned <= set(space)
                 ends = [key + len(raw(space[key])) for key in space.starts]
-                assert all(end <= start for end, start in zip(ends, space.starts[1:], strict=False))
+                assert all(end <= start for end, start in zip(ends, list(space.starts)[1:], strict=False))
 
 
 Bytes.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

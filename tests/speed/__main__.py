@@ -16,7 +16,7 @@ import simpy
 from kernbench.version import VERSION
 from kernbench_core.lanes import isa
 from tests.speed import history
-from tests.speed.ccl_rows import ccl_rows
+from tests.speed.ccl_rows import ccl_rows, ccl_table, send_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.growth_rows import growth_rows, growth_table
@@ -89,8 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{replay_table(replays)}", flush=True)
     sweep = sweep_row(chosen.quick)
     print(f"\n{sweep_table(sweep)}", flush=True)
-    collectives = ccl_rows(chosen.quick)
-    print(f"\ncollectives, CPU time\n{json.dumps(collectives, indent=1)}", flush=True)
+    collectives, sends = ccl_rows(chosen.quick), send_rows(chosen.quick)
+    print(f"\n{ccl_table(collectives, sends)}", flush=True)
     traces = _traces(chosen.quick)
     _history(_ratios(rows, core, traces), chosen.keep, chosen.quick)
     if chosen.json:
@@ -100,7 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
         report["components"] = [asdict(row) for row in parts]
         report["sweep"] = asdict(sweep)
-        report |= {"kernels": kernels, "replay": replays, "collectives": collectives}
+        report |= {"kernels": kernels, "replay": replays}
+        report["collectives"] = [asdict(row) for row in collectives]
+        report["sends"] = [asdict(row) for row in sends]
         report["checks"] = [asdict(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0

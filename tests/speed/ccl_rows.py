@@ -1,50 +1,96 @@
-"""Collectives: CPU time of whole runs. `python -m tests.speed.ccl_rows`."""
+"""Collectives: CPU time of whole runs, and of a send as ranks grow. `python -m tests.speed.ccl_rows`."""
 
 from __future__ import annotations
 
-import json
 import time
-from typing import Any
+from dataclasses import dataclass
 
+from kernbench.ccl.call import Queues
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.measure import Asked, queues_of, row
 from kernbench.ccl.registry import read_registry
 from kernbench.config import load_config
 
-#: Name: machine, ranks, algorithm, bytes a rank, verified, and the mark [s].
-RUNS = {
-    "ring_256_verified": ("pod_8sip", 256, "ring", 1 << 20, True, 30.0),
-    "hierarchical_1024": ("pod_8sip", 1024, "hierarchical", 1 << 20, False, 60.0),
-}
-QUICK = {
-    "ring_32_verified": ("sip_4x4", 32, "ring", 1 << 17, True, 30.0),
-    "hierarchical_128": ("sip_4x4", 128, "hierarchical", 1 << 17, False, 60.0),
-}
-FLAT = (16, 64, 128)  #: ranks, for the cost of a message
+#: Machine, ranks, algorithm, bytes a rank, verified, and the mark [s].
+RUNS = (
+    ("pod_8sip", 256, "ring", 1 << 20, True, 30.0),
+    ("pod_8sip", 1024, "hierarchical", 1 << 20, False, 60.0),
+)
+QUICK = (
+    ("sip_4x4", 32, "ring", 1 << 17, True, 30.0),
+    ("sip_4x4", 128, "hierarchical", 1 << 17, False, 60.0),
+)
+FLAT = (16, 64, 256, 1024)  #: ranks, for the cost of a send
+SENDS = 16384  #: in all, whatever the ranks
+MESSAGE = 2048  #: [B]
+FLAT_MARK = 1.5  #: the cost of a send at the most ranks, over that at the fewest
 
 
-def ccl_rows(quick: bool = False) -> dict[str, Any]:
-    """CPU seconds of each run with its mark, and microseconds a message of rings of more and more ranks."""
-    rows: dict[str, Any] = {}
-    for name, (machine, ranks, algorithm, size, check, mark) in (QUICK if quick else RUNS).items():
-        seconds, wrong = _seconds(machine, ranks, algorithm, size, check)
-        rows[name] = {"cpu_s": seconds, "mark_s": mark, "wrong": wrong}
-    rows["us_a_message"] = {
-        ranks: _seconds("sip_4x4", ranks, "ring", ranks * 512, False)[0] / (2 * ranks * (ranks - 1)) * 1e6
-        for ranks in (FLAT[:2] if quick else FLAT)
-    }
-    return rows
+@dataclass(frozen=True)
+class CclRow:
+    """One run."""
+
+    algorithm: str
+    ranks: int
+    nbytes: int
+    cpu_s: float
+    mark_s: float
+    wrong: int | None  #: elements; None: not verified
 
 
-def _seconds(machine: str, ranks: int, algorithm: str, size: int, check: bool) -> tuple[float, int | None]:
-    registry, config = read_registry(), load_config(machine)
-    entry = registry.find("all_reduce", algorithm)
-    asked = Asked(config, group_of(config, shape_for(config, ranks)), entry, "f16", queues_of(registry, entry), check)
+@dataclass(frozen=True)
+class SendRow:
+    """What one more send costs: pairs of neighbours in a ring that send to each other."""
+
+    ranks: int
+    us_a_send: float
+
+
+def ccl_rows(quick: bool = False) -> list[CclRow]:
+    """CPU seconds of whole all-reduces with their marks."""
+    registry, found = read_registry(), []
+    for machine, ranks, algorithm, size, check, mark in QUICK if quick else RUNS:
+        config, entry = load_config(machine), registry.find("all_reduce", algorithm)
+        asked = Asked(config, group_of(config, shape_for(config, ranks)), entry, "f16", queues_of(registry, entry), check)
+        seconds, wrong = _seconds(asked, size // 2)
+        found.append(CclRow(algorithm, ranks, size, seconds, mark, wrong))
+    return found
+
+
+def send_rows(quick: bool = False) -> list[SendRow]:
+    """Microseconds of CPU time a send, of rings of more and more ranks on one machine: a long run less a short one."""
+    registry, config = read_registry(), load_config("pod_8sip")
+    entry = registry.find("send_recv")
+    queues = Queues(registry.slots, MESSAGE, registry.tier)
+    found = []
+    for ranks in FLAT[:2] if quick else FLAT:
+        asked = Asked(config, group_of(config, shape_for(config, ranks)), entry, "f16", queues, check=False)
+        each = SENDS // ranks
+        short, long = (_seconds(asked, count * MESSAGE // 2)[0] for count in (1, each + 1))
+        found.append(SendRow(ranks, (long - short) / (each * ranks) * 1e6))
+    return found
+
+
+def ccl_table(rows: list[CclRow], sends: list[SendRow]) -> str:
+    """Both as lines."""
+    lines = ["collectives, CPU time of an all-reduce of f16", "algorithm      ranks        bytes      time   mark        wrong"]
+    for one in rows:
+        wrong = "not verified" if one.wrong is None else f"{one.wrong:,}"
+        mark = f"{one.mark_s:.0f} s {'holds' if one.cpu_s <= one.mark_s else 'DOES NOT HOLD'}"
+        lines.append(f"{one.algorithm:13} {one.ranks:6,} {one.nbytes:12,} {one.cpu_s:7.2f} s   {mark:20} {wrong}")
+    costs = ", ".join(f"{one.us_a_send:.1f} at {one.ranks:,}" for one in sends)
+    ratio = sends[-1].us_a_send / sends[0].us_a_send
+    held = "holds" if ratio <= FLAT_MARK else "DOES NOT HOLD"
+    lines.append(f"us a send of {MESSAGE:,} bytes, by ranks: {costs}; last over first {ratio:.2f}, mark {FLAT_MARK}: {held}")
+    return "\n".join(lines)
+
+
+def _seconds(asked: Asked, count: int) -> tuple[float, int | None]:
     before = time.process_time()
-    found, _ = row(asked, size // 2)
+    found, _ = row(asked, count)
     assert found is not None
     return time.process_time() - before, found.wrong
 
 
 if __name__ == "__main__":
-    print(json.dumps(ccl_rows(), indent=1))
+    print(ccl_table(ccl_rows(), send_rows()))

@@ -45,12 +45,6 @@ class End:
 class Message:
     """What was sent; it waits in the sender's PE_IPCQ until there is a slot for it."""
 
-    # fmt: off
-    __slots__ = (
-        "arrived", "command", "dtype", "flight", "line", "nbytes", "op_id", "ready", "shape", "slot", "src", "value",
-    )
-    # fmt: on
-
     def __init__(self, flight: Flight, ready: int) -> None:
         """`flight`: of the send. `ready`: the cycle from which it may go."""
         tile, msg = flight.msg.handle, flight.msg
@@ -71,36 +65,6 @@ class Message:
 class Ring:
     """From one PE to another: messages arrive in the order of their sends, and slots become free in that order as well."""
 
-    # fmt: off
-    __slots__ = (
-        "addresses",
-        "clock",
-        "credit_cycles",
-        "credits",
-        "freed",
-        "in_flight",
-        "inbox",
-        "last_recv",
-        "last_send",
-        "line",
-        "posted",
-        "received",
-        "receiver",
-        "room",
-        "sender",
-        "sent",
-        "slot_bytes",
-        "slots",
-        "source",
-        "tail",
-        "taken",
-        "target",
-        "tier",
-        "waiting",
-        "way",
-    )
-    # fmt: on
-
     def __init__(
         self,
         source: End,
@@ -115,11 +79,11 @@ class Ring:
     ) -> None:
         self.source = source
         self.target = target
+        self.target_name = str(target)  # every send says it
         self.sender = sender
         self.receiver = receiver
-        self.slots = slots
-        self.slot_bytes = slot_bytes
-        self.tier = tier
+        self.slots, self.slot_bytes, self.tier = slots, slot_bytes, tier
+        self.in_scratchpad = tier == "tcm"
         self.clock = clock
         self.addresses: tuple[int, ...] = ()  #: of the slots
         self.room = 0  #: [byte] from one slot to the next
@@ -181,8 +145,6 @@ class Ring:
 
 class SlotBlock:
     """Keeps a slot of a scratchpad, until the last handle or command that needs it is gone."""
-
-    __slots__ = ("_number", "_ring", "addr")
 
     def __init__(self, ring: Ring, number: int) -> None:
         self._ring = ring

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.naming import PE_IPCQ
-from kernbench.common.pe_commands import DmaReadCmd, IpcqRecvCmd, IpcqSendCmd
+from kernbench.common.pe_ops import DmaReadCmd
+from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import DMA, NEVER, Clock
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
-from kernbench.components.builtin.part import PePart
+from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.pe_dma import PeDma
 
 if TYPE_CHECKING:
@@ -20,18 +21,8 @@ if TYPE_CHECKING:
 COMM = 3  #: channel of the DMA engines
 
 
-class PeIpcq(PePart, kind=PE_IPCQ):
+class QueueControl(Serving):
     """Serves sends and receives: each takes `cycles`, then the queue's order, a credit or a message lets it go on."""
-
-    # fmt: off
-    __slots__ = (
-        "_count", "_cycles", "_dma", "_due", "component", "done", "queues_in", "queues_out",
-        "record_copy", "scheduler", "time",
-    )
-    # fmt: on
-
-    serves = (IpcqSendCmd, IpcqRecvCmd)
-    engine_type = DMA
 
     def __init__(
         self,
@@ -66,13 +57,15 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     def begin(self, flight: Flight, now: int) -> None:
         """The scheduler hands a command over, in a cycle that may be still to come."""
-        msg, ready = flight.msg, now + self._cycles
-        ring: Ring = msg.ring
-        if type(msg) is IpcqSendCmd:
-            msg.message = Message(flight, ready)
-            ring.waiting.append(msg.message)
+        ready = now + self._cycles
+        if type(flight.msg) is IpcqSendCmd:
+            send: IpcqSendCmd = flight.msg
+            ring: Ring = send.ring
+            send.message = Message(flight, ready)
+            ring.waiting.append(send.message)
             self.look(ready, ring)
         else:
+            ring = flight.msg.ring
             ring.posted.append((ready, flight))
             if ring.inbox:  # else it is looked at when a message comes
                 self.look(ready, ring)
@@ -90,8 +83,12 @@ class PeIpcq(PePart, kind=PE_IPCQ):
     def deliver(self, now: int) -> None:
         """P1: sends and receives whose turn has come."""
         due = self._due
-        while due and due[0][0] <= now:
-            ring = heapq.heappop(due)[2]
+        while due:
+            first = due[0]
+            if first[0] > now:
+                break
+            heapq.heappop(due)
+            ring = first[2]
             if ring.sender is self:
                 self._send(ring, now)
             else:
@@ -100,14 +97,16 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     def _send(self, ring: Ring, now: int) -> None:
         waiting, credits = ring.waiting, ring.credits
-        while waiting and waiting[0].ready <= now:
-            if not credits:
+        while waiting:
+            message: Message = waiting[0]
+            if message.ready > now or not credits:
                 return
-            if credits[0] > now:
-                self.look(credits[0], ring)
+            credit = credits[0]
+            if credit > now:
+                self.look(credit, ring)
                 return
             credits.popleft()
-            message = waiting.popleft()
+            waiting.popleft()
             message.slot = ring.address(ring.sent)
             ring.sent += 1
             ring.in_flight.append(message)
@@ -116,24 +115,27 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     def _move(self, ring: Ring, message: Message) -> Sequence[Order]:
         """The transfer of a message into its slot."""
-        place, nbytes = message.src - self.base, message.nbytes
-        if ring.tier == "tcm":
-            before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
-            travel = min(before + nbytes, ring.room)
-            there = message.slot - ring.receiver.base
-            return (((COMM, 1, there, travel, travel, 1, *ring.way), ((place - before, travel, 0),)),)
-        return self._dma.piece(COMM, 1, place, message.slot, nbytes, message.line)
+        place = message.src - self.base
+        if not ring.in_scratchpad:
+            return self._dma.piece(COMM, 1, place, message.slot, message.nbytes, message.line)
+        before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
+        travel = before + message.nbytes
+        if travel > ring.room:
+            travel = ring.room
+        receiver: Serving = ring.receiver
+        there = message.slot - receiver.base
+        return (((COMM, 1, there, travel, travel, 1, *ring.way), ((place - before, travel, 0),)),)
 
     def _receive(self, ring: Ring, now: int) -> None:
         posted, inbox = ring.posted, ring.inbox
         while inbox and posted and posted[0][0] <= now:
-            flight = posted.popleft()[1]
-            message = inbox.popleft()
+            flight: Flight = posted.popleft()[1]
+            message: Message = inbox.popleft()
             ring.taken += 1
-            msg = flight.msg
+            msg: IpcqRecvCmd = flight.msg
             msg.message = message
             ring.last_send, ring.last_recv = message.line, msg.line
-            if ring.tier == "tcm":
+            if ring.in_scratchpad:
                 flight.start = flight.end = now
                 flight.command = message.command
                 del self.scheduler.open[flight]
@@ -149,37 +151,48 @@ class PeIpcq(PePart, kind=PE_IPCQ):
 
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""
-        msg = flight.msg
-        if isinstance(msg, IpcqSendCmd):
-            self._arrived(msg, flight)
-        elif msg.ring.tier != "tcm":
-            self._taken(msg, flight)
+        if type(flight.msg) is IpcqSendCmd:
+            send: IpcqSendCmd = flight.msg
+            self._arrived(send, flight)
+            return
+        receive: IpcqRecvCmd = flight.msg
+        ring: Ring = receive.ring
+        if not ring.in_scratchpad:
+            self._taken(receive, flight)
 
     def _arrived(self, msg: IpcqSendCmd, flight: Flight) -> None:
         """Head and data come together, in the order of the sends."""
-        ring, message = msg.ring, msg.message
+        ring: Ring = msg.ring
+        message: Message = msg.message
         message.arrived, message.command = True, flight.command
         if self.record_copy is not None:
             self._record(msg, flight, self.record_copy)
         came = False
-        while ring.in_flight and ring.in_flight[0].arrived:
+        while ring.in_flight:
+            message = ring.in_flight[0]
+            if not message.arrived:
+                break
             ring.inbox.append(ring.in_flight.popleft())
             came = True
         if came and ring.posted:
-            ring.receiver.look(max(flight.end, ring.posted[0][0]), ring)
+            due = ring.posted[0][0]
+            ring.receiver.look(flight.end if flight.end > due else due, ring)
 
     def _taken(self, msg: IpcqRecvCmd, flight: Flight) -> None:
         """Bytes of a slot in memory are in the scratchpad: the slot is free."""
-        message = msg.message
+        message: Message = msg.message
         if self._op_logger is not None:
             read = DmaReadCmd(msg.handle, msg.slot, message.nbytes, msg.ring.tier, channel="comm")
             read.op_id, read.line, read.dependency_ids = msg.op_id, msg.line, (message.op_id,)
-            self._dma._on_process_start(self.clock.at(flight.start), read)
-            self._dma._on_process_end(self.clock.at(flight.end), read)
+            dma: Any = self._dma
+            dma._on_process_start(self.clock.at(flight.start), read)
+            dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
     def _record(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
-        ring, message, made_by = msg.ring, msg.message, msg.handle.op_id
+        ring: Ring = msg.ring
+        message: Message = msg.message
+        made_by = msg.handle.op_id
         record_copy(
             self.clock.at(flight.start).now,
             self.clock.at(flight.end).now,
@@ -196,3 +209,12 @@ class PeIpcq(PePart, kind=PE_IPCQ):
             dependency_ids=msg.dependency_ids if made_by is None else (*msg.dependency_ids, made_by),
             op_id=message.op_id,
         )
+
+
+class PeIpcq(QueueControl, PePart, kind=PE_IPCQ):
+    """The queues of one PE."""
+
+    __slots__ = ()
+
+    serves = (IpcqSendCmd, IpcqRecvCmd)
+    engine_type = DMA

@@ -1,0 +1,49 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport DmaReadCmd
+from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
+from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.builtin.ipcq_ring cimport Message, QueueClock, Ring
+from kernbench.components.builtin.part cimport Serving
+from kernbench.components.builtin.pe_dma cimport Transfers
+from kernbench.components.builtin.pe_scheduler cimport CommandQueue
+
+cdef class QueueControl(Serving):
+    cdef long long _cycles, _count
+    cdef public Transfers _dma
+    cdef list _due
+    cdef public QueueClock time
+    cdef public CommandQueue scheduler
+    cdef public object record_copy
+    cdef public long long component
+    cdef public list done
+    cdef public dict queues_out, queues_in
+
+    @cython.locals(send=IpcqSendCmd, ready="long long", ring=Ring)
+    cpdef begin(self, Flight flight, long long now)
+
+    cpdef look(self, long long cycle, Ring ring)
+
+    @cython.locals(first=tuple, ring=Ring)
+    cpdef deliver(self, long long now)
+
+    @cython.locals(message=Message, credit="long long")
+    cpdef _send(self, Ring ring, long long now)
+
+    @cython.locals(place="long long", before="long long", travel="long long", there="long long", receiver=Serving)
+    cpdef _move(self, Ring ring, Message message)
+
+    @cython.locals(flight=Flight, message=Message, msg=IpcqRecvCmd)
+    cpdef _receive(self, Ring ring, long long now)
+
+    @cython.locals(send=IpcqSendCmd, receive=IpcqRecvCmd, ring=Ring)
+    cpdef ended(self, Flight flight)
+
+    @cython.locals(ring=Ring, message=Message, came=bint, due="long long")
+    cpdef _arrived(self, IpcqSendCmd msg, Flight flight)
+
+    @cython.locals(message=Message, read=DmaReadCmd)
+    cpdef _taken(self, IpcqRecvCmd msg, Flight flight)
+
+    @cython.locals(ring=Ring, message=Message)
+    cpdef _record(self, IpcqSendCmd msg, Flight flight, object record_copy)

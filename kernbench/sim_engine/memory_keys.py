@@ -1,0 +1,72 @@
+"""Integers in order, however many: in runs of bounded length, so that adding one moves few of the others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+MOST = 1024  # keys of a run; a longer one is cut in two
+
+
+class Keys:
+    """Distinct integers in order. Finding, adding and removing one takes about the logarithm of how many there are."""
+
+    def __init__(self) -> None:
+        self._runs: list[list[int]] = [[]]  # in order; none is empty but an only one
+        self._firsts: list[int] = []  # a bound below each run but the first: its keys are not below, those before are
+
+    def __iter__(self) -> Iterator[int]:
+        for run in self._runs:
+            yield from run
+
+    def before(self, key: int) -> int | None:
+        """The greatest one that is not above `key`; None where there is none."""
+        at = bisect_right(self._firsts, key)
+        run = self._runs[at]
+        i = bisect_right(run, key)
+        if i:
+            return run[i - 1]
+        return self._runs[at - 1][-1] if at else None
+
+    def within(self, start: int, end: int) -> list[int]:
+        """Those in `[start, end)`, in order."""
+        at = bisect_right(self._firsts, start)
+        run = self._runs[at]
+        i, j = bisect_left(run, start), bisect_left(run, end)
+        found = run[i:j]
+        while j == len(run) and at + 1 < len(self._runs):
+            at += 1
+            run = self._runs[at]
+            j = bisect_left(run, end)
+            found += run[:j]
+        return found
+
+    def add(self, key: int) -> None:
+        """One more, which is not there yet."""
+        at = bisect_right(self._firsts, key)
+        run = self._runs[at]
+        run.insert(bisect_left(run, key), key)
+        if len(run) > MOST:
+            self._cut(at)
+
+    def discard(self, keys: Sequence[int]) -> None:
+        """Without these, each of which is there."""
+        for key in keys:
+            at = bisect_right(self._firsts, key)
+            run = self._runs[at]
+            del run[bisect_left(run, key)]
+            if not run and len(self._runs) > 1:
+                del self._runs[at]
+                del self._firsts[max(at - 1, 0)]
+
+    def copy(self) -> Keys:
+        """The same keys, in an object of its own."""
+        new = Keys()
+        new._runs, new._firsts = [run[:] for run in self._runs], self._firsts[:]
+        return new
+
+    def _cut(self, at: int) -> None:
+        run = self._runs[at]
+        half = len(run) // 2
+        self._runs[at : at + 1] = [run[:half], run[half:]]
+        self._firsts.insert(at, run[half])

@@ -98,18 +98,18 @@ def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
-        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.handle_id)
+        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name())
     constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
-    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.handle_id)
+    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.name())
 
 
 def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
         lanes = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.lanes, msg.rmw, msg.line)
-        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.handle_id)
+        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name())
     constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
-    values = (source.addr, msg.dst_addr, source.handle_id, snapshots[0] if snapshots else None)
+    values = (source.addr, msg.dst_addr, source.name(), snapshots[0] if snapshots else None)
     return "memory", "dma_write", _DMA_WRITE.template(constants), values
 
 

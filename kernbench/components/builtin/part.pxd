@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from kernbench.components.base cimport Clock, Typed
 from kernbench.components.builtin.flight cimport Flight
@@ -10,6 +11,10 @@ cdef class Serving(Typed):
     cdef public Clock clock
     cdef public list load
     cdef public long long next_due
+
+    cpdef bint plan(self, Flight flight) except -1
+
+    cpdef int64_t send(self, Typed processor, Flight flight) except? -1
 
     cpdef int choose(self) except -1
 

@@ -30,6 +30,14 @@ class Serving(Typed):
         """The jobs that the message is, at least one; all go to one engine."""
         raise NotImplementedError
 
+    def plan(self, flight: Flight) -> bool:
+        """Write into a command what its one job is, where that needs no `orders` (`Flight.plain`)."""
+        return False
+
+    def send(self, processor: Typed, flight: Flight) -> int:
+        """Give the core the job of a plain command; its number."""
+        raise NotImplementedError
+
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """The same of a stage of a tile token that is served here."""
         raise NotImplementedError

@@ -4,6 +4,8 @@ from libc.stdint cimport uintptr_t
 from kernbench_core.abi cimport kb_core_api, kb_engine_ops
 from kernbench_core.types cimport int32_t, int64_t
 
+cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil
+
 cdef class Plugged:
     cdef kb_engine_ops ops
     cdef const kb_core_api* api

@@ -17,6 +17,11 @@ from kernbench_core.plug_layout import check_operations
 from kernbench_core.types cimport NEVER as LAST_CYCLE
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
+cdef extern from "Python.h" nogil:
+    ctypedef int PyGILState_STATE
+    PyGILState_STATE PyGILState_Ensure()
+    void PyGILState_Release(PyGILState_STATE state)
+
 NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
 BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
 FLOW, BANKS, JOB = KB_FLOW, KB_BANKS, KB_JOB  #: what `notify` is told of
@@ -62,6 +67,20 @@ cdef int64_t advance(void* itself, int64_t now, const kb_core_api* api) noexcept
     except BaseException as error:
         c.failure = error
     return KB_FAILED
+
+
+cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil:
+    """Before each of the calls of one phase: of Python components that follow each other only the first waits for the GIL.
+
+    `held` is what the last call returned, 0 at first; after the phase `ops` is NULL. Others are called without it.
+    """
+    cdef bint python = ops != NULL and ops.advance == advance
+    if python and not held:
+        return 1 + <int32_t>PyGILState_Ensure()
+    if held and not python:
+        PyGILState_Release(<PyGILState_STATE>(held - 1))
+        return 0
+    return held
 
 
 cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with gil:

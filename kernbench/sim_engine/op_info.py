@@ -94,7 +94,7 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
     return []
 
 
-def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
+def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
@@ -125,7 +125,7 @@ def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ..
     return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
 
 
-def _gemm(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
+def gemm_row(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
     constants, values = _gemm_parts(msg, msg.line)
     return "gemm", _name("gemm", msg.a.dtype), _GEMM.template(constants), values
 
@@ -194,9 +194,9 @@ def copy_info(
 
 
 _ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Row]] = {
-    DmaReadCmd: _dma_read,
+    DmaReadCmd: dma_read_row,
     DmaWriteCmd: _dma_write,
-    GemmCmd: _gemm,
+    GemmCmd: gemm_row,
     MathCmd: _math,
     CompositeCmd: _composite,
     MemoryWriteMsg: _memory_write,

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from kernbench.common.pe_ops cimport Command
 from kernbench.components.base cimport Clock, Typed
 from kernbench.components.builtin.flight cimport Flight
 
@@ -11,6 +12,9 @@ cdef class Serving(Typed):
     cdef public Clock clock
     cdef public list load
     cdef public long long next_due
+    cdef bint _own_hooks
+    cdef object _record
+    cdef object _record_of
 
     cpdef bint plan(self, Flight flight) except -1
 
@@ -18,4 +22,5 @@ cdef class Serving(Typed):
 
     cpdef int choose(self) except -1
 
+    @cython.locals(command=Command, clock=Clock)
     cpdef ended(self, Flight flight)

@@ -65,11 +65,15 @@ class Processor(Typed):
 
     def woken(self, now: int) -> int:
         """The core's way to `step`; a class in the place of PE_CPU may have its own."""
-        return Typed.woken(self, now) if self._own_step else self.step(now)
+        if self._own_step:
+            return Typed.woken(self, now)  # type: ignore[attr-defined, no-any-return]  # of the compiled class alone
+        return self.step(now)
 
     def told(self, notice: int, number: int, now: int) -> int:
         """The core's way to `notify`, likewise."""
-        return Typed.told(self, notice, number, now) if self._own_notify else self.notify(notice, number, now)
+        if self._own_notify:
+            return Typed.told(self, notice, number, now)  # type: ignore[attr-defined, no-any-return]
+        return self.notify(notice, number, now)
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source

@@ -160,7 +160,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
         ring, message = msg.ring, msg.message
         message.arrived, message.command = True, flight.command
         if self.record_copy is not None:
-            self._record(msg, flight, self.record_copy)
+            self._record_arrival(msg, flight, self.record_copy)
         came = False
         while ring.in_flight and ring.in_flight[0].arrived:
             ring.inbox.append(ring.in_flight.popleft())
@@ -178,7 +178,7 @@ class PeIpcq(PePart, kind=PE_IPCQ):
             self._dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
+    def _record_arrival(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
         ring, message, made_by = msg.ring, msg.message, msg.handle.op_id
         record_copy(
             self.clock.at(flight.start).now,

@@ -14,9 +14,6 @@ cdef extern from "abi.h" nogil:
         KB_REFUSED
         KB_FAILED
     enum:
-        KB_DMA
-        KB_TE
-    enum:
         KB_FLOW
         KB_BANKS
         KB_JOB

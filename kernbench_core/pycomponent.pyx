@@ -11,11 +11,16 @@ from libc.string cimport memcpy
 from collections import namedtuple
 
 from kernbench_core.abi cimport (
-    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_DMA, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS, KB_TE,
+    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
     kb_core_api, kb_engine_ops, kb_job, kb_region)
 from kernbench_core.plug_layout import check_operations
 from kernbench_core.types cimport NEVER as LAST_CYCLE
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
+
+cdef extern from "abi.h" nogil:
+    enum:
+        KB_DMA
+        KB_TE
 
 cdef extern from "Python.h" nogil:
     ctypedef int PyGILState_STATE

@@ -129,7 +129,8 @@ ARITY = {
 def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
     """An elementwise op on arrays of f32, i64 or bool and on numbers, broadcast as numpy does; the result is again of those.
 
-    `odd`: an `fma` is rounded to odd, so that a narrower type is rounded to once. Raises ValueError for an op that is none of these, for another number of operands, and for shapes that do not fit.
+    `odd`: an `fma` is rounded to odd, so that a narrower type is rounded to once.
+    Raises ValueError for an op that is none of these, for another number of operands, and for shapes that do not fit.
     """
     if op not in ARITY:
         raise ValueError(f"there is no math op {op}; there are {', '.join(NAMES)}")
@@ -138,7 +139,8 @@ def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
     if op == "where":
         return np.where(operands[0], *_alike(operands[1:]))
     if op == "fma":
-        return fused(*_alike(operands), odd)
+        x, y, z = _alike(operands)
+        return fused(x, y, z, odd)
     if op in LOGIC:
         return LOGIC[op](*operands)
     if op in FLOAT:

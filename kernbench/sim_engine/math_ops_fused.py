@@ -1,8 +1,9 @@
 """`x * y + z` rounded once, as the hardware's fused multiply-add does.
 
-The product of two f32 is exact in f64. Its sum with the third is rounded to odd there: of the two f64 beside the exact sum the one
-whose last bit is 1. It has more than two bits more than f32, so rounding it once more to nearest gives what rounding the exact sum
-would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+The product of two f32 is exact in f64. Its sum with the third is rounded to odd there: of the two f64 beside the exact sum
+the one whose last bit is 1. It has more than two bits more than f32, so rounding it once more to nearest gives what rounding
+the exact sum would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+odd", 2008).
 """
 
 from __future__ import annotations

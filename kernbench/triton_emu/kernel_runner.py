@@ -219,8 +219,10 @@ class KernelRunner(CommandSource):
         if self.scalar_cycles:
             self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 
-    def pause(self, reason: str | KernelTensor, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER) -> None:
-        """Switch to the core until a command (or any) has ended, or a cycle has come. The reason may be the tile that is loaded."""
+    def pause(
+        self, reason: str | KernelTensor, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER
+    ) -> None:
+        """Switch to the core until a command (or any) has ended, or a cycle has come. A load's reason is its tile."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until
         self._leave()

@@ -133,8 +133,8 @@ class Scratchpad:
             names.append(f"{len(held) - SHOWN} more")
         by = f"; it is held by {', '.join(names)}" if names else ""
         return ScratchpadFullError(
-            f"{who[3]}: {shown(who, number)} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes {self.free} are free, "
-            f"the largest piece {self.largest}, and no command on its way will free more{by}; "
+            f"{who[3]}: {shown(who, number)} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes "
+            f"{self.free} are free, the largest piece {self.largest}, and no command on its way will free more{by}; "
             "use smaller tiles, or let go of handles"
         )
 

@@ -77,9 +77,7 @@ class TlProducts(TlMemory):
         """The product asked for at a frame."""
         line = self.line_of(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
-        total = None
-        if acc is not None:
-            total = self.operand_tile(acc, line)
+        total = None if acc is None else self.operand_tile(acc, line)
         found = self._found
         if found is None or not (
             found[0] is one.shape

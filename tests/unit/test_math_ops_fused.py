@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kernbench.common.dtypes import dtype_of
 from kernbench.sim_engine.replay_math import run_math
 
-MANTISSA = {"f32": (24, -149, 128), "f16": (11, -24, 16), "bf16": (8, -133, 128)}  # bits, exponents of the least and past the most
+# Bits, exponents of the least and past the most.
+MANTISSA = {"f32": (24, -149, 128), "f16": (11, -24, 16), "bf16": (8, -133, 128)}
 
 
 def nearest(value: Fraction, dtype: str) -> float:

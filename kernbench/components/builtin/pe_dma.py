@@ -55,7 +55,8 @@ class Transfers(Serving):
             read: DmaReadCmd = msg
             if read.lanes is not None or read.src_strides is not None:
                 return False
-            tile, addr, nbytes, channel, flight.write, way = read.handle, read.src_addr, read.nbytes, read.channel, False, self._read
+            tile, addr, nbytes, channel = read.handle, read.src_addr, read.nbytes, read.channel
+            flight.write, way = False, self._read
         elif type(msg) is DmaWriteCmd:
             written: DmaWriteCmd = msg
             if written.lanes is not None or written.dst_strides is not None:

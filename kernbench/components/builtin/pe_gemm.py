@@ -61,7 +61,7 @@ class Products(Serving):
         )
 
     def _timing(self, msg: GemmCmd) -> Timing:
-        """That of a product, found once for all of its kind. In a loop it is that of the last, whose shapes are the same objects."""
+        """That of a product, found once for all of its kind. In a loop the shapes are the same objects as those of the last."""
         a, b, out, last = msg.a, msg.b, msg.out, self._last
         if (
             last is not None

@@ -16,6 +16,7 @@ from kernbench_core.entry cimport entry_ended, entry_started
 from kernbench_core.overlap cimport overlap_allows
 from kernbench_core.plug cimport (
     SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
+from kernbench_core.pycomponent cimport hold
 from kernbench_core.record cimport record_queue_resume
 from kernbench_core.scratchpad cimport scratchpad_touch
 from kernbench_core.shuffle cimport shuffle
@@ -57,7 +58,7 @@ cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
 cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
     """P1: those that are due, by id."""
     cdef Plugs* p = s.plugs
-    cdef int32_t c
+    cdef int32_t c, held = 0
     cdef int64_t to
     while clock_next(&p.wakes) <= now and not p.mistake:
         c = p.wakes.heap[0]
@@ -66,8 +67,10 @@ cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
             p.state[c].fresh = False
             p.open -= 1
         call(p, c, now, False)
+        held = hold(p.plug[c].ops, held)
         to = p.plug[c].ops.advance(p.plug[c].ops.self, now, &p.plug[c].api)
         returned(s, c, to, now)
+    hold(NULL, held)
 
 
 cdef int32_t head_of(Sim* s, int32_t engine) noexcept nogil:
@@ -267,7 +270,7 @@ cdef void give_back(Sim* s, Notice* n) noexcept nogil:
 cdef void tell(Sim* s, cycle_t now) noexcept nogil:
     """Every notice of this cycle; a call brings no new one, though it may complete jobs."""
     cdef Plugs* p = s.plugs
-    cdef int32_t k, c
+    cdef int32_t k, c, held = 0
     cdef Notice n
     cdef int64_t to
     qsort(p.notice, p.n_notices, sizeof(Notice), by_component)
@@ -282,8 +285,10 @@ cdef void tell(Sim* s, cycle_t now) noexcept nogil:
         to = NEVER
         call(p, c, now, True)
         if p.plug[c].ops.notify != NULL:
+            held = hold(p.plug[c].ops, held)
             to = p.plug[c].ops.notify(p.plug[c].ops.self, n.kind, n.id, now)
         returned(s, c, to, now)
+    hold(NULL, held)
     p.n_notices = 0
 
 

@@ -36,6 +36,18 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
     f.piece = p.line if f.at.run_left > p.line else f.at.run_left
 
 
+cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
+    """Whole chunks of the interleave, all but the last that the budget covers, of a flow that stands before one. Returns their bytes."""
+    cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line, n, _k
+    n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // turn + 1) - 1
+    for _k in range(n):
+        tally_range(&p.grants, f.bank, lines)
+        f.bank = <int32_t>((f.bank + hop) % p.banks)
+    f.at.dram += n * turn
+    f.at.addr += n * turn
+    return n * d.interleave
+
+
 cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexcept nogil:
     """The same for a flow whose runs end with lines: over the ends of runs too, to the last byte."""
     cdef nbytes_t budget, step
@@ -51,6 +63,8 @@ cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexce
     f.carry -= budget * f.den
     f.left -= budget
     while budget:
+        if f.at.run_left == d.interleave and budget >= 2 * d.interleave:
+            budget -= jump_chunks(f, p, d, budget)
         step = budget if budget < f.at.run_left else f.at.run_left
         n = 1 + (step - f.piece + p.line - 1) // p.line
         tally_range(&p.grants, f.bank, n)

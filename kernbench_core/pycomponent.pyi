@@ -43,6 +43,28 @@ class Plugged:
     ) -> int:
         """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
 
+    def submit_transfer(
+        self,
+        engine: int,
+        channel: int,
+        write: bool,
+        addr: int,
+        nbytes: int,
+        memory: int,
+        route: int,
+        place: int,
+        travel: int,
+    ) -> int:
+        """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
+
+        `memory` and `route` are -1 on a machine whose engines have ways of their own.
+        """
+
+    def submit_product(
+        self, engine: int, params: tuple[int, ...], a: int, a_bytes: int, b: int, b_bytes: int, out: int, out_bytes: int
+    ) -> int:
+        """`submit` of a TE's job with two operands and a result: of each its flat address and bytes."""
+
     def started(self, job: int) -> int:
         """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
 

@@ -11,11 +11,21 @@ from libc.string cimport memcpy
 from collections import namedtuple
 
 from kernbench_core.abi cimport (
-    KB_ABI_VERSION, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_BANKS, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
-    kb_core_api, kb_engine_ops, kb_job)
+    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
+    kb_core_api, kb_engine_ops, kb_job, kb_region)
 from kernbench_core.plug_layout import check_operations
 from kernbench_core.types cimport NEVER as LAST_CYCLE
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
+
+cdef extern from "abi.h" nogil:
+    enum:
+        KB_DMA
+        KB_TE
+
+cdef extern from "Python.h" nogil:
+    ctypedef int PyGILState_STATE
+    PyGILState_STATE PyGILState_Ensure()
+    void PyGILState_Release(PyGILState_STATE state)
 
 NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
 BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
@@ -42,6 +52,12 @@ cdef object job_of(const kb_job* j):
         tuple([JobRegion(j.region[k].addr, j.region[k].nbytes, bool(j.region[k].write)) for k in range(j.n_regions)]))
 
 
+cdef void put_region(kb_region* region, int64_t addr, int64_t nbytes, bint write) noexcept:
+    region.addr = addr
+    region.nbytes = nbytes
+    region.write = write
+
+
 cdef int64_t cycle_from(Plugged c, str method, object value) except? -1:
     if not isinstance(value, int):
         raise TypeError(f"{type(c).__name__}.{method} returned {value!r}: it must be the next cycle to run in, or NEVER")
@@ -52,10 +68,24 @@ cdef int64_t advance(void* itself, int64_t now, const kb_core_api* api) noexcept
     cdef Plugged c = <Plugged>itself
     c.api = api
     try:
-        return cycle_from(c, "step", c.step_method(now))
+        return c.woken(now)
     except BaseException as error:
         c.failure = error
     return KB_FAILED
+
+
+cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil:
+    """Before each of the calls of one phase: of Python components that follow each other only the first waits for the GIL.
+
+    `held` is what the last call returned, 0 at first; after the phase `ops` is NULL. Others are called without it.
+    """
+    cdef bint python = ops != NULL and ops.advance == advance
+    if python and not held:
+        return 1 + <int32_t>PyGILState_Ensure()
+    if held and not python:
+        PyGILState_Release(<PyGILState_STATE>(held - 1))
+        return 0
+    return held
 
 
 cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with gil:
@@ -70,7 +100,7 @@ cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with 
 cdef int64_t notify(void* itself, int32_t notice, int64_t number, int64_t now) noexcept with gil:
     cdef Plugged c = <Plugged>itself
     try:
-        return cycle_from(c, "notify", c.notify(notice, number, now))
+        return c.told(notice, number, now)
     except BaseException as error:
         c.failure = error
     return KB_FAILED
@@ -119,12 +149,62 @@ cdef class Plugged:
         self.check_called()
         return self.said(self.api.submit(self.api.core, kind, engine, &job))
 
-    cpdef started(self, int64_t job):
+    cpdef int64_t submit_transfer(
+            self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
+            int64_t place, int64_t travel) except? -1:
+        """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
+
+        `memory` and `route` are -1 on a machine whose engines have ways of their own.
+        """
+        cdef kb_job job
+        job.opcode = 0
+        job.n_params = 6 if memory < 0 else 8
+        job.n_regions = 1
+        job.params[0] = channel
+        job.params[1] = write
+        job.params[2] = addr
+        job.params[3] = nbytes
+        job.params[4] = 0
+        job.params[5] = 1
+        job.params[6] = memory
+        job.params[7] = route
+        put_region(&job.region[0], place, travel, not write)
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, KB_DMA, engine, &job))
+
+    cpdef int64_t submit_product(
+            self, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
+            int64_t out_bytes) except? -1:
+        """`submit` of a TE's job with two operands and a result: of each its flat address and bytes."""
+        cdef kb_job job
+        cdef int32_t k
+        if len(params) > KB_PARAMS:
+            raise ValueError(f"{len(params)} parameters: at most {KB_PARAMS}")
+        job.opcode = 0
+        job.n_params = <int32_t>len(params)
+        job.n_regions = 3
+        for k in range(job.n_params):
+            job.params[k] = params[k]
+        put_region(&job.region[0], a, a_bytes, False)
+        put_region(&job.region[1], b, b_bytes, False)
+        put_region(&job.region[2], out, out_bytes, True)
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, KB_TE, engine, &job))
+
+    cdef int64_t woken(self, int64_t now) except? -1:
+        """P1. A compiled class may do in its place what its `step` does, without boxes."""
+        return cycle_from(self, "step", self.step_method(now))
+
+    cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1:
+        """P7, likewise."""
+        return cycle_from(self, "notify", self.notify(notice, number, now))
+
+    cpdef int64_t started(self, int64_t job) except? -1:
         """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
         cdef int64_t at
         self.check_called()
         at = self.api.started(self.api.core, job)
-        return NEVER if at == KB_BUSY else self.said(at)
+        return LAST_CYCLE if at == KB_BUSY else self.said(at)
 
     def complete(self, int64_t job):
         """A job that was accepted ends with this cycle."""

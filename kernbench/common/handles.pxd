@@ -1,5 +1,6 @@
 cdef class TensorHandle:
-    cdef public object handle_id
+    cdef public object known_name
+    cdef public long long number
     cdef public long long addr
     cdef public object shape
     cdef public object dtype
@@ -8,3 +9,5 @@ cdef class TensorHandle:
     cdef public object op
     cdef public object line
     cdef public object op_id
+
+    cpdef name(self)

@@ -33,7 +33,8 @@ class TensorHandle:
         line: str = "",
         op_id: int | None = None,
     ) -> None:
-        self.handle_id = handle_id
+        self.known_name: str | None = handle_id
+        self.number = 0  #: without a name: the tile's, which one is made of
         self.addr = addr
         self.shape = shape
         self.dtype = dtype
@@ -42,6 +43,20 @@ class TensorHandle:
         self.op = op  #: what computes them: `gemm_f16`
         self.line = line  #: where the kernel says so: `kernel.py:12`
         self.op_id = op_id  #: the record that computes them: what waits for the handle depends on it
+
+    def name(self) -> str:
+        """Its name; most tiles get none until somebody asks."""
+        if self.known_name is None:
+            self.known_name = f"t{self.number}"
+        return self.known_name
+
+    @property
+    def handle_id(self) -> str:
+        return self.name()
+
+    @handle_id.setter
+    def handle_id(self, name: str) -> None:
+        self.known_name = name
 
     @property
     def nbytes(self) -> int:

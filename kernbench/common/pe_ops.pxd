@@ -1,12 +1,20 @@
+from kernbench.common.handles cimport TensorHandle
+
+
 cdef class Command:
     cdef public bint _quiet
     cdef public object op_id, dependency_ids, line
 
 cdef class DmaReadCmd(Command):
-    cdef public object handle, src_addr, nbytes, src_space, src_strides, channel, lanes
+    cdef public TensorHandle handle
+    cdef public long long src_addr, nbytes, low, high
+    cdef public Py_ssize_t fresh
+    cdef public object src_space, src_strides, channel, lanes
 
 cdef class DmaWriteCmd(Command):
-    cdef public object handle, dst_addr, nbytes, dst_strides, channel, lanes, rmw
+    cdef public TensorHandle handle
+    cdef public long long dst_addr, nbytes
+    cdef public object dst_strides, channel, lanes, rmw
 
 cdef class GemmCmd(Command):
     cdef public object a, b, out, acc, m, k, n, dtype_acc, transpose_a, transpose_b, layout_a, layout_b, layout_out, tile_k

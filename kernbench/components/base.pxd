@@ -1,10 +1,10 @@
 from kernbench_core.pycomponent cimport Plugged
 
 cdef class Clock:
-    cdef object _num
-    cdef object _den
+    cdef long long _num
+    cdef long long _den
     cdef readonly double now
-    cpdef Clock at(self, cycle)
+    cpdef Clock at(self, long long cycle)
 
 cdef class Typed(Plugged):
     cdef public object node_id

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernbench.common.dtypes import Array, widen
+from kernbench.sim_engine.math_ops_fused import fused
 from kernbench.sim_engine.math_ops_moves import MOVES
 from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS
 
@@ -91,7 +92,7 @@ ARITHMETIC: dict[str, Callable[..., Value]] = {
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
-    "fma": lambda x, y, z: x * y + z,
+    "fma": fused,
     "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "full": lambda x: x,
     **SPECIAL_PAIRS,
@@ -125,9 +126,10 @@ ARITY = {
 }
 
 
-def evaluate(op: str, operands: Sequence[Value]) -> Value:
+def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
     """An elementwise op on arrays of f32, i64 or bool and on numbers, broadcast as numpy does; the result is again of those.
 
+    `odd`: an `fma` is rounded to odd, so that a narrower type is rounded to once.
     Raises ValueError for an op that is none of these, for another number of operands, and for shapes that do not fit.
     """
     if op not in ARITY:
@@ -136,6 +138,9 @@ def evaluate(op: str, operands: Sequence[Value]) -> Value:
         raise ValueError(f"{op} takes {ARITY[op]} operands, and not {len(operands)}")
     if op == "where":
         return np.where(operands[0], *_alike(operands[1:]))
+    if op == "fma":
+        x, y, z = _alike(operands)
+        return fused(x, y, z, odd)
     if op in LOGIC:
         return LOGIC[op](*operands)
     if op in FLOAT:

@@ -11,10 +11,10 @@ cpdef tuple op_row(object msg, tuple snapshots)
 
 
 @cython.locals(to=TensorHandle)
-cpdef tuple _dma_read(DmaReadCmd msg, tuple snapshots)
+cpdef tuple dma_read_row(DmaReadCmd msg, tuple snapshots)
 
 
 @cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
 cpdef tuple _gemm_parts(GemmCmd msg, object line)
 
-cpdef tuple _gemm(GemmCmd msg, tuple snapshots)
+cpdef tuple gemm_row(GemmCmd msg, tuple snapshots)

@@ -94,22 +94,22 @@ def snapshot_sources(msg: Any) -> list[TensorHandle]:
     return []
 
 
-def _dma_read(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
+def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
     to = msg.handle
     if msg.lanes is not None:
         lanes = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.lanes, msg.line)
-        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.handle_id)
+        return "memory", "dma_read", _LANES_READ.template(lanes), (msg.src_addr, to.addr, to.name())
     constants = (msg.nbytes, msg.src_space, to.space, to.shape, to.dtype, msg.src_strides, msg.line)
-    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.handle_id)
+    return "memory", "dma_read", _DMA_READ.template(constants), (msg.src_addr, to.addr, to.name())
 
 
 def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
         lanes = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.lanes, msg.rmw, msg.line)
-        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.handle_id)
+        return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name())
     constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
-    values = (source.addr, msg.dst_addr, source.handle_id, snapshots[0] if snapshots else None)
+    values = (source.addr, msg.dst_addr, source.name(), snapshots[0] if snapshots else None)
     return "memory", "dma_write", _DMA_WRITE.template(constants), values
 
 
@@ -125,7 +125,7 @@ def _gemm_parts(msg: GemmCmd, line: str) -> tuple[tuple[Any, ...], tuple[Any, ..
     return constants, (a.addr, b.addr, out.addr, None if acc is None else acc.addr)
 
 
-def _gemm(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
+def gemm_row(msg: GemmCmd, snapshots: tuple[Any, ...]) -> Row:
     constants, values = _gemm_parts(msg, msg.line)
     return "gemm", _name("gemm", msg.a.dtype), _GEMM.template(constants), values
 
@@ -194,9 +194,9 @@ def copy_info(
 
 
 _ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Row]] = {
-    DmaReadCmd: _dma_read,
+    DmaReadCmd: dma_read_row,
     DmaWriteCmd: _dma_write,
-    GemmCmd: _gemm,
+    GemmCmd: gemm_row,
     MathCmd: _math,
     CompositeCmd: _composite,
     MemoryWriteMsg: _memory_write,

@@ -1,6 +1,8 @@
 cimport cython
 
+from kernbench.common.pe_ops cimport Command
 from kernbench.sim_engine.memory_store cimport MemoryStore
+from kernbench.sim_engine.op_info cimport dma_read_row, gemm_row
 from kernbench.sim_engine.op_params cimport Template
 
 cdef class OpLogger:
@@ -24,5 +26,8 @@ cdef class OpLogger:
 
     @cython.locals(template=Template, values=tuple, entry=tuple, snapshots=tuple)
     cpdef record_end(self, object t, object component_id, object msg)
+
+    @cython.locals(command=Command, row=tuple, template=Template, rows=list, values=tuple)
+    cpdef record_served(self, object t_start, object t_end, object component_id, object msg)
 
     cpdef tuple _snapshots(self, object msg)

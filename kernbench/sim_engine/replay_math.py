@@ -30,7 +30,8 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
         elif op in SCANS:
             result = scan(op, wide[0], params.get("axis"), *(params.get("scalars") or {}).values())
         else:
-            result = evaluate(op, _operands(wide, params.get("scalars") or {}))
+            odd = op == "fma" and params["dtype"] != "f32"
+            result = evaluate(op, _operands(wide, params.get("scalars") or {}), odd)
             if mask is not None:
                 result = evaluate("where", [mask, result, params.get("other", 0)])
         shape = tuple(params["shape_out"])

@@ -69,7 +69,6 @@ DIFFERS: dict[str, str] = {
     "TRITON_MAX_TENSOR_NUMEL": "enforced under portable; else the scratchpad's size is the limit",
     "topk": "any k",
     "sort": "along any axis, but under portable",
-    "fma": "rounds the product to f32 too",
     "core": "has the names of tl, and get_int_dtype",
     "random": "has the names of tl alone",
     "standard": "has the names of tl, _log2, _is_power_of_two and _get_int_dtype",

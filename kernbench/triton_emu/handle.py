@@ -31,7 +31,8 @@ class KernelTensor(TensorHandle):
     in_store = False
 
     def __init__(self, tl: TLContext, name: str, shape: tuple[int, ...], dtype: str, nbytes: int, line: str) -> None:
-        self.handle_id = name
+        self.known_name = name
+        self.number = 0
         self.addr = -1  #: of the block; -1: it has none
         self.shape = shape
         self.dtype = dtype

@@ -8,6 +8,8 @@ from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.memory_side cimport MemorySide
 from kernbench.triton_emu.scratchpad cimport Scratchpad
 
+cdef long long _NEVER
+
 cdef class KernelRunner(CommandSource):
     cdef public object pe
     cdef public CommandQueue scheduler
@@ -30,6 +32,7 @@ cdef class KernelRunner(CommandSource):
     cdef Py_ssize_t _next_program
     cdef bint _begun
     cdef object _greenlet
+    cdef bint _over
     cdef object _enter
     cdef object _leave
     cdef object _failed

@@ -20,6 +20,7 @@ from kernbench.components.builtin.ipcq_ring import Ring
 from kernbench.components.builtin.pe_cpu import CommandSource
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
+from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory_side import MemorySide
 from kernbench.triton_emu.memory_tensor import MemoryTensor
@@ -27,6 +28,7 @@ from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from kernbench.triton_emu.source_lines import kernel_line, line_of
 from kernbench.triton_emu.tl_queues import take
 
+_NEVER = NEVER
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
 
@@ -65,9 +67,10 @@ class KernelRunner(CommandSource):
         self._next_program, self._begun = 0, False
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
+        self._over = False  # its program has ended
         self._failed: KernelError | None = None
         # What a paused kernel waits for.
-        self._reason = ""
+        self._reason: str | KernelTensor = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
         self._any = False  # with `next_due`: a kernel that waits for time goes on then
@@ -99,7 +102,7 @@ class KernelRunner(CommandSource):
                     launch.ended(self.pe.name, now)
                     self._launch = self._work = None
                     return True
-                if len(self.pad.tiles) > len(self._slots):  # someone kept tiles of the program before: it is over
+                if self.pad.held > len(self._slots):  # someone kept tiles of the program before: it is over
                     self.new_pad([ring for ring, _ in self._slots])
                 for ring, _ in self._slots:
                     ring.free_all()
@@ -107,14 +110,14 @@ class KernelRunner(CommandSource):
                 self._enter, self._leave = self._greenlet.switch, self._greenlet.parent.switch
                 self._next_program += 1
                 self._enter(work, work.programs[self._next_program - 1])
-            elif self._wanted is not None or self._any or now < self.next_due < NEVER:
+            elif self._wanted is not None or self._any or now < self.next_due < _NEVER:
                 return False
             else:
-                self.next_due = NEVER
+                self.next_due = _NEVER
                 self._since = None
                 self._enter()
-            if self._greenlet.dead:
-                self._greenlet = None
+            if self._over:
+                self._over, self._greenlet = False, None
                 self._enter = self._leave = _no_switch
 
     def new_pad(self, rings: Sequence[Ring]) -> None:
@@ -157,7 +160,7 @@ class KernelRunner(CommandSource):
             try:
                 tile.value = self.memory.load_ended(msg)
             except KernelError as error:
-                self._failed, self._wanted, self._any, self.next_due = error, None, False, NEVER
+                self._failed, self._wanted, self._any, self.next_due = error, None, False, _NEVER
                 return True
         elif isinstance(msg, DmaWriteCmd):
             self.memory.store_ended(msg)
@@ -169,7 +172,7 @@ class KernelRunner(CommandSource):
             try:
                 take(msg)
             except KernelError as error:
-                self._failed, self._wanted, self._any, self.next_due = error, None, False, NEVER
+                self._failed, self._wanted, self._any, self.next_due = error, None, False, _NEVER
                 return True
         elif kind is not IpcqSendCmd:
             if isinstance(msg, MathCmd):
@@ -216,11 +219,14 @@ class KernelRunner(CommandSource):
         if self.scalar_cycles:
             self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 
-    def pause(self, reason: str, flight: Flight | None = None, any_end: bool = False, until: int = NEVER) -> None:
-        """Switch to the core until a command (or any) has ended, or a cycle has come."""
+    def pause(
+        self, reason: str | KernelTensor, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER
+    ) -> None:
+        """Switch to the core until a command (or any) has ended, or a cycle has come. A load's reason is its tile."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until
         self._leave()
+        self._reason = ""
 
     def _run_program(self, work: PeWork, program: int) -> None:
         context = self._make_context(self, program, work.grid)
@@ -230,6 +236,7 @@ class KernelRunner(CommandSource):
             else:
                 made = work.kernel(*work.args, tl=context, **work.kwargs)
             check_ran(made, "the kernel " + work.kernel.__name__)
+            self._over = True
         except SystemExit as error:
             refused = KernelError(f"the kernel called exit({error.code!r}); a program ends when it returns")
             self._told(refused, program)
@@ -251,7 +258,10 @@ class KernelRunner(CommandSource):
         program = None
         if work is not None and running is not None:
             program = work.programs[self._next_program - 1]
-        waits = self._reason if running is not None and self._since is not None else ""
+        reason = self._reason
+        if isinstance(reason, KernelTensor):
+            reason = f"the load of {reason.handle_id}"
+        waits = reason if running is not None and self._since is not None else ""
         if work is not None and running is None and self.scheduler.open:
             waits = "the program's last commands"
         return PeState(

@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Any
 
+from kernbench.common.pe_ops import DmaReadCmd
+
 
 class Ranges:
     """Messages by the bytes `[start, end)` that they touch; several may touch one byte."""
@@ -45,23 +47,31 @@ class MemoryOrder:
 
     def __init__(self) -> None:
         self._loads = Ranges()
-        self._fresh: dict[int, tuple[int, int, Any]] = {}  # loads since the last store, by op id: nobody has asked for them yet
+        self._fresh: list[DmaReadCmd] = []  # loads since the last store, in no order: nobody has asked for them yet
         self._stores = Ranges()
         self._reads = Ranges()  # of composite ops: they see memory as it is when they are issued
 
-    def load_issued(self, msg: Any, start: int, end: int) -> None:
+    def load_issued(self, msg: DmaReadCmd) -> None:
+        """The bytes from `low` to `high` of the load."""
         if self._stores.items:
-            for store in self._stores.over(start, end):
+            for store in self._stores.over(msg.low, msg.high):
                 depend(msg, store.op_id)
-        self._fresh[msg.op_id] = (start, end, msg)
+        msg.fresh = len(self._fresh)
+        self._fresh.append(msg)
 
-    def load_ended(self, msg: Any, start: int) -> None:
-        if self._fresh.pop(msg.op_id, None) is None:
-            self._loads.remove(start, msg)
+    def load_ended(self, msg: DmaReadCmd) -> None:
+        if msg.fresh < 0:
+            self._loads.remove(msg.low, msg)
+            return
+        last = self._fresh.pop()
+        if last is not msg:
+            self._fresh[msg.fresh] = last
+            last.fresh = msg.fresh
 
     def store_issued(self, msg: Any, start: int, end: int) -> None:
-        for found in self._fresh.values():
-            self._loads.add(*found)
+        for found in self._fresh:
+            self._loads.add(found.low, found.high, found)
+            found.fresh = -1
         self._fresh.clear()
         for load in self._loads.over(start, end):
             depend(load, msg.op_id)

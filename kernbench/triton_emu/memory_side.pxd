@@ -1,5 +1,6 @@
 cimport cython
 
+from kernbench.common.handles cimport TensorHandle
 from kernbench.common.pe_ops cimport DmaReadCmd
 from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.triton_emu.memory_order cimport MemoryOrder
@@ -12,6 +13,8 @@ cdef class MemorySide:
     cdef readonly object new_id
     cdef bint _started
 
+    @cython.locals(start="long long")
     cpdef load_issued(self, DmaReadCmd msg)
 
+    @cython.locals(tile=TensorHandle)
     cpdef load_ended(self, DmaReadCmd msg)

@@ -52,23 +52,17 @@ class MemorySide:
         start = msg.src_addr
         if msg.lanes is not None:
             low, high = msg.lanes.span
-            self._order.load_issued(msg, start + low, start + high)
+            msg.low, msg.high = start + low, start + high
         elif msg.src_strides is None:
-            self._order.load_issued(msg, start, start + msg.nbytes)
+            msg.low, msg.high = start, start + msg.nbytes
         else:
-            start, end = _span(start, msg.handle, msg.src_strides)
-            self._order.load_issued(msg, start, end)
+            msg.low, msg.high = _span(start, msg.handle, msg.src_strides)
+        self._order.load_issued(msg)
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
         """The elements that a load brings, as they are in memory now; None: they are pending."""
         tile = msg.handle
-        start = msg.src_addr
-        end = start + msg.nbytes
-        if msg.lanes is not None:
-            start, end = start + msg.lanes.span[0], start + msg.lanes.span[1]
-        elif msg.src_strides is not None:
-            start, end = _span(start, tile, msg.src_strides)
-        self._order.load_ended(msg, start)
+        self._order.load_ended(msg)
         value: Array | None
         try:
             if msg.lanes is not None:
@@ -76,12 +70,12 @@ class MemorySide:
             elif msg.src_strides is None:
                 shape, dtype = tile.shape, tile.dtype
                 kind = _NUMPY.get(dtype) or dtype_of(dtype).numpy
-                found = self.store.exact(msg.src_space, start, shape, kind)
-                value = self.store.read(msg.src_space, start, shape, dtype) if found is None else found
+                found = self.store.exact(msg.src_space, msg.src_addr, shape, kind)
+                value = self.store.read(msg.src_space, msg.src_addr, shape, dtype) if found is None else found
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:
-            if not self.store.pending(msg.src_space, start, end - start):
+            if not self.store.pending(msg.src_space, msg.low, msg.high - msg.low):
                 raise KernelError(f"{msg.line}: the load of {tile.handle_id} brings what nobody wrote: {error}") from None
             value = None
         return value

@@ -12,8 +12,10 @@ cdef class Completion:
     cdef public object op_id
 
 cdef class TlMemory(TlTiles):
-    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd)
-    cpdef KernelTensor _load(
+    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, nbytes="long long", travel="long long",
+                   at="long long")
+    cdef KernelTensor _load(
         self, object addr, tuple shape, object dtype, object line, object strides, bint wait, object channel, KernelTensor out)
 
-    cpdef _in_memory(self, object addr, tuple shape, object steps, object dtype, object nbytes, object line)
+    @cython.locals(align="long long", at="long long")
+    cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1

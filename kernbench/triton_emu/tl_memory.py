@@ -20,6 +20,8 @@ from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl_tiles import TlTiles
 
 _UP, _frame = caller_of(__file__), sys._getframe
+_USUAL = CHANNELS[0]
+_FAR = 1 << 62
 _ALIGN = {name: one.align for name, one in DTYPES.items()}
 
 
@@ -43,7 +45,7 @@ class TlMemory(TlTiles):
         *,
         strides: Sequence[int] | None = None,
         wait: bool = True,
-        channel: str = "act_weight",
+        channel: str = _USUAL,
         out: KernelTensor | None = None,
     ) -> KernelTensor:
         """A tensor from memory. Its elements are known when it has come, unless what is there is pending.
@@ -67,18 +69,18 @@ class TlMemory(TlTiles):
         out: KernelTensor | None,
     ) -> KernelTensor:
         """The load asked for at a line."""
-        if channel not in CHANNELS:
+        if channel is not _USUAL and channel not in CHANNELS:
             self._refuse_channel(channel, line)
         runner = self._runner
-        travel = nbytes = self._size(shape, dtype, line)
+        travel = nbytes = self.size_of(shape, dtype, line)
         steps = None if strides is None else self._strides(strides, shape, line)
-        addr = self._in_memory(addr, shape, steps, dtype, nbytes, line)
+        at = self.place_of(addr, shape, steps, dtype, nbytes, line)
         if steps is not None:
-            travel = self._travel(addr, shape, steps, dtype)
-        tile = self._new(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
+            travel = self._travel(at, shape, steps, dtype)
+        tile = self.new_tile(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
         tile.op = "dma_read"
         msg = DmaReadCmd.__new__(DmaReadCmd)
-        msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, addr, nbytes, line, channel
+        msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
         msg.src_space, msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = "hbm", steps, None, False, ()
         msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
@@ -86,7 +88,7 @@ class TlMemory(TlTiles):
         tile.flight = flight = runner.issue(msg, line)
         runner.memory.load_issued(msg)
         while wait and flight.end < 0:
-            runner.pause("the load of " + tile.handle_id, flight)
+            runner.pause(tile, flight)
         return tile
 
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
@@ -117,12 +119,12 @@ class TlMemory(TlTiles):
         channel: str = "act_weight",
     ) -> Completion:
         """The store asked for at a line."""
-        tile = self.operand(value, line)
+        tile = self.operand_tile(value, line)
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, line)
         if channel not in CHANNELS:
             self._refuse_channel(channel, line)
-        addr = self._in_memory(addr, tile.shape, steps, tile.dtype, tile.nbytes, line)
+        addr = self.place_of(addr, tile.shape, steps, tile.dtype, tile.nbytes, line)
         msg = DmaWriteCmd(tile, addr, tile.nbytes, steps, channel, op_id=runner.memory.new_id(), line=line)
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -136,23 +138,33 @@ class TlMemory(TlTiles):
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
         line = self.line_of(_frame(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        tile = self._new(shape, dtype, self._size(shape, dtype, line), line, 0, name)
+        tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line, 0, name)
         tile.poison = line
         return tile
 
-    def _in_memory(
+    def place_of(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
         """Where a tensor's first element is in memory."""
         align = _ALIGN.get(dtype) or dtype_of(dtype).align
-        if align > 1 and type(addr) is int and addr % align:
-            raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
+        if type(addr) is int:
+            if not -_FAR < addr < _FAR:
+                raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
+            at = addr
+            if at % align:
+                raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
+            if steps is None and self._translation is None:
+                return at
         if steps is None:
-            if type(addr) is int and self._translation is None:
-                return addr
             return self._physical(addr, nbytes, line)
         low, high = span_of(shape, steps, dtype)
         return self._physical(addr + low, high - low, line) - low
+
+    def _in_memory(
+        self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
+    ) -> int:
+        """The same for modules that are not compiled."""
+        return self.place_of(addr, shape, steps, dtype, nbytes, line)
 
     def _physical(self, addr: Any, nbytes: int, line: str) -> int:
         """Where bytes are in memory; they must lie in one piece."""

@@ -5,7 +5,9 @@ from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.tl_memory cimport TlMemory
 
 cdef class TlProducts(TlMemory):
-    @cython.locals(one=KernelTensor, two=KernelTensor, total=KernelTensor, tile=KernelTensor, msg=GemmCmd)
-    cpdef KernelTensor product(
+    cdef tuple _found
+
+    @cython.locals(one=KernelTensor, two=KernelTensor, total=KernelTensor, tile=KernelTensor, msg=GemmCmd, found=tuple)
+    cdef KernelTensor multiplied(
         self, object a, object b, object frame, object acc=*, object out_dtype=*, object dtype_acc=*, object transpose_a=*,
         object transpose_b=*, KernelTensor out=*)

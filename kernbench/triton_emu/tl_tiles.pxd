@@ -15,25 +15,27 @@ cdef class TlTiles:
     cdef long long _nbytes
     cdef object _code
     cdef dict _lines
+    cdef tuple _owner
 
-    cpdef line_of(self, object frame)
-
-    @cython.locals(tile=KernelTensor)
-    cpdef KernelTensor operand(self, object value, object line)
-
-    cpdef issue_compute(self, object msg, KernelTensor tile, object line)
+    cdef line_of(self, object frame)
 
     @cython.locals(tile=KernelTensor)
-    cpdef KernelTensor _result(self, KernelTensor out, tuple shape, object dtype, object line, object op)
+    cdef KernelTensor operand_tile(self, object value, object line)
 
-    cpdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
+    cdef issue_for(self, object msg, KernelTensor tile, object line)
+
+    @cython.locals(tile=KernelTensor)
+    cdef KernelTensor result_tile(self, KernelTensor out, tuple shape, object dtype, object line, object op)
+
+    cdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
 
     @cython.locals(room=KernelTensor)
-    cpdef _place(self, KernelTensor tile, object line)
+    cdef _place(self, KernelTensor tile, object line)
 
-    @cython.locals(tile=KernelTensor, size="long long")
-    cpdef KernelTensor _new(self, tuple shape, object dtype, long long nbytes, object line, long long travel=*, object name=*)
+    @cython.locals(tile=KernelTensor, size="long long", who=tuple, block=Block)
+    cdef KernelTensor new_tile(
+        self, tuple shape, object dtype, long long nbytes, object line, long long travel=*, object name=*)
 
-    cpdef Block _take(self, long long nbytes, tuple who)
+    cpdef Block _take(self, long long nbytes, tuple who, long long number=*)
 
-    cpdef long long _size(self, tuple shape, object dtype, object line) except? -1
+    cdef long long size_of(self, tuple shape, object dtype, object line) except? -1

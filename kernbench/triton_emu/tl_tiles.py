@@ -12,7 +12,7 @@ from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd,
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.scratchpad import Block, Owner
+from kernbench.triton_emu.scratchpad import Block, Owner, shown
 from kernbench.triton_emu.source_lines import line_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class TlTiles:
         self._shape: tuple[int, ...] | None = None  # whose size was asked for last,
         self._dtype = ""
         self._nbytes = 0  # and what it was
+        self._owner: Owner | None = None  # of the last tile, but its number
         self._code: Any = None  # that asked for a line last,
         self._lines: dict[int, str] = {}  # and its lines so far, by the instruction
 
@@ -48,7 +49,7 @@ class TlTiles:
 
     # Operands and results.
 
-    def operand(self, value: Any, line: str) -> KernelTensor:
+    def operand_tile(self, value: Any, line: str) -> KernelTensor:
         """A tensor as a command needs it: complete, and in the scratchpad."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
@@ -62,7 +63,7 @@ class TlTiles:
             self._place(value, line)
         return value
 
-    def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
+    def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
         """A command whose result is pending."""
         runner = self._runner
         if self._after:
@@ -70,9 +71,9 @@ class TlTiles:
         tile.op_id = msg.op_id
         tile.flight = runner.issue(msg, line)
 
-    def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
+    def result_tile(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
         if out is None:
-            tile = self._new(shape, dtype, self._size(shape, dtype, line), line)
+            tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line)
         else:
             tile = self._into(out, shape, dtype, line)
         tile.op = op
@@ -96,52 +97,55 @@ class TlTiles:
     def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
         """Known elements that are nowhere yet."""
         self._count += 1
-        size = self._size(value.shape, dtype, line)
+        size = self.size_of(value.shape, dtype, line)
         tile = KernelTensor(self, f"t{self._count}", value.shape, dtype, size, line)  # type: ignore[arg-type]
         tile.value = value
         return tile
 
     def _place(self, tile: KernelTensor, line: str) -> None:
         """Known elements that an engine needs go into the scratchpad, in no time."""
-        room = self._new(tile.shape, tile.dtype, tile.nbytes, line)
+        room = self.new_tile(tile.shape, tile.dtype, tile.nbytes, line)
         tile.block, tile.addr = room.block, room.addr
         assert tile.value is not None
         runner = self._runner
         msg = MemoryWriteMsg(tile.space, tile.addr, tile.value, op_id=runner.memory.new_id(), line=line)
         runner.on_placed(msg, runner.now)
 
-    def _new(
+    def new_tile(
         self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
     ) -> KernelTensor:
         """A tile of the scratchpad."""
-        self._count = count = self._count + 1
-        name = name or f"t{count}"
+        self._count += 1
         tile = KernelTensor.__new__(KernelTensor)
-        tile.handle_id, tile.shape, tile.dtype, tile.line, tile.nbytes = name, shape, dtype, line, nbytes  # type: ignore[misc]
+        tile.number = self._count
+        tile.known_name = name or None
+        tile.shape, tile.dtype, tile.line, tile.nbytes = shape, dtype, line, nbytes  # type: ignore[misc]
         tile.value = tile.flight = tile.op_id = None
         tile.space, tile.op, tile.poison = "tcm", "", ""
         tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
         size = nbytes if nbytes > travel else travel
-        who = (name, dtype, shape, line)
-        block = self._runner.pad.take(size, who)
+        who = self._owner
+        if who is None or who[3] is not line or who[2] is not shape or who[1] is not dtype or who[0] is not name:
+            who = self._owner = (name, dtype, shape, line)
+        block = self._runner.pad.take(size, who, self._count)
         if block is None:
-            block = self._take(size, who)
+            block = self._take(size, who, self._count)
         tile.block = block
         tile.addr = block.addr
         return tile
 
-    def _take(self, nbytes: int, who: Owner) -> Block:
+    def _take(self, nbytes: int, who: Owner, number: int = 0) -> Block:
         """Scratchpad; the kernel waits where commands on their way may make room."""
         runner = self._runner
         while True:
-            block = runner.pad.take(nbytes, who)
+            block = runner.pad.take(nbytes, who, number)
             if block is not None:
                 return block
             if not runner.scheduler.open:
-                raise runner.pad.refusal(nbytes, who)
-            runner.pause(f"{nbytes} bytes of scratchpad for {who[0]} {who[1]}{list(who[2])}", None, True)
+                raise runner.pad.refusal(nbytes, who, number)
+            runner.pause(f"{nbytes} bytes of scratchpad for {shown(who, number)}", None, True)
 
-    def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+    def size_of(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
         if shape is self._shape and dtype is self._dtype:  # as in a loop
             return self._nbytes
         if shape and min(shape) < 0:
@@ -152,6 +156,23 @@ class TlTiles:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: {error}") from None
         self._shape, self._dtype, self._nbytes = shape, dtype, nbytes
         return nbytes
+
+    # The same for modules that are not compiled: a call through a method that a class may replace costs more than what it does.
+
+    def operand(self, value: Any, line: str) -> KernelTensor:
+        return self.operand_tile(value, line)
+
+    def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
+        self.issue_for(msg, tile, line)
+
+    def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
+        return self.result_tile(out, shape, dtype, line, op)
+
+    def _new(self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0) -> KernelTensor:
+        return self.new_tile(shape, dtype, nbytes, line, travel)
+
+    def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+        return self.size_of(shape, dtype, line)
 
     def _refuse_poison(self, tile: KernelTensor, line: str) -> None:
         raise PoisonError(

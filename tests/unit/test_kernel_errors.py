@@ -178,6 +178,10 @@ def odd(tl: Any) -> None:
     tl.load(2, (4,), "f32")
 
 
+def far(tl: Any) -> None:
+    tl.load(1 << 70, (4,), "f32")
+
+
 def negative(tl: Any) -> None:
     tl.load(0, (-4,), "f32")
 
@@ -188,6 +192,7 @@ def negative(tl: Any) -> None:
         (leaves, "the kernel called exit(3); a program ends when it returns"),
         (yields, "the kernel yields is a generator, so nothing of it has run; make it a plain function (no yield, no async)"),
         (odd, f"{at(odd, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
+        (far, f"{at(far, 1)}: the address {1 << 70:#x} is in no memory: addresses have at most 62 bits"),
         (negative, f"{at(negative, 1)}: a tensor of f32[-4]: a size is negative"),
     ],
 )

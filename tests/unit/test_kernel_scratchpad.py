@@ -39,6 +39,16 @@ def test_blocks_are_first_fits_that_never_overlap(steps: list[tuple[bool, int, i
     assert pad.take(640, ("all", "u8", (), "")) is not None
 
 
+def test_many_small_blocks_come_and_go() -> None:
+    pad = Scratchpad(0, 16 * 300, 16)
+    held = [pad.take(16, ("", "u8", (), ""), number) for number in range(300)]
+    assert pad.held == 300 and pad.free == 0 and [one.addr for one in held if one] == list(range(0, 4800, 16))
+    del held[::2]  # 150 holes
+    assert pad.held == 150 and pad.free == 2400 and pad.largest == 16 and pad.take(17, ("", "u8", (), "")) is None
+    held.clear()
+    assert pad.held == 0 and pad.largest == 4800
+
+
 def test_a_tile_lives_as_long_as_its_handle() -> None:
     free = []
 

@@ -1,5 +1,11 @@
 cimport cython
 
+cdef class Reach:
+    cdef public long long start
+    cdef public long long end
+    cdef public long long memory
+    cdef public long long route
+
 
 @cython.freelist(64)
 cdef class Flight:
@@ -16,3 +22,12 @@ cdef class Flight:
     cdef public tuple after
     cdef public long long command
     cdef public Flight parent
+    cdef public bint plain
+    cdef public Flight behind
+    cdef public object way
+    cdef public int channel
+    cdef public bint write
+    cdef public long long addr
+    cdef public long long nbytes
+    cdef public long long place
+    cdef public long long travel

@@ -12,6 +12,15 @@ Region = tuple[int, int, int]  #: flat scratchpad address, bytes, whether it is 
 Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the core: parameters, regions (`Component.submit`)
 
 
+class Reach:
+    """Bytes `[start, end)` of one memory, and the way of a DMA engine to them; -1 where the engine needs none."""
+
+    def __init__(self, start: int, end: int, way: Sequence[int]) -> None:
+        self.start = start
+        self.end = end
+        self.memory, self.route = way or (-1, -1)
+
+
 class Flight:
     """A command that was issued. `end` is -1 until it has ended; then nothing refers to its message any more."""
 
@@ -29,3 +38,10 @@ class Flight:
         self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for
         self.command = -1  #: its own id there; of several jobs that of the last
         self.parent: Flight | None = None  #: of a tile: the composite op
+        self.plain = False  #: it is one job, which its part can tell the core (`PePart.send`) without `orders`
+        self.behind: Flight | None = None  #: the next one that waits to be handed over
+        self.way: Any = None  #: of such a job: to the memory, or the product's time;
+        self.channel = 0  #: of a transfer: the DMA engine's,
+        self.write = False
+        self.addr = self.nbytes = 0  #: in memory,
+        self.place = self.travel = 0  #: in the scratchpad, flat, and with what alignment adds

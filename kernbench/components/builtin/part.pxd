@@ -1,5 +1,7 @@
 cimport cython
+from libc.stdint cimport int64_t
 
+from kernbench.common.pe_ops cimport Command
 from kernbench.components.base cimport Clock, Typed
 from kernbench.components.builtin.flight cimport Flight
 
@@ -10,7 +12,15 @@ cdef class Serving(Typed):
     cdef public Clock clock
     cdef public list load
     cdef public long long next_due
+    cdef bint _own_hooks
+    cdef object _record
+    cdef object _record_of
+
+    cpdef bint plan(self, Flight flight) except -1
+
+    cpdef int64_t send(self, Typed processor, Flight flight) except? -1
 
     cpdef int choose(self) except -1
 
+    @cython.locals(command=Command, clock=Clock)
     cpdef ended(self, Flight flight)

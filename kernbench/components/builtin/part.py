@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
+from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd
 from kernbench.components.base import NEVER, Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
+
+_HOOKS = (ComponentBase._on_process_start, ComponentBase._on_process_end)
 
 
 class Serving(Typed):
@@ -25,9 +28,21 @@ class Serving(Typed):
         self.clock = clock
         self.load = [0] * len(self.engines)  #: commands on each that have not ended
         self.next_due = NEVER  #: it has something to do in that cycle
+        kind: Any = type(self)  # hooks of its own are called; those of the base class come to one call of the log
+        self._own_hooks = (getattr(kind, "_on_process_start", None), getattr(kind, "_on_process_end", None)) != _HOOKS
+        self._record: Callable[[float, float, str, Any], None] | None = None
+        self._record_of: OpLog | None = None
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""
+        raise NotImplementedError
+
+    def plan(self, flight: Flight) -> bool:
+        """Write into a command what its one job is, where that needs no `orders` (`Flight.plain`)."""
+        return False
+
+    def send(self, processor: Typed, flight: Flight) -> int:
+        """Give the core the job of a plain command; its number."""
         raise NotImplementedError
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
@@ -45,10 +60,20 @@ class Serving(Typed):
 
     def ended(self, flight: Flight) -> None:
         """Log a message that was served."""
-        if self._op_logger is not None:
-            clock, component = self.clock, cast(ComponentBase, self)
-            component._on_process_start(clock.at(flight.start), flight.msg)
-            component._on_process_end(clock.at(flight.end), flight.msg)
+        log = self._op_logger
+        if log is None:
+            return
+        if log is not self._record_of:
+            self._record_of, self._record = log, None if self._own_hooks else getattr(log, "record_served", None)
+        clock, msg = self.clock, flight.msg
+        if self._record is not None and (type(msg) is DmaReadCmd or type(msg) is GemmCmd):  # most messages
+            command: Command = msg
+            if not command._quiet:
+                self._record(clock.at(flight.start).now, clock.at(flight.end).now, self.node_id, msg)
+            return
+        component = cast(ComponentBase, self)
+        component._on_process_start(clock.at(flight.start), msg)
+        component._on_process_end(clock.at(flight.end), msg)
 
 
 class PePart(Serving, ComponentBase):

@@ -1,10 +1,13 @@
 cimport cython
+from libc.stdint cimport int32_t, int64_t
 
 from kernbench.components.base cimport Clock, Typed
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.components.builtin.ipcq_ring cimport QueueClock
 from kernbench.components.builtin.part cimport Serving
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
+
+cdef int64_t _NEVER
 
 cdef class CommandSource:
     cdef public long long next_due
@@ -23,9 +26,15 @@ cdef class Processor(Typed):
     cdef long long _free_at
     cdef bint _resume
     cdef Clock _clock
+    cdef bint _own_step
+    cdef bint _own_notify
 
-    @cython.locals(scheduler=CommandQueue, source=CommandSource, due="long long", later="long long")
-    cpdef step(self, long long now)
+    cdef int64_t woken(self, int64_t now) except? -1
 
-    @cython.locals(flight=Flight, part=Serving, end="long long")
-    cpdef notify(self, int notice, object number, long long now)
+    cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1
+
+    @cython.locals(scheduler=CommandQueue, source=CommandSource, due=int64_t, later=int64_t, queues=Serving, came="bint")
+    cpdef int64_t step(self, int64_t now) except? -1
+
+    @cython.locals(flight=Flight, part=Serving, end=int64_t)
+    cpdef int64_t notify(self, int32_t notice, int64_t number, int64_t now) except? -1

@@ -10,6 +10,8 @@ from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
+_NEVER = NEVER
+
 
 class CommandSource:
     """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended.
@@ -49,6 +51,8 @@ class Processor(Typed):
         self._free_at = 0
         self._resume = False  # something has ended that the programs wait for
         self._clock = clock
+        self._own_step = type(self).step is not vars(Processor)["step"]
+        self._own_notify = type(self).notify is not vars(Processor)["notify"]
         scheduler.processor = self
 
     def accept(self, job: Job, now: int) -> int:
@@ -59,18 +63,32 @@ class Processor(Typed):
         self.source.begin(job.params[0])
         return self._begin_at
 
+    def woken(self, now: int) -> int:
+        """The core's way to `step`; a class in the place of PE_CPU may have its own."""
+        if self._own_step:
+            return Typed.woken(self, now)  # type: ignore[attr-defined, no-any-return]  # of the compiled class alone
+        return self.step(now)
+
+    def told(self, notice: int, number: int, now: int) -> int:
+        """The core's way to `notify`, likewise."""
+        if self._own_notify:
+            return Typed.told(self, notice, number, now)  # type: ignore[attr-defined, no-any-return]
+        return self.notify(notice, number, now)
+
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
         self._time.now = now
         due = scheduler.next_due
         if due <= now:
+            queues = scheduler.queues
+            came = queues.next_due <= now
             scheduler.deliver(now)
-            if scheduler.queues.done:
-                self._received(scheduler.queues)
+            if came:
+                self._received(queues)
             due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
-            self._begin_at = NEVER
+            self._begin_at = _NEVER
             if source.resume(now):
                 assert self._launch is not None
                 self.complete(self._launch)
@@ -104,7 +122,7 @@ class Processor(Typed):
         end = self._time.now = now + 1
         flight = self.scheduler.job_ended(number, self.started(number), end)
         if flight is None:
-            return NEVER
+            return _NEVER
         part = flight.part
         part.ended(flight)
         if flight.parent is not None:

@@ -1,18 +1,33 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd
+from kernbench.common.handles cimport TensorHandle
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
+from kernbench.components.base cimport Typed
+from kernbench.components.builtin.flight cimport Flight, Reach
 from kernbench.components.builtin.part cimport Serving
 
 cdef class Transfers(Serving):
     cdef long long _align
     cdef long long _room
     cdef public object ways
+    cdef bint _own_orders
+    cdef Reach _read
+    cdef Reach _written
 
-    @cython.locals(read=DmaReadCmd, place="long long")
-    cpdef orders(self, object msg)
+    @cython.locals(read=DmaReadCmd, written=DmaWriteCmd, tile=TensorHandle, way=Reach, addr="long long", nbytes="long long")
+    cpdef bint plan(self, Flight flight) except -1
+
+    @cython.locals(way=Reach)
+    cpdef int64_t send(self, Typed processor, Flight flight) except? -1
 
     cpdef piece(self, long long channel, long long write, long long place, object addr, object nbytes, object line)
 
-    @cython.locals(start="long long", end="long long", way=tuple, align="long long", travel="long long", last=tuple)
+    cdef Reach _way(self, bint write)
+
+    @cython.locals(align="long long")
+    cdef long long _travel(self, long long first, long long nbytes)
+
+    @cython.locals(way=Reach, travel="long long")
     cdef _straight(self, long long channel, long long write, long long place, long long first, long long nbytes)

@@ -9,8 +9,8 @@ from kernbench.common.errors import KernbenchError
 from kernbench.common.naming import PE_DMA
 from kernbench.common.pe_commands import Stage, StageType, TileToken
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
-from kernbench.components.base import DMA, Clock
-from kernbench.components.builtin.flight import Order
+from kernbench.components.base import DMA, Clock, Typed
+from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.transfers import Rows, Ways, cut, footprint, rows_of
 
@@ -44,13 +44,45 @@ class Transfers(Serving):
         self._align = align
         self._room = scratchpad_bytes
         self.ways = ways
+        self._own_orders = type(self).orders is not Transfers.orders  # of a class in the place of PE_DMA
+        self._read = self._written = Reach(0, 0, ())
+
+    def plan(self, flight: Flight) -> bool:
+        if self._own_orders:
+            return False
+        msg = flight.msg
+        if type(msg) is DmaReadCmd:
+            read: DmaReadCmd = msg
+            if read.lanes is not None or read.src_strides is not None:
+                return False
+            tile, addr, nbytes, channel = read.handle, read.src_addr, read.nbytes, read.channel
+            flight.write, way = False, self._read
+        elif type(msg) is DmaWriteCmd:
+            written: DmaWriteCmd = msg
+            if written.lanes is not None or written.dst_strides is not None:
+                return False
+            tile, addr, nbytes, channel = written.handle, written.dst_addr, written.nbytes, written.channel
+            flight.write, way = True, self._written
+        else:
+            return False
+        if not way.start <= addr <= way.end - nbytes:
+            way = self._way(flight.write)
+        flight.way, flight.channel, flight.addr, flight.nbytes = way, _NUMBER[channel], addr, nbytes
+        flight.place = tile.addr - self.base
+        flight.travel = self._travel(addr, nbytes)
+        if not way.start <= addr <= way.end - nbytes or flight.place + flight.travel > self._room:
+            return False
+        flight.plain = True
+        return True
+
+    def send(self, processor: Typed, flight: Flight) -> int:
+        way: Reach = flight.way
+        engine = self.engines[flight.engine]
+        return processor.submit_transfer(
+            engine, flight.channel, flight.write, flight.addr, flight.nbytes, way.memory, way.route, flight.place, flight.travel
+        )
 
     def orders(self, msg: Any) -> Sequence[Order]:
-        if isinstance(msg, DmaReadCmd):
-            read: DmaReadCmd = msg
-            if read.lanes is None and read.src_strides is None:
-                place = read.handle.addr - self.base
-                return self.piece(_NUMBER[read.channel], 0, place, read.src_addr, read.nbytes, read.line)
         tile = msg.handle
         if isinstance(msg, DmaReadCmd):
             write, addr, strides = 0, msg.src_addr, msg.src_strides
@@ -91,14 +123,29 @@ class Transfers(Serving):
 
     def _straight(self, channel: int, write: int, place: int, first: int, nbytes: int) -> Sequence[Order] | None:
         """Bytes in one piece, as most transfers are; None where they are not in one memory, or not in the scratchpad."""
-        start, end, way = self.ways.last[write]
-        align = self._align
-        travel = nbytes
-        if first % align != 0 or nbytes % align != 0:
-            travel = -(-(first + nbytes) // align) * align - first // align * align
-        if not start <= first <= end - nbytes or place + travel > self._room:
+        way, travel = self._way(bool(write)), self._travel(first, nbytes)
+        if not way.start <= first <= way.end - nbytes or place + travel > self._room:
             return None
-        return (((channel, write, first, nbytes, 0, 1) + way, ((place, travel, 1 - write),)),)  # noqa: RUF005  # faster
+        params = (channel, write, first, nbytes, 0, 1)
+        if way.memory >= 0:
+            params = (*params, way.memory, way.route)  # type: ignore[assignment]  # longer
+        return ((params, ((place, travel, 1 - write),)),)
+
+    def _way(self, write: bool) -> Reach:
+        """To the memory that was found last in this direction."""
+        way = Reach(*self.ways.last[write])
+        if write:
+            self._written = way
+        else:
+            self._read = way
+        return way
+
+    def _travel(self, first: int, nbytes: int) -> int:
+        """Bytes with what alignment adds."""
+        align = self._align
+        if first % align == 0 and nbytes % align == 0:
+            return nbytes
+        return (first + nbytes + align - 1) // align * align - first // align * align
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """Rows of tiles."""

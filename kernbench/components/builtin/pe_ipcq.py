@@ -166,7 +166,7 @@ class QueueControl(Serving):
         message: Message = msg.message
         message.arrived, message.command = True, flight.command
         if self.record_copy is not None:
-            self._record(msg, flight, self.record_copy)
+            self._record_arrival(msg, flight, self.record_copy)
         came = False
         while ring.in_flight:
             message = ring.in_flight[0]
@@ -189,7 +189,7 @@ class QueueControl(Serving):
             dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
+    def _record_arrival(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
         ring: Ring = msg.ring
         message: Message = msg.message
         made_by = msg.handle.op_id

@@ -4,6 +4,8 @@ from kernbench.components.base cimport Typed
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.components.builtin.part cimport Serving
 
+cdef long long _PLACE
+
 cdef class CommandQueue(Typed):
     cdef public tuple parts
     cdef public Serving _tiles
@@ -11,10 +13,12 @@ cdef class CommandQueue(Typed):
     cdef public Py_ssize_t queue_depth
     cdef public long long _cycles
     cdef public dict _serving
-    cdef public dict _jobs
+    cdef list _jobs
+    cdef Py_ssize_t _in_core
     cdef public object _backlog
     cdef public Py_ssize_t places
-    cdef public object _due
+    cdef Flight _first_due
+    cdef Flight _last_due
     cdef public long long next_due
     cdef public tuple after
     cdef public dict open
@@ -27,14 +31,17 @@ cdef class CommandQueue(Typed):
     @cython.locals(flight=Flight, part=Serving)
     cpdef deliver(self, long long now)
 
-    @cython.locals(next_due="long long", tiles="long long", due=object, first=Flight)
+    @cython.locals(next_due="long long", tiles="long long")
     cpdef _look_ahead(self)
 
-    @cython.locals(flight=Flight, part=Serving)
-    cpdef Flight job_ended(self, object number, long long start, long long end)
+    @cython.locals(flight=Flight, part=Serving, place="Py_ssize_t")
+    cpdef Flight job_ended(self, long long number, long long start, long long end)
+
+    @cython.locals(part=Serving)
+    cdef _hand_over(self, Flight flight)
 
     @cython.locals(part=Serving)
     cpdef put(self, Flight flight, int engine, object orders)
 
-    @cython.locals(part=Serving)
+    @cython.locals(part=Serving, number="long long")
     cpdef _submit(self, Flight flight, object order)

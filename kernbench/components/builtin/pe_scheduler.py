@@ -16,6 +16,8 @@ from kernbench.components.builtin.tile_server import TileServer
 if TYPE_CHECKING:  # it is compiled with this one's types
     from kernbench.components.builtin.pe_ipcq import PeIpcq
 
+_PLACE = 0xFFFFFFFF  # of a job, in its number
+
 
 class CommandQueue(Typed):
     """The commands of a PE, from their issue to their end."""
@@ -34,10 +36,13 @@ class CommandQueue(Typed):
         self.queue_depth = queue_depth
         self._cycles = cycles
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
-        self._jobs: dict[int, Flight] = {}  # by the core's number of each job
-        self._backlog: deque[tuple[Flight, Order]] = deque()  # jobs for which there is no place yet
         self.places = queue_depth + 16  #: jobs in the core at a time
-        self._due: deque[Flight] = deque()
+        # Their commands. The core's number of a job ends with its place (32 bits), and places of one component are neighbours.
+        self._jobs: list[Flight | None] = [None] * self.places
+        self._in_core = 0
+        self._backlog: deque[tuple[Flight, Order | None]] = deque()  # jobs for which there is no place yet
+        self._first_due: Flight | None = None  # commands on their way from the processor, as they were issued
+        self._last_due: Flight | None = None
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
@@ -57,38 +62,46 @@ class CommandQueue(Typed):
     def issue(self, msg: Any, now: int, line: str) -> Flight:
         """A command of the kernel. Raises what its part says of a command that cannot be."""
         part = self._serving.get(type(msg)) or self.part_for(msg)
-        flight = Flight(msg, part, now, line)
-        flight.after = self.after
+        flight = Flight.__new__(Flight)
+        flight.msg, flight.part, flight.issued, flight.line, flight.after, flight.due = msg, part, now, line, self.after, now
+        flight.start = flight.end = flight.command = -1
+        flight.plain = False
+        flight.engine = flight.jobs_left = 0
+        flight.parent = flight.behind = None
         if part is self.queues:  # it is told at once, and counts the cycles
             self.open[flight] = None
             self.queues.begin(flight, now + self._cycles)
             return flight
-        orders = part.orders(msg)
+        if not part.plan(flight):
+            flight.orders = part.orders(msg)
         self.open[flight] = None
         if self._cycles:
-            flight.due, flight.orders = now + self._cycles, orders
-            self._due.append(flight)
+            flight.due = now + self._cycles
+            if self._last_due is None:
+                self._first_due = flight
+            else:
+                self._last_due.behind = flight
+            self._last_due = flight
             if flight.due < self.next_due:
                 self.next_due = flight.due
         elif part is self._tiles:
             self._begin(flight, now)
         else:
-            self.put(flight, part.choose(), orders)
+            self._hand_over(flight)
         return flight
 
     def deliver(self, now: int) -> None:
         """P1: hand over what is due."""
-        due = self._due
-        while due:
-            flight = due[0]
-            if flight.due > now:
-                break
-            due.popleft()
-            part = flight.part
-            if part is self._tiles:
+        flight = self._first_due
+        while flight is not None and flight.due <= now:
+            self._first_due, flight.behind = flight.behind, None
+            if self._first_due is None:
+                self._last_due = None
+            if flight.part is self._tiles:
                 self._begin(flight, now)
             else:
-                self.put(flight, part.choose(), flight.orders)
+                self._hand_over(flight)
+            flight = self._first_due
         if self._tiles.next_due <= now:
             self._tiles.deliver(self, now)
         if self.queues.next_due <= now:
@@ -96,18 +109,20 @@ class CommandQueue(Typed):
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        next_due, tiles, due = self.queues.next_due, self._tiles.next_due, self._due
+        next_due, tiles = self.queues.next_due, self._tiles.next_due
         if tiles < next_due:
             next_due = tiles
-        if due:
-            first: Flight = due[0]
-            if first.due < next_due:
-                next_due = first.due
+        if self._first_due is not None and self._first_due.due < next_due:
+            next_due = self._first_due.due
         self.next_due = next_due
 
     def job_ended(self, number: int, start: int, end: int) -> Flight | None:
         """A job of the core has ended: the command or the tile, where it was its last."""
-        flight = self._jobs.pop(number)
+        place = (number & _PLACE) % self.places
+        flight = self._jobs[place]
+        assert flight is not None
+        self._jobs[place] = None
+        self._in_core -= 1
         if self._backlog:
             self._submit(*self._backlog.popleft())
         if flight.start < 0 or start < flight.start:
@@ -116,7 +131,8 @@ class CommandQueue(Typed):
         if flight.jobs_left:
             return None
         flight.end = end
-        flight.part.load[flight.engine] -= 1
+        part = flight.part
+        part.load[flight.engine] -= 1
         if flight.parent is None:
             del self.open[flight]
         return flight
@@ -136,21 +152,41 @@ class CommandQueue(Typed):
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
         """Jobs of a command or tile for one of its part's engines."""
+        part = flight.part
         flight.engine = engine
         flight.jobs_left = len(orders)
-        flight.part.load[engine] += 1
+        part.load[engine] += 1
         for order in orders:
-            if len(self._jobs) >= self.places:
+            if self._in_core >= self.places:
                 self._backlog.append((flight, order))
             else:
                 self._submit(flight, order)
 
-    def _submit(self, flight: Flight, order: Order) -> None:
+    def _hand_over(self, flight: Flight) -> None:
+        """The jobs of a command for the engine that its part chooses."""
+        part = flight.part
+        if not flight.plain:
+            self.put(flight, part.choose(), flight.orders)
+            return
+        flight.engine = part.choose()
+        flight.jobs_left = 1
+        part.load[flight.engine] += 1
+        if self._in_core >= self.places:
+            self._backlog.append((flight, None))
+        else:
+            self._submit(flight, None)
+
+    def _submit(self, flight: Flight, order: Order | None) -> None:
+        """A job for the core; None: the one that the command says itself."""
         part = flight.part
         assert self.processor is not None
-        params, regions = order
-        number = self.processor.submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
-        self._jobs[number] = flight
+        if order is not None:
+            params, regions = order
+            number = self.processor.submit(part.kind_of_engine, part.engines[flight.engine], params, regions)
+        else:
+            number = part.send(self.processor, flight)
+        self._jobs[(number & _PLACE) % self.places] = flight
+        self._in_core += 1
         if self.machine is not None and self.machine.commands is not None:
             flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)
 

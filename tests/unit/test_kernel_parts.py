@@ -1,0 +1,69 @@
+"""Parts of a PE: what is quick for the usual class must not pass by what a class in its place does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernbench.common.handles import TensorHandle
+from kernbench.common.pe_ops import DmaReadCmd
+from kernbench.components.base import Clock
+from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_dma import PeDma
+from kernbench.components.builtin.transfers import OneMemory
+from kernbench.sim_engine.op_log import OpLogger
+
+
+class OwnOrders(PeDma):
+    def orders(self, msg: Any) -> Any:
+        return [((0, 0, msg.src_addr, msg.nbytes, 0, 1), ((0, msg.nbytes, 1),))]
+
+
+class OwnHooks(PeDma):
+    seen: list[tuple[str, float]] = []
+
+    def _on_process_start(self, env: Clock, msg: Any) -> None:
+        self.seen.append(("start", env.now))
+        super()._on_process_start(env, msg)
+
+    def _on_process_end(self, env: Clock, msg: Any) -> None:
+        self.seen.append(("end", env.now))
+        super()._on_process_end(env, msg)
+
+
+def part(kind: type[PeDma]) -> PeDma:
+    return kind("sip0.cube0.pe0.pe_dma", (0,), Clock(), 0, align=32, scratchpad_bytes=4096, ways=OneMemory(1 << 20))
+
+
+def load(src_addr: int, nbytes: int = 64) -> Flight:
+    msg = DmaReadCmd(TensorHandle("x", 0, (nbytes // 4,), "f32"), src_addr, nbytes, line="k.py:1", op_id=7)
+    return Flight(msg, part(PeDma), 0, "k.py:1")
+
+
+@pytest.mark.parametrize("addr", [0, 32, 40])
+def test_a_plain_load_is_the_job_that_its_orders_are(addr: int) -> None:
+    flight = load(addr)
+    assert part(PeDma).plan(flight) and flight.plain
+    (params, ((place, travel, write),)), = part(PeDma).orders(flight.msg)
+    assert tuple(params) == (flight.channel, flight.write, flight.addr, flight.nbytes, 0, 1)
+    assert (place, travel, write) == (flight.place, flight.travel, 1)
+
+
+def test_a_load_over_the_end_of_a_memory_or_of_the_scratchpad_is_not_plain() -> None:
+    assert not part(PeDma).plan(load((1 << 20) - 32)) and not part(PeDma).plan(load(0, 8192))
+
+
+def test_a_class_with_orders_of_its_own_is_asked_for_them() -> None:
+    assert not part(OwnOrders).plan(load(0))
+
+
+@pytest.mark.parametrize("kind", [PeDma, OwnHooks])
+def test_hooks_of_its_own_are_called_and_the_record_is_the_same(kind: type[PeDma]) -> None:
+    made, flight = part(kind), load(0)
+    made._op_logger = log = OpLogger()
+    flight.start, flight.end = 3, 9
+    OwnHooks.seen.clear()
+    made.ended(flight)
+    assert [(one.t_start, one.t_end, one.op_name, one.op_id) for one in log] == [(3.0, 9.0, "dma_read", 7)]
+    assert OwnHooks.seen == ([("start", 3.0), ("end", 9.0)] if kind is OwnHooks else [])

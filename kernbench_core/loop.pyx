@@ -33,7 +33,7 @@ from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
 from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.types cimport (
-    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t)
+    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
 
 
 cdef enum:

@@ -19,7 +19,7 @@ if [ "$build" = sanitize ]; then
     runtime="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Small objects of Python come from libc too, where they are watched; long stacks of every malloc are not needed. CPython leaks
     # by design at exit.
-    export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1
+    export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
     exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
 fi
 exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests

@@ -8,8 +8,10 @@ import signal
 import pytest
 from hypothesis import settings
 
-# `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones.
-settings.register_profile("repeatable", derandomize=True, database=None)
+# `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones. No test
+# has a time limit of its own: on a slow build or a busy machine it says nothing.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.register_profile("searching", deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,8 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not config.getoption("--nightly"):
-        settings.load_profile("repeatable")
+    settings.load_profile("searching" if config.getoption("--nightly") else "repeatable")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

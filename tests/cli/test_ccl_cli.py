@@ -77,7 +77,8 @@ def broken(folder: Path) -> tuple[str, ...]:
     text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_broken")
     raises = "    if tl.rank == 1 and n_elem > 600:\n        helper()\n"
     text = text.replace("    ring = flat", raises + "    ring = flat")
-    text = text.replace("(0, n_elem))])", "(0, n_elem + 5 * (n_elem < 600)))])") + "\n\ndef helper():\n    raise ValueError('too many')\n"
+    text = text.replace("(0, n_elem))])", "(0, n_elem + 5 * (n_elem < 600)))])")
+    text += "\n\ndef helper():\n    raise ValueError('too many')\n"
     (folder / "broken.py").write_text(text, encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {broken: {module: broken.py, topologies: [ring]}}}\n"
     (folder / "ccl.yaml").write_text(entry, encoding="utf-8")

@@ -46,4 +46,4 @@ cdef class QueueControl(Serving):
     cpdef _taken(self, IpcqRecvCmd msg, Flight flight)
 
     @cython.locals(ring=Ring, message=Message)
-    cpdef _record(self, IpcqSendCmd msg, Flight flight, object record_copy)
+    cpdef _record_arrival(self, IpcqSendCmd msg, Flight flight, object record_copy)

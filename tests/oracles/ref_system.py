@@ -47,6 +47,7 @@ class SystemSimulation(Simulation):
             SystemJob(entry, 0, site)  # to know its resources
         self.capacity = {**self._channels(), **site.capacity}
         self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
+        self.rows = {}
         self.members = []
         self.submitted = 0
         self.running = []

@@ -8,8 +8,8 @@ import signal
 import pytest
 from hypothesis import settings
 
-# `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones. No test
-# has a time limit of its own: on a slow build or a busy machine it says nothing.
+# `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones.
+# No test has a time limit of its own: on a slow build or a busy machine it says nothing.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("searching", deadline=None)
 

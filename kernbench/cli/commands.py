@@ -21,8 +21,8 @@ COMMANDS = {
     "probe": "Measure host copies, loads near and far, sends, and all PEs at once.",
     "validate": "Compare what the simulator says with closed forms and published figures; "
     "exit 1 where an error is not allowed.",
-    "schema": "Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command prints "
-    "as JSON: the result of a program, a bench, collectives, a language model, a graph.",
+    "schema": "Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command "
+    "prints as JSON: the result of a program, a bench, collectives, a language model, a graph.",
     "bench": "Benches: kernels with inputs, parameters and a reference.",
     "program": "Look at programs before they run, and write workloads as programs.",
     "config": "Look at machines: their values, and where each comes from.",

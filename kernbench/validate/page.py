@@ -76,7 +76,8 @@ def _suite(run: SuiteRun) -> Iterator[str]:
         yield from (f"<p>Allowed {escape(allowed)}: {escape(why)}.</p>" for allowed, why in reasons(run.rows))
     yield "<ul>"
     for name, source in run.data.sources.items():
-        link = f'<a href="{escape(source.url)}">{escape(source.title)}</a>'
+        title = escape(source.title)
+        link = f'<a href="{escape(source.url)}">{title}</a>' if source.url else title
         yield f"<li><b>{escape(name)}</b>: {link}; {escape(source.licence)}. {escape(source.redo)}</li>"
     yield "</ul></section>"
 

@@ -28,7 +28,7 @@ class Source:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     title: str
-    url: str
+    url: str  #: empty where the figures follow from this project's own documents
     licence: str  #: of the figures
     redo: str  #: how to get them again
 

@@ -60,10 +60,19 @@ class Plugged:
         `memory` and `route` are -1 on a machine whose engines have ways of their own.
         """
 
-    def submit_product(
-        self, engine: int, params: tuple[int, ...], a: int, a_bytes: int, b: int, b_bytes: int, out: int, out_bytes: int
+    def submit_compute(
+        self,
+        kind: int,
+        engine: int,
+        params: tuple[int, ...],
+        a: int,
+        a_bytes: int,
+        b: int,
+        b_bytes: int,
+        out: int,
+        out_bytes: int,
     ) -> int:
-        """`submit` of a TE's job with two operands and a result: of each its flat address and bytes."""
+        """`submit` of a TE's or VE's job: its operands (one if `b` is -1) and its result, of each flat address and bytes."""
 
     def started(self, job: int) -> int:
         """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""

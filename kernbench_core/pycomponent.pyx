@@ -20,7 +20,6 @@ from kernbench_core.types cimport int32_t, int64_t, uint64_t
 cdef extern from "abi.h" nogil:
     enum:
         KB_DMA
-        KB_TE
 
 cdef extern from "Python.h" nogil:
     ctypedef int PyGILState_STATE
@@ -172,24 +171,26 @@ cdef class Plugged:
         self.check_called()
         return self.said(self.api.submit(self.api.core, KB_DMA, engine, &job))
 
-    cpdef int64_t submit_product(
-            self, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
+    cpdef int64_t submit_compute(
+            self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
             int64_t out_bytes) except? -1:
-        """`submit` of a TE's job with two operands and a result: of each its flat address and bytes."""
+        """`submit` of a TE's or VE's job: its operands (one if `b` is -1) and its result, of each flat address and bytes."""
         cdef kb_job job
         cdef int32_t k
         if len(params) > KB_PARAMS:
             raise ValueError(f"{len(params)} parameters: at most {KB_PARAMS}")
         job.opcode = 0
         job.n_params = <int32_t>len(params)
-        job.n_regions = 3
+        job.n_regions = 2
         for k in range(job.n_params):
             job.params[k] = params[k]
         put_region(&job.region[0], a, a_bytes, False)
-        put_region(&job.region[1], b, b_bytes, False)
-        put_region(&job.region[2], out, out_bytes, True)
+        if b >= 0:
+            put_region(&job.region[1], b, b_bytes, False)
+            job.n_regions = 3
+        put_region(&job.region[job.n_regions - 1], out, out_bytes, True)
         self.check_called()
-        return self.said(self.api.submit(self.api.core, KB_TE, engine, &job))
+        return self.said(self.api.submit(self.api.core, kind, engine, &job))
 
     cdef int64_t woken(self, int64_t now) except? -1:
         """P1. A compiled class may do in its place what its `step` does, without boxes."""

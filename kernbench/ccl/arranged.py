@@ -15,7 +15,7 @@ def flat_ring(kind: int, shape: Shape) -> Ring:
     if shape.sips == 1:
         return Ring(ring_through(kind, shape.ranks))
     each = shape.ranks // shape.sips
-    return Ring(tuple(sip * each + one for sip in ring_through(kind, shape.sips) for one in range(each)))
+    return Ring(tuple(sip * each + one for sip in ring_through(kind, shape.sips) for one in range(each)), far=True)
 
 
 @cache

@@ -53,7 +53,7 @@ def broadcast(memory: Memory, ring: Ring, count: int) -> None:
             end.send(tile)
         memory.put(first, tile)
 
-    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count)) if one[1]), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count, ring.far)) if one[1]), lanes_at_once(tl)))
 
 
 def reduce(memory: Memory, ring: Ring, count: int) -> None:
@@ -78,7 +78,7 @@ def reduce(memory: Memory, ring: Ring, count: int) -> None:
         else:
             link.near.send(tile)
 
-    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count)) if one[1]), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count, ring.far)) if one[1]), lanes_at_once(tl)))
 
 
 def chained_sums(inputs: Sequence[Array], ring: Ring) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 Range = tuple[int, int]  #: first element and number of elements
 WIDTH = 4  #: messages of a ring that are on their way at a time, where a chunk is large enough
 SEGMENT = 8  #: messages of a chunk that go over further rings together
-LEAST_BYTES = 2048  #: a smaller message is not cut
+LEAST_BYTES = 2048  #: a smaller message is not cut,
+LEAST_FAR_BYTES = 5120  #: nor this on a ring over several SIPs, where a sender has a message's long way to wait before the next
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
@@ -20,13 +21,15 @@ def cut(whole: Range, parts: int) -> list[Range]:
     return found
 
 
-def pieces(most: int, itemsize: int, slot_bytes: int) -> int:
+def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False) -> int:
     """Into how many messages a chunk of at most so many elements is cut.
 
-    As few as its size allows; but up to `WIDTH`, so that several are on their way at once, where each has `LEAST_BYTES`.
+    As few as its size allows; but up to `WIDTH`, so that several are on their way at once, where each has `LEAST_BYTES`,
+    or, of a ring over SIPs (`far`), `LEAST_FAR_BYTES`.
     """
     fit = max(1, slot_bytes // itemsize)
-    return max(1, -(-most // fit), min(WIDTH, most * itemsize // LEAST_BYTES))
+    least = LEAST_FAR_BYTES if far else LEAST_BYTES
+    return max(1, -(-most // fit), min(WIDTH, most * itemsize // least))
 
 
 def segments(most: int, itemsize: int, slot_bytes: int) -> int:

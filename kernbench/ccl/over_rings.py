@@ -35,9 +35,9 @@ class Memory:
         """Store a result from this element on."""
         self.tl.store(self.out_ptr + first * self.itemsize, tile)
 
-    def pieces(self, most: int) -> int:
-        """Into how many messages a chunk of so many elements is cut."""
-        return pieces(most, self.itemsize, self.tl.slot_bytes)
+    def pieces(self, most: int, far: bool = False) -> int:
+        """Into how many messages a chunk of so many elements is cut. `far`: for a ring over several SIPs."""
+        return pieces(most, self.itemsize, self.tl.slot_bytes, far)
 
 
 def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) -> None:
@@ -80,7 +80,7 @@ def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Sli
         return
     chunks = cut(whole, rings[0].size)
     most = chunks[0][1]
-    count = memory.pieces(most) if len(rings) == 1 else segments(most, memory.itemsize, memory.tl.slot_bytes)
+    count = memory.pieces(most, rings[0].far) if len(rings) == 1 else segments(most, memory.itemsize, memory.tl.slot_bytes)
     for number in range(count):
         ranges = [cut(chunk, count)[number] for chunk in chunks]
         yield _lane(memory, rings[0], ranges, count) if len(rings) == 1 else _nested(memory, rings, ranges)
@@ -123,7 +123,7 @@ def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> S
     first, count = ranges[end.at]
     whole = memory.load(first, count) if count else None
     most = max(size for _, size in ranges)
-    parts = memory.pieces(most)
+    parts = memory.pieces(most, rings[0].far)
     shared = [[cut(one, parts)[number] for one in ranges] for number in range(parts)]
     lanes = [_from_memory(memory, end, shares, whole, first, parts) for shares in shared]
     yield from early(in_turn(lanes, len(lanes), whole=True))
@@ -165,7 +165,7 @@ def _on_tile(memory: Memory, rings: Sequence[Ring], tile: Any, whole: Range, mos
     end = End(tl, rings[0], memory.dtype)
     chunks = cut(whole, end.size)
     most = -(-most // end.size)
-    parts = memory.pieces(most)
+    parts = memory.pieces(most, rings[0].far)
     shares = [[cut(chunk, parts)[number] for chunk in chunks] for number in range(parts)]
     yield from in_turn([_summed(tl, end, tile, ranges) for ranges in shares], parts, whole=True)
     yield from _on_tile(memory, rings[1:], tile, chunks[end.at], most)

@@ -17,6 +17,7 @@ class Ring:
     members: tuple[int, ...]
     plane: int = 0
     out: str = "E"
+    far: bool = False  #: it goes over several SIPs
 
     @property
     def size(self) -> int:
@@ -29,7 +30,7 @@ class Ring:
 
     def turned(self) -> Ring:
         """The same ring the other way round."""
-        return Ring(self.members[::-1], self.plane, self.back)
+        return Ring(self.members[::-1], self.plane, self.back, self.far)
 
 
 def table_of(rings: Iterable[Ring]) -> Table:

@@ -29,7 +29,7 @@ def all_gather(memory: Memory, ring: Ring, count: int) -> None:
 
         yield from gathered(end, [size] * end.size, own, put, copies)
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
 
 
 def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
@@ -40,13 +40,13 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
     def lane(piece: Range) -> Slice:
         first, size = piece
         order = [ring.members[end.chunk(step)] for step in range(1, end.size + 1)]
-        ahead = memory.ahead([(rank * count + first, size) for rank in order], memory.pieces(count))
+        ahead = memory.ahead([(rank * count + first, size) for rank in order], memory.pieces(count, ring.far))
         kept: list[Any] = []
         yield from reduced(end, [size] * end.size, lambda chunk: ahead.take(), kept)
         yield kept[0]
         memory.put(first, kept[0])
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
@@ -55,8 +55,10 @@ def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
     east, west = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
     size = east.size
     ways = [[(east, far) for far in range(1, size // 2 + 1)], [(west, far) for far in range(1, (size + 1) // 2)]]
-    lanes = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, count))
-    sides = [[_hops(memory, end, far, count, piece) for end, far in way for piece in _pieces(memory, count)] for way in ways]
+    lanes = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, ring, count))
+    sides = [
+        [_hops(memory, end, far, count, piece) for end, far in way for piece in _pieces(memory, ring, count)] for way in ways
+    ]
     run(tl, *(in_turn(some, lanes_at_once(tl)) for some in (lanes, *sides)))
 
 
@@ -101,9 +103,9 @@ def shift(memory: Memory, ring: Ring, count: int) -> None:
         yield tile
         memory.put(first, tile)
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, count)), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
 
 
-def _pieces(memory: Memory, count: int) -> Iterator[Range]:
+def _pieces(memory: Memory, ring: Ring, count: int) -> Iterator[Range]:
     """A block, message by message."""
-    return (one for one in cut((0, count), memory.pieces(count)) if one[1])
+    return (one for one in cut((0, count), memory.pieces(count, ring.far)) if one[1])

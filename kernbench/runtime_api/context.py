@@ -14,7 +14,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import NpuConfig
 from kernbench.policy.placement import DPPolicy
-from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
+from kernbench.runtime_api.address_space import AddressSpace
+from kernbench.runtime_api.allocator import HbmAllocator
 from kernbench.runtime_api.facts import MachineFacts
 from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.places import Places
@@ -87,9 +88,7 @@ class Context:
         """A tensor that no one has written: a kernel that loads it before it stored there is refused."""
         return self._new(name, shape, dtype_of(dtype).name, placement, None)
 
-    def _new(
-        self, name: str, shape: Sequence[int], dtype: str, placement: DPPolicy | None, host: Array | None
-    ) -> DeviceTensor:
+    def _new(self, name: str, shape: Sequence[int], dtype: str, placement: DPPolicy | None, host: Array | None) -> DeviceTensor:
         name = name or next(self._names)
         where = f"tensor {name}"
         if name in self.tensors:

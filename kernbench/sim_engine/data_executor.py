@@ -93,6 +93,7 @@ class DataExecutor:
         tasks = Tasks(self.store, self._batching)
         with ExitStack() as stack:
             stack.enter_context(_collector_off())
+            stack.enter_context(np.errstate(all="ignore"))
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
                 if self._one_by_one(window):
@@ -131,11 +132,10 @@ class DataExecutor:
         return len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
 
     def _run_in_order(self, tasks: Tasks, ops: Sequence[ReplayOp]) -> None:
-        with np.errstate(all="ignore"):
-            for op in ops:
-                done = tasks.run(op)
-                if done is not None and op.record.op_kind == "math":
-                    self._keep_known(op, *done)
+        for op in ops:
+            done = tasks.run(op)
+            if done is not None and op.record.op_kind == "math":
+                self._keep_known(op, *done)
 
     def _keep_known(self, op: ReplayOp, inputs: Sequence[Array], result: Array) -> None:
         known = op.params.get("value")
@@ -149,7 +149,7 @@ class DataExecutor:
             results = [task.run() for task in work]
         else:
             shares = [work[i :: self._threads] for i in range(min(self._threads, len(work)))]
-            done = list(pool.map(lambda share: [task.run() for task in share], shares))
+            done = list(pool.map(_run_share, shares))
             results = [done[i % len(shares)][i // len(shares)] for i in range(len(work))]
         if self._debug:
             self.boundaries += [Boundary(op.record, inputs, written) for op, inputs, written in tasks.moved]
@@ -160,6 +160,12 @@ class DataExecutor:
                     self._keep_known(op, inputs, array)
                 if self._debug:
                     self.boundaries.append(Boundary(op.record, inputs, array))
+
+
+def _run_share(share: Sequence[Task]) -> list[Sequence[Array]]:
+    """In a thread, which numpy has to be told again in to say nothing of overflows."""
+    with np.errstate(all="ignore"):
+        return [task.run() for task in share]
 
 
 def _small(work: Sequence[Task]) -> bool:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any
 
 from kernbench.sim_engine.memory_keys import Keys
 
-V = TypeVar("V")
 
-
-class RangeMap(Generic[V]):
+class RangeMap:
     """A value for each byte of some ranges. What is put over a range replaces the values there and leaves their rest."""
-
-    __slots__ = ("_starts", "held")
 
     def __init__(self) -> None:
         self._starts = Keys()
-        self.held: dict[int, tuple[int, V]] = {}  #: by the start of each range: its end and value; to be looked at only
+        self.held: dict[int, tuple[int, Any]] = {}  #: by the start of each range: its end and value; to be looked at only
 
     def __len__(self) -> int:
         return len(self.held)
@@ -27,7 +23,7 @@ class RangeMap(Generic[V]):
         first = self._starts.before(start)
         return [first, *found] if first is not None and self.held[first][0] > start else found
 
-    def over(self, start: int, end: int) -> list[tuple[int, int, V]]:
+    def over(self, start: int, end: int) -> list[tuple[int, int, Any]]:
         """(start, end, value) of what lies in `[start, end)`, cut to it, in order of address."""
         if end <= start:
             return []
@@ -42,7 +38,7 @@ class RangeMap(Generic[V]):
         if end > start:
             self._cut_out(start, end)
 
-    def put(self, start: int, end: int, value: V) -> None:
+    def put(self, start: int, end: int, value: Any) -> None:
         """`value` holds for `[start, end)`; an empty range changes nothing."""
         if end <= start:
             return
@@ -68,8 +64,8 @@ class RangeMap(Generic[V]):
             self._starts.add(end)
             self.held[end] = (last, value)
 
-    def copy(self) -> RangeMap[V]:
+    def copy(self) -> RangeMap:
         """The same ranges and values, in a map of its own."""
-        new: RangeMap[V] = RangeMap()
+        new = RangeMap()
         new._starts, new.held = self._starts.copy(), dict(self.held)
         return new

@@ -35,7 +35,7 @@ class Space(dict[int, Array]):
         self.starts = Keys()  #: the keys in order
         self.owned: set[int] = set()  #: the keys whose arrays are bytes made here, that nobody else has seen
         self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
-        self.pending: RangeMap[int] = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
+        self.pending = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
 
     def fork(self) -> Space:
         """The same arrays under a dictionary of its own."""
@@ -137,6 +137,16 @@ class Space(dict[int, Array]):
             out[at - start : at - start + data.size] = data
             at += data.size
         return out if at == end else None
+
+    def tensor(self, start: int, end: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
+        """The bytes `[start, end)` as elements of whole bytes, as `gather` has them."""
+        found = self._block_at(start)
+        if found is not None:
+            key, array = found
+            if key not in self.owned and array.dtype != INT4 and key + array.nbytes >= end:
+                return np.ndarray(shape, dtype, array, start - key)  # a view, made by one call
+        data = self.gather(start, end)
+        return None if data is None else data.view(dtype).reshape(shape)
 
     def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)` where one array has them all, to be looked at and not kept; else None."""

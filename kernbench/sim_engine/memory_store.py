@@ -142,9 +142,14 @@ class MemoryStore:
             array = memory.get(addr) if addr not in memory.owned else None
             if array is not None and array.dtype == dtype and stored_bytes(array) == nbytes:
                 return array if array.shape == shape else array.reshape(shape)
-            data = memory.gather(addr, addr + nbytes)
-            if data is not None:
-                return unpack_i4(data, shape) if dtype == INT4 else data.view(dtype).reshape(shape)
+            if dtype != INT4:
+                array = memory.tensor(addr, addr + nbytes, shape, dtype)
+                if array is not None:
+                    return array
+            else:
+                data = memory.gather(addr, addr + nbytes)
+                if data is not None:
+                    return unpack_i4(data, shape)
         raise ValueError(self._absent(space, addr, nbytes))
 
     def _absent(self, space: str, addr: int, nbytes: int) -> str:

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd, GemmCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.op_params cimport Form
 
 cdef Form _DMA_READ
@@ -18,3 +18,9 @@ cpdef tuple dma_read_row(DmaReadCmd msg, tuple snapshots)
 cpdef tuple _gemm_parts(GemmCmd msg, object line)
 
 cpdef tuple gemm_row(GemmCmd msg, tuple snapshots)
+
+
+@cython.locals(out=TensorHandle, one=TensorHandle, handles=list)
+cpdef tuple _math_parts(MathCmd msg, object line, tuple snapshots)
+
+cpdef tuple math_row(MathCmd msg, tuple snapshots)

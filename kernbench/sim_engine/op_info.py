@@ -144,9 +144,9 @@ def _math_parts(msg: MathCmd, line: str, snapshots: tuple[Any, ...]) -> tuple[tu
     return constants, (out.addr, msg.scalars or None, msg.value, msg.other, *[one.addr for one in handles], *empty)
 
 
-def _math(msg: MathCmd, snapshots: tuple[Any, ...]) -> Row:
+def math_row(msg: MathCmd, snapshots: tuple[Any, ...]) -> Row:
     constants, values = _math_parts(msg, msg.line, snapshots)
-    return "math", msg.op, _math_form(len(msg.handles), False).template(constants), values
+    return "math", msg.op, _math_form(len(constants[1]), False).template(constants), values
 
 
 def _composite(msg: CompositeCmd, snapshots: tuple[Any, ...]) -> Row:
@@ -197,7 +197,7 @@ _ROWS: dict[type, Callable[[Any, tuple[Any, ...]], Row]] = {
     DmaReadCmd: dma_read_row,
     DmaWriteCmd: _dma_write,
     GemmCmd: gemm_row,
-    MathCmd: _math,
+    MathCmd: math_row,
     CompositeCmd: _composite,
     MemoryWriteMsg: _memory_write,
     TileToken: _tile_token,

@@ -18,9 +18,9 @@ from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MemoryWriteMsg
-from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd
+from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_info import Info, copy_info, dma_read_row, gemm_row, op_row, snapshot_sources, write_info
+from kernbench.sim_engine.op_info import Info, copy_info, dma_read_row, gemm_row, math_row, op_row, snapshot_sources, write_info
 from kernbench.sim_engine.op_params import TEMPLATES, Params, shared
 from kernbench.sim_engine.op_spill import Runs
 
@@ -139,7 +139,7 @@ class OpLogger:
     def record_served(self, t_start: float, t_end: float, component_id: str, msg: Any) -> None:
         """Both at once, of a component that is told of both when it is done."""
         kind = type(msg)
-        if kind not in _WITHOUT or self._limit is not None or _PROCESS[0] != self._process:
+        if (kind not in _WITHOUT and kind is not MathCmd) or self._limit is not None or _PROCESS[0] != self._process:
             self.record_start(t_start, component_id, msg)
             self.record_end(t_end, component_id, msg)
             return
@@ -147,7 +147,10 @@ class OpLogger:
             _ = self.initial_store
         command: Command = msg
         op_id, deps = command.op_id, command.dependency_ids
-        row = dma_read_row(msg, ()) if kind is DmaReadCmd else gemm_row(msg, ())
+        if kind is MathCmd:
+            row = math_row(msg, self._snapshots(msg) if self._memory_store is not None else ())
+        else:
+            row = dma_read_row(msg, ()) if kind is DmaReadCmd else gemm_row(msg, ())
         rows, template, values = self._rows, row[2], row[3]
         self._unread += 1
         rows.append(t_start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -11,6 +11,35 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.sim_engine.math_ops import REDUCTIONS, SCANS, evaluate, reduce, scan
 from kernbench.sim_engine.math_ops_moves import MOVES
+
+_PAIRS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+
+
+def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | None:
+    """How an op that takes two arrays of one float type and shape, and no more, and makes another, is computed; else None.
+
+    As `run_math` does it. Numpy has been told to say nothing of overflows.
+    """
+    dtype, shape = params["dtype"], tuple(params["shape_out"])
+    pair, kind = _PAIRS.get(params.get("math_op") or params.get("op") or ""), dtype_of(dtype)
+    alike = all(tuple(one) == shape for one in params.get("input_shapes", ())) and all(
+        one == dtype for one in params.get("input_dtypes") or ()
+    )
+    if pair is None or kind.kind != "float" or kind.saturates or params.get("masked") or not alike:
+        return None
+    compute, to = pair, kind.numpy
+
+    def made(x: Array, y: Array) -> Array:
+        wide: Array = compute(x.astype(np.float32, copy=False), y.astype(np.float32, copy=False))
+        return wide.astype(to, copy=False)
+
+    return made
 
 
 def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> Array:

@@ -32,7 +32,7 @@ cdef class Gemm:
 
 cdef class Math:
     cdef list _inputs
-    cdef object _snapshots
+    cdef object _snapshots, _scalars, _pair
     cdef readonly tuple target
 
 cdef class Tasks:

@@ -14,7 +14,7 @@ from kernbench.sim_engine.memory_strides import read_strided, write_strided
 from kernbench.sim_engine.op_params import Params
 from kernbench.sim_engine.op_ranges import ReplayOp, copy_size, math_inputs
 from kernbench.sim_engine.replay_gemm import GemmForm, one_gemm, run_gemm, run_stack
-from kernbench.sim_engine.replay_math import run_math
+from kernbench.sim_engine.replay_math import plain_pair, run_math
 from kernbench.sim_engine.replay_wide import WideCache
 
 
@@ -185,6 +185,9 @@ class Math:
         self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
         self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
         self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")
+        self._scalars = params.template.varying.get("scalars")
+        plain = len(self._inputs) == 2 and "scalars" not in params.template.constants
+        self._pair = plain_pair(params) if plain else None
 
     def task(self, store: MemoryStore, op: ReplayOp) -> Task:
         """An input is what Phase 1 kept of it, or what the memory has."""
@@ -193,6 +196,10 @@ class Math:
         for i, place in enumerate(self._inputs):
             kept = None if self._snapshots is None else values[self._snapshots + i]
             read.append(place.read(store, op) if kept is None else kept)
+        if self._pair is not None and (self._scalars is None or not values[self._scalars]):
+            pair, (x, y) = self._pair, read
+            if x.shape == y.shape:
+                return Task([op], [read], lambda: [pair(x, y)])
         return Task([op], [read], lambda: [run_math(op.params, op.record.op_name, read)])
 
 

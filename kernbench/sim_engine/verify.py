@@ -183,7 +183,7 @@ def _paired(
 
 def _only_result(log: Iterable[OpRecord], expected: Array) -> Output:
     """The one range of HBM that ops write, as a tensor of the reference's shape; InputError where there is not one."""
-    written: RangeMap[str] = RangeMap()
+    written = RangeMap()
     for record in log:
         if record.op_kind == "unknown" or record.op_name == "memory_write":
             continue

@@ -10,7 +10,7 @@ from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_composite import TlComposite
-from kernbench.triton_emu.tl_math import TlMath
+from kernbench.triton_emu.tl_functions import TlFunctions
 from kernbench.triton_emu.tl_parts import TlParts
 from kernbench.triton_emu.tl_queues import TlQueues
 
@@ -29,7 +29,7 @@ class Limits:
     dtypes: tuple[str, ...]
 
 
-class TLContext(TlQueues, TlMath, TlComposite, TlParts):
+class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
     """`tl` of one program."""
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
-from kernbench.common.pe_commands import MathCmd
+from kernbench.common.pe_ops import MathCmd
 from kernbench.sim_engine.replay_math import run_math
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, reduced
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl_products import TlProducts
 
-if TYPE_CHECKING:
-    from kernbench.triton_emu.kernel_runner import KernelRunner
-
+_UP, _frame = caller_of(__file__), sys._getframe
 MATERIALIZED = 64  # elements of a result that Phase 1 computes itself, at most
 
 
-class TlMath:
+@cache
+def _type_of(op: str, dtypes: tuple[str, ...]) -> str:
+    """Of an elementwise op on tensors alone."""
+    return elementwise_type(op, dtypes, ())
+
+
+class TlMath(TlProducts):
     """The part of `tl` that computes elementwise and along axes."""
-
-    _runner: KernelRunner
-
-    if TYPE_CHECKING:  # what TLContext gives
-
-        def operand(self, value: Any, line: str) -> KernelTensor: ...
-        def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None: ...
-        def _known(self, value: Array, dtype: str, line: str) -> KernelTensor: ...
-        def _result(self, out: Any, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor: ...
 
     # Elementwise.
 
-    def unary(self, op: str, x: Any, frame: FrameType, *, out: Any = None, dtype: str | None = None) -> KernelTensor:
+    def unary(
+        self, op: str, x: Any, frame: FrameType, *, out: Any = None, dtype: str | None = None, materialize: bool = False
+    ) -> KernelTensor:
         """An op of one operand, asked for at a frame."""
-        return self._elementwise(op, (x,), frame, out, dtype)
+        return self._elementwise(op, (x,), frame, out, dtype, materialize)
 
     def binary(self, op: str, x: Any, y: Any, frame: FrameType, *, out: Any = None) -> KernelTensor:
         """An op of two operands, asked for at a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
@@ -60,35 +60,50 @@ class TlMath:
     def _elementwise(
         self,
         op: str,
-        given: Sequence[Any],
+        given: tuple[Any, ...],
         frame: FrameType,
         out: Any = None,
         dtype: str | None = None,
         materialize: bool = False,
     ) -> KernelTensor:
-        line = self._runner.line_of(frame)
-        operands = [self._value(one, line) for one in given]
-        tensors = [one for one in operands if isinstance(one, KernelTensor)]
+        line = self.line_of(frame)
+        operands, tensors, scalars, dtypes = [], [], [], []
+        for one in given:
+            value = self._value(one, line)
+            operands.append(value)
+            if isinstance(value, KernelTensor):
+                tensors.append(value)
+                dtypes.append(value.dtype)
+            else:
+                scalars.append(value)
         if not tensors:
             raise KernelError(f"{line}: {op} takes at least one tensor of tl")
-        try:
-            shape = broadcast(*[one.shape for one in tensors])
-        except ValueError:
-            shapes = ", ".join(str(list(one.shape)) for one in tensors)
-            raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
-        if op == "transpose":
-            shape = (*shape[:-2], shape[-1], shape[-2])
+        shape = self._shape_of(op, tensors, line)
         if dtype is None:
-            scalars = [one for one in operands if not isinstance(one, KernelTensor)]
-            dtype = elementwise_type(op, [one.dtype for one in tensors], scalars)
-        return self._compute(op, operands, shape, dtype, line, out, {}, materialize)
+            dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
+        return self._compute(op, operands, shape, dtype, line, out, None, materialize)
+
+    @staticmethod
+    def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:
+        """Of an elementwise op on these."""
+        shape = tensors[0].shape
+        for one in tensors:
+            if one.shape != shape:
+                try:
+                    shape = broadcast(*[one.shape for one in tensors])
+                except ValueError:
+                    shapes = ", ".join(str(list(one.shape)) for one in tensors)
+                    raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
+                break
+        return (*shape[:-2], shape[-1], shape[-2]) if op == "transpose" else shape
 
     def _value(self, value: Any, line: str) -> Any:
         """An operand: a tensor of tl, or a number."""
         if isinstance(value, KernelTensor):
-            if value.flight is not None and dtype_of(value.dtype).kind != "float":
-                self._runner.wait_implicitly(value.flight, value.handle_id, line)
-            return value
+            tile: KernelTensor = value
+            if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
+                self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
+            return tile
         if isinstance(value, np.ndarray) and value.ndim:
             return self._known(np.ascontiguousarray(value), dtype_of(value.dtype).name, line)
         if isinstance(value, np.generic | np.ndarray):
@@ -105,24 +120,27 @@ class TlMath:
         dtype: str,
         line: str,
         out: KernelTensor | None,
-        how: dict[str, Any],
+        how: dict[str, Any] | None,
         materialize: bool,
     ) -> KernelTensor:
-        """At once where all is known and nothing is a float; else by a vector engine."""
-        tensors = [one for one in operands if isinstance(one, KernelTensor)]
-        kinds = {dtype_of(one.dtype).kind for one in tensors} | {dtype_of(dtype).kind}
-        known = all(one.value is not None for one in tensors)
-        if known and "float" not in kinds and out is None and not any(isinstance(one, float) for one in operands):
-            self._runner.scalar_work()
-            return self._known(_evaluate(op, operands, shape, dtype, how), dtype, line)
-        placed = [self.operand(one, line) if isinstance(one, KernelTensor) else one for one in operands]
-        tile = self._result(out, shape, dtype, line, op)
+        """At once where all is known and nothing is a float; else by a vector engine. `how`: axis, keep_dims, dtype_acc."""
         runner = self._runner
-        msg = MathCmd(op, placed, tile, how.get("axis"), how.get("keep_dims", False), op_id=runner.memory.new_id(), line=line)
-        msg.dtype_acc = how.get("dtype_acc", "")
+        if out is None and _is_known(operands, dtype):
+            runner.scalar_work()
+            return self._known(_evaluate(op, operands, shape, dtype, how or {}), dtype, line)
+        placed = []
+        for one in operands:
+            placed.append(self.operand_tile(one, line) if isinstance(one, KernelTensor) else one)
+        tile = self.result_tile(out, shape, dtype, line, op)
+        msg = MathCmd.__new__(MathCmd)
+        msg.op, msg.inputs, msg.out, msg.line, msg.dependency_ids = op, placed, tile, line, ()
+        msg.axis, msg.keep_dims, msg.dtype_acc = None, False, ""
+        msg.mask, msg.other, msg.value, msg._quiet, msg.op_id = None, 0, None, False, runner.memory.new_id()
+        if how is not None:
+            msg.axis, msg.keep_dims, msg.dtype_acc = how.get("axis"), how.get("keep_dims", False), how.get("dtype_acc", "")
         if materialize:
             msg.value = self._materialized(msg, line)
-        self.issue_compute(msg, tile, line)
+        self.issue_for(msg, tile, line)
         return tile
 
     def _materialized(self, msg: MathCmd, line: str) -> Array:
@@ -138,31 +156,31 @@ class TlMath:
 
     def add(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x + y`."""
-        return self._elementwise("add", (x, y), sys._getframe(1), out, None, materialize)
+        return self._elementwise("add", (x, y), _frame(_UP), out, None, materialize)
 
     def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x - y`."""
-        return self._elementwise("sub", (x, y), sys._getframe(1), out, None, materialize)
+        return self._elementwise("sub", (x, y), _frame(_UP), out, None, materialize)
 
     def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x * y`."""
-        return self._elementwise("mul", (x, y), sys._getframe(1), out, None, materialize)
+        return self._elementwise("mul", (x, y), _frame(_UP), out, None, materialize)
 
     def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
         """`x / y`, of integers as f32."""
-        return self.binary("truediv", x, y, sys._getframe(1), out=out)
+        return self.binary("truediv", x, y, _frame(_UP), out=out)
 
     def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The larger of two, element by element."""
-        return self._elementwise("maximum", (x, y), sys._getframe(1), out, None, materialize)
+        return self._elementwise("maximum", (x, y), _frame(_UP), out, None, materialize)
 
     def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The smaller of two, element by element."""
-        return self._elementwise("minimum", (x, y), sys._getframe(1), out, None, materialize)
+        return self._elementwise("minimum", (x, y), _frame(_UP), out, None, materialize)
 
     def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x` where the condition is true, else `y`."""
-        frame = sys._getframe(1)
+        frame = _frame(_UP)
         if not any(isinstance(one, KernelTensor) for one in (x, y)):
             floats = any(isinstance(one, float) for one in (x, y))
             return self._elementwise("where", (condition, x, y), frame, out, "f32" if floats else "i32", materialize)
@@ -170,27 +188,27 @@ class TlMath:
 
     def cast(self, x: Any, dtype: str, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x` as elements of another type."""
-        return self._elementwise("cast", (x,), sys._getframe(1), out, dtype, materialize)
+        return self._elementwise("cast", (x,), _frame(_UP), out, dtype, materialize)
 
     def transpose(self, x: Any, *, out: Any = None) -> KernelTensor:
         """The last two axes swapped."""
-        return self._elementwise("transpose", (x,), sys._getframe(1), out)
+        return self._elementwise("transpose", (x,), _frame(_UP), out)
 
     def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor of one value: known where it is no float, else written by a vector engine."""
-        line = self._runner.line_of(sys._getframe(1))
+        line = self.line_of(_frame(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return self._compute("full", (value,), shape, dtype, line, out, {}, False)
+        return self._compute("full", (value,), shape, dtype, line, out, None, False)
 
     def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor of zeros, as `full`."""
-        line = self._runner.line_of(sys._getframe(1))
+        line = self.line_of(_frame(_UP))
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return self._compute("full", (0,), shape, dtype, line, out, {}, False)
+        return self._compute("full", (0,), shape, dtype, line, out, None, False)
 
     def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:
         """The known integers from `start` (0, where only the end is given) up to `stop`."""
-        line = self._runner.line_of(sys._getframe(1))
+        line = self.line_of(_frame(_UP))
         first, last = (0, start) if stop is None else (start, stop)
         return self._known(np.arange(first, last).astype(dtype_of(dtype).numpy), dtype, line)
 
@@ -199,7 +217,7 @@ class TlMath:
     def _reduce(
         self, op: str, x: Any, axis: int | None, keep_dims: bool, frame: FrameType, materialize: bool, dtype_acc: str = ""
     ) -> KernelTensor:
-        line = self._runner.line_of(frame)
+        line = self.line_of(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
@@ -219,22 +237,22 @@ class TlMath:
         self, x: Any, axis: int | None = None, keep_dims: bool = False, *, dtype_acc: str = "", materialize: bool = False
     ) -> KernelTensor:
         """Sums along an axis (None: all). Rounded to `dtype_acc` after each addition, where that is given."""
-        return self._reduce("sum", x, axis, keep_dims, sys._getframe(1), materialize, dtype_acc)
+        return self._reduce("sum", x, axis, keep_dims, _frame(_UP), materialize, dtype_acc)
 
     def max(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The largest along an axis (None: of all)."""
-        return self._reduce("max", x, axis, keep_dims, sys._getframe(1), materialize)
+        return self._reduce("max", x, axis, keep_dims, _frame(_UP), materialize)
 
     def min(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """The smallest along an axis (None: of all)."""
-        return self._reduce("min", x, axis, keep_dims, sys._getframe(1), materialize)
+        return self._reduce("min", x, axis, keep_dims, _frame(_UP), materialize)
 
     def argmax(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
         """Where the largest is, the first of equal ones."""
-        return self._reduce("argmax", x, axis, keep_dims, sys._getframe(1), materialize)
+        return self._reduce("argmax", x, axis, keep_dims, _frame(_UP), materialize)
 
     def _rows(self, op: str, x: Any, axis: int, frame: FrameType, *scalars: float) -> KernelTensor:
-        line = self._runner.line_of(frame)
+        line = self.line_of(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
@@ -244,15 +262,27 @@ class TlMath:
 
     def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
         """`exp(x - max) / sum`, along an axis."""
-        return self._rows("softmax", x, axis, sys._getframe(1))
+        return self._rows("softmax", x, axis, _frame(_UP))
 
     def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`(x - mean) / sqrt(variance + eps)` along an axis."""
-        return self._rows("layernorm", x, axis, sys._getframe(1), eps)
+        return self._rows("layernorm", x, axis, _frame(_UP), eps)
 
     def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`x / sqrt(mean of squares + eps)` along an axis."""
-        return self._rows("rmsnorm", x, axis, sys._getframe(1), eps)
+        return self._rows("rmsnorm", x, axis, _frame(_UP), eps)
+
+
+def _is_known(operands: Sequence[Any], dtype: str) -> bool:
+    """Whether all operands are known, and neither they nor the result are floats."""
+    for one in operands:
+        if isinstance(one, KernelTensor):
+            tile: KernelTensor = one
+            if tile.value is None or dtype_of(tile.dtype).kind == "float":
+                return False
+        elif isinstance(one, float):
+            return False
+    return dtype_of(dtype).kind != "float"
 
 
 def _evaluate(op: str, operands: Sequence[Any], shape: tuple[int, ...], dtype: str, how: dict[str, Any]) -> Array:
@@ -260,37 +290,3 @@ def _evaluate(op: str, operands: Sequence[Any], shape: tuple[int, ...], dtype: s
     inputs = [one.value for one in operands if not isinstance(one, bool | int | float)]
     scalars = {i: one for i, one in enumerate(operands) if isinstance(one, bool | int | float)}
     return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": dtype}, op, inputs)
-
-
-UNARY = {
-    "exp": "e to the power of each element.",
-    "exp2": "2 to the power of each element.",
-    "log": "Natural logarithms.",
-    "log2": "Logarithms to base 2.",
-    "sqrt": "Square roots.",
-    "rsqrt": "1 / sqrt(x).",
-    "sigmoid": "1 / (1 + exp(-x)).",
-    "tanh": "Hyperbolic tangents.",
-    "gelu": "x times the normal distribution's cumulative probability of x.",
-    "silu": "x * sigmoid(x).",
-    "relu": "max(x, 0).",
-    "abs": "Sizes without signs.",
-    "neg": "-x.",
-    "floor": "Rounded down.",
-    "ceil": "Rounded up.",
-    "sin": "Sines.",
-    "cos": "Cosines.",
-    "erf": "The error function.",
-}
-
-
-def _method(op: str, doc: str) -> Any:
-    def method(self: TlMath, x: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        return self._elementwise(op, (x,), sys._getframe(1), out, None, materialize)
-
-    method.__name__, method.__qualname__, method.__doc__ = op, f"TlMath.{op}", doc
-    return method
-
-
-for _op, _doc in UNARY.items():
-    setattr(TlMath, _op, _method(_op, _doc))

@@ -27,6 +27,7 @@ cdef class TlTiles:
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor result_tile(self, KernelTensor out, tuple shape, object dtype, object line, object op)
 
+    @cython.locals(flight=Flight)
     cdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
 
     @cython.locals(room=KernelTensor)
@@ -39,3 +40,10 @@ cdef class TlTiles:
     cpdef Block _take(self, long long nbytes, tuple who, long long number=*)
 
     cdef long long size_of(self, tuple shape, object dtype, object line) except? -1
+
+
+cdef bint _uses(object msg, KernelTensor tile) except -1
+
+
+@cython.locals(other=KernelTensor)
+cdef bint _touch(object one, KernelTensor tile) except -1

@@ -16,10 +16,12 @@ from kernbench.triton_emu.scratchpad import Block, Owner, shown
 from kernbench.triton_emu.source_lines import line_of
 
 if TYPE_CHECKING:
+    from kernbench.components.builtin.flight import Flight
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.memory_side import Translation
 
 _nbytes = cache(nbytes_of)
+_OF_ONE = (DmaReadCmd, DmaWriteCmd, IpcqSendCmd, IpcqRecvCmd)  # commands on one tile
 
 
 class TlTiles:
@@ -88,7 +90,8 @@ class TlTiles:
             )
         if out.addr < 0:
             self._place(out, line)
-        for flight in list(self._runner.scheduler.open):
+        for open_one in list(self._runner.scheduler.open):
+            flight: Flight = open_one
             if flight.end < 0 and _uses(flight.msg, out):
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line
@@ -183,7 +186,7 @@ class TlTiles:
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
-    if isinstance(msg, DmaReadCmd | DmaWriteCmd | IpcqSendCmd | IpcqRecvCmd):
+    if isinstance(msg, _OF_ONE):
         return _touch(msg.handle, tile)
     if isinstance(msg, CompositeCmd):
         extra = any(_touch(one.operand, tile) for one in msg.epilogue)
@@ -197,6 +200,9 @@ def _touch(one: Any, tile: KernelTensor) -> bool:
     """Whether they have bytes in common: parts of a tile lie in its block."""
     if one is tile:
         return True
-    if getattr(one, "block", None) is None or one.block is not tile.block:
+    if not isinstance(one, KernelTensor):
         return False
-    return bool(one.addr < tile.addr + tile.nbytes and tile.addr < one.addr + one.nbytes)
+    other: KernelTensor = one
+    if other.block is None or other.block is not tile.block:
+        return False
+    return bool(other.addr < tile.addr + tile.nbytes and tile.addr < other.addr + other.nbytes)

@@ -9,13 +9,13 @@ from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.source_lines import caller_of, line_of
+from kernbench.triton_emu.tl_math import TlMath
 from kernbench.triton_emu.tl_memory import Completion
-from kernbench.triton_emu.tl_products import TlProducts
 
 _UP, _frame = caller_of(__file__), sys._getframe
 
 
-class TlWaits(TlProducts):
+class TlWaits(TlMath):
     """The part of `tl` that waits."""
 
     def wait(self, *handles: Any) -> None:

@@ -184,7 +184,7 @@ test_a_store_is_bytes = Bytes.TestCase
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3) | st.none()), max_size=20))
 def test_ranges_hold_what_a_list_of_bytes_holds(steps: list[tuple[int, int, int | None]]) -> None:
-    ranges: RangeMap[int] = RangeMap()
+    ranges = RangeMap()
     plain: list[int | None] = [None] * 40
     for one, other, value in steps:
         start, end = sorted((one, other))

@@ -41,7 +41,7 @@ def test_keys_are_a_sorted_list(steps: list[tuple[bool, list[int]]], start: int,
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), NUMBERS, NUMBERS), max_size=25))
 def test_ranges_are_a_value_a_byte(steps: list[tuple[int, int, int]]) -> None:
-    ranges: RangeMap[int] = RangeMap()
+    ranges = RangeMap()
     bytes_: dict[int, int] = {}
     for value, start, end in steps:
         if value:

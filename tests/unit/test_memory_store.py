@@ -266,7 +266,7 @@ def test_packed_rows_lie_apart_too() -> None:
 
 
 def test_ranges_are_cut_by_later_ones() -> None:
-    ranges: RangeMap[str] = RangeMap()
+    ranges = RangeMap()
     ranges.put(0, 10, "a")
     ranges.put(20, 30, "b")
     ranges.put(5, 25, "c")

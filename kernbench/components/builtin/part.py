@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
-from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd
+from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER, Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
@@ -66,7 +66,8 @@ class Serving(Typed):
         if log is not self._record_of:
             self._record_of, self._record = log, None if self._own_hooks else getattr(log, "record_served", None)
         clock, msg = self.clock, flight.msg
-        if self._record is not None and (type(msg) is DmaReadCmd or type(msg) is GemmCmd):  # most messages
+        kind = type(msg)
+        if self._record is not None and (kind is DmaReadCmd or kind is GemmCmd or kind is MathCmd):  # most messages
             command: Command = msg
             if not command._quiet:
                 self._record(clock.at(flight.start).now, clock.at(flight.end).now, self.node_id, msg)

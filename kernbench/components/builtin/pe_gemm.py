@@ -56,8 +56,8 @@ class Products(Serving):
         base = self.base
         a, b, out = msg.a, msg.b, msg.out
         engine = self.engines[flight.engine]
-        return processor.submit_product(
-            engine, time.params, a.addr - base, time.bytes_a, b.addr - base, time.bytes_b, out.addr - base, time.bytes_out
+        return processor.submit_compute(
+            TE, engine, time.params, a.addr - base, time.bytes_a, b.addr - base, time.bytes_b, out.addr - base, time.bytes_out
         )
 
     def _timing(self, msg: GemmCmd) -> Timing:

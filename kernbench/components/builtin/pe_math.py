@@ -7,11 +7,13 @@ from math import prod
 from typing import Any
 
 from kernbench.common.dtypes import dtype_of
+from kernbench.common.handles import TensorHandle
 from kernbench.common.naming import PE_MATH
-from kernbench.common.pe_commands import MathCmd, Stage, TileToken
-from kernbench.components.base import VE, Clock
-from kernbench.components.builtin.flight import Order
-from kernbench.components.builtin.part import PePart
+from kernbench.common.pe_commands import Stage, TileToken
+from kernbench.common.pe_ops import MathCmd
+from kernbench.components.base import VE, Clock, Typed
+from kernbench.components.builtin.flight import Flight, Order
+from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.service import REDUCTIONS, ve_service
 from kernbench.config.schema import Ve
 
@@ -20,29 +22,52 @@ ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "so
 MOST_INPUTS = 3  # regions of a job that are read
 
 
-class PeMath(PePart, kind=PE_MATH):
-    """Serves math ops."""
-
-    __slots__ = ("_times", "_ve")
-
-    serves = (MathCmd,)
-    engine_type = VE
+class VectorWork(Serving):
+    """Math ops as jobs."""
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, ve: Ve) -> None:
         super().__init__(node_id, engines, clock, base)
         self._ve = ve
         self._times: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self._own_orders = type(self).orders is not VectorWork.orders  # of a class in the place of PE_MATH
 
     def orders(self, msg: Any) -> Sequence[Order]:
         inputs, out = msg.handles, msg.out
-        first = inputs[0] if inputs else out
+        params = self._params_of(msg, inputs[0] if inputs else out)
+        regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MOST_INPUTS]]
+        regions.append((out.addr - self.base, out.nbytes, 1))
+        return ((params, regions),)
+
+    def plan(self, flight: Flight) -> bool:
+        if self._own_orders or type(flight.msg) is not MathCmd:
+            return False
+        inputs = flight.msg.handles
+        if not 1 <= len(inputs) <= 2:
+            return False
+        flight.way = (self._params_of(flight.msg, inputs[0]), inputs[0], inputs[-1] if len(inputs) > 1 else None)
+        flight.plain = True
+        return True
+
+    def send(self, processor: Typed, flight: Flight) -> int:
+        params, first, second = flight.way
+        a: TensorHandle = first
+        b: TensorHandle | None = second
+        out: TensorHandle = flight.msg.out
+        base, engine, b_addr, b_bytes = self.base, self.engines[flight.engine], -1, 0
+        if b is not None:
+            b_addr, b_bytes = b.addr - base, b.nbytes
+        return processor.submit_compute(
+            VE, engine, params, a.addr - base, a.nbytes, b_addr, b_bytes, out.addr - base, out.nbytes
+        )
+
+    def _params_of(self, msg: MathCmd, first: TensorHandle) -> tuple[int, ...]:
+        """Of the job in the core, found once for all ops of a kind."""
+        out: TensorHandle = msg.out
         key = (msg.op, first.shape, first.dtype, msg.axis, out.shape)
         params = self._times.get(key)
         if params is None:
             params = self._times[key] = self._params(msg.op, first, out, msg.axis)
-        regions = [(one.addr - self.base, one.nbytes, 0) for one in inputs[:MOST_INPUTS]]
-        regions.append((out.addr - self.base, out.nbytes, 1))
-        return ((params, regions),)
+        return params
 
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """An op on a tile of rows."""
@@ -68,3 +93,12 @@ class PeMath(PePart, kind=PE_MATH):
             batch = total // length
         time = ve_service(self._ve, op, length, batch, bits)
         return (time.init, time.body, time.finalize, length * batch, length, batch, bits)
+
+
+class PeMath(VectorWork, PePart, kind=PE_MATH):
+    """Serves math ops."""
+
+    __slots__ = ()
+
+    serves = (MathCmd,)
+    engine_type = VE

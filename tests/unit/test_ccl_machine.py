@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kernbench import GraphEngine
 from kernbench.benches.tp_mlp import run as tp_mlp
-from kernbench.ccl import dist
+from kernbench.ccl import cuts, dist
 from kernbench.ccl.call import Call, Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
@@ -80,6 +80,17 @@ def test_a_ring_comes_near_its_bound_where_links_bind(machine: str, shape: Shape
         taken = call("all_reduce_ring", machine, shape, count, check=False, over=over).cycles
         assert bound <= taken
     assert taken <= 1.05 * bound + latency
+
+
+@pytest.mark.parametrize("chunk", [4 << 10, 16 << 10])
+def test_a_ring_over_sips_sends_longer_messages(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message waits there for its way: with as short ones as on one SIP the same all-reduce takes longer."""
+    shape = Shape(2, 1, 8)
+    taken = call("all_reduce_ring", "two_sips", shape, chunk * shape.ranks // 2)
+    monkeypatch.setattr(cuts, "LEAST_FAR_BYTES", cuts.LEAST_BYTES)
+    short = call("all_reduce_ring", "two_sips", shape, chunk * shape.ranks // 2)
+    assert (taken.wrong, short.wrong) == (0, 0)
+    assert taken.cycles < 0.92 * short.cycles
 
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if not name.startswith("barrier")])

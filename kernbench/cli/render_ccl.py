@@ -78,6 +78,11 @@ def verdict(rows: Sequence[Row]) -> Iterator[Text]:
         yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
 
 
+def unfinished(status: str, done: int, asked: int) -> Text:
+    """Not all sizes are there."""
+    return Text(f"# {status}: {done} of {counted(asked, 'size')} done", "bold yellow")
+
+
 def ending(result: Result) -> Iterator[Text]:
     """Why a run did not come to its end."""
     yield status_text(result.status).append(f"  in cycle {result.cycles:,}")

@@ -12,13 +12,10 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.dtypes import dtype_of
-from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.roofline import Roof, roofs
 
-GIB = 1 << 30
-MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
 Progress: TypeAlias = Callable[[Machine], None]
 
 
@@ -72,17 +69,6 @@ def queues_of(
         slot_bytes or entry.slot_bytes or registry.slot_bytes,
         tier or registry.tier,
     )
-
-
-def check_room(asked: Asked, nbytes: int) -> None:
-    """InputError for a size whose elements are too many to hold: those of all ranks where they are verified, of one else."""
-    held = nbytes * (asked.group.size if asked.check else 1)
-    if held > MOST_HELD:
-        whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
-        size, most = f"{held / GIB:,.0f} GiB", MOST_HELD // GIB
-        rule = f"its elements are held while it runs, {whose} are {size}, and at most {most} are taken"
-        remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if asked.check else "")
-        raise InputError(Problem("kbsim ccl run", rule, "--end", nbytes, remedy))
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int) -> list[int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.cli import ccl_options as options
 from kernbench.cli import output
+from kernbench.cli.ccl_forecast import Outlook
 from kernbench.cli.ccl_list import Files
 from kernbench.cli.ccl_plot import check_plot
 from kernbench.cli.ccl_told import Told
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
     from kernbench.ccl.measure import Asked
+    from kernbench.ccl.registry import Registry
     from kernbench.config import SystemConfig
     from kernbench.sim_engine.result import Result
 
@@ -66,7 +68,7 @@ def run(
     slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
     queues = queues_of(registry, entry, slots, slot, tier)
     asked = Asked(machine, group, entry, dtype, queues, check, seed)
-    return _tell(asked, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
+    return _tell(asked, registry, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
 
 
 def _group(
@@ -111,16 +113,20 @@ def _shape(text: str) -> Shape:
     return Shape(*map(int, parts))
 
 
-def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
+def _tell(
+    asked: Asked, registry: Registry, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool
+) -> int:
     """Run size after size, each told as it comes; whatever ends them, what is done is told. The exit code."""
-    from kernbench.ccl.measure import check_room, counts_of
+    from kernbench.ccl.measure import counts_of
+    from kernbench.ccl.room import check_room
 
     if plot is not None:
         check_plot(plot)
-    check_room(asked, sizes[1])
-    told = Told(asked, counts_of(asked, *sizes), as_json, quiet, plot)
+    counts = counts_of(asked, *sizes)
+    check_room(asked, sizes[1], counts)
+    told = Told(asked, counts, as_json, quiet, plot)
     try:
-        stopped = _run_all(told)
+        stopped = _run_all(told, Outlook(asked, counts, registry, quiet=quiet))
     except (Exception, KeyboardInterrupt) as error:
         ending = ending_of(error)
         if ending.status == "refused" and not told.rows:
@@ -134,13 +140,12 @@ def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_js
     return output.ENDINGS[status] or int(any(row.wrong for row in told.rows))
 
 
-def _run_all(told: Told) -> Result | None:
+def _run_all(told: Told, outlook: Outlook) -> Result | None:
     """All sizes, as long as somebody reads them; the result of one that did not end."""
     from kernbench.ccl.measure import row
-    from kernbench.cli.progress import progress_bar
 
     for count in told.counts:
-        with progress_bar(not told.quiet) as progress, _kernels_named(told.asked):
+        with outlook.size() as progress, _kernels_named(told.asked):
             made, outcome = row(told.asked, count, progress)
         if made is None:
             return outcome.engine.machine.result()

@@ -28,16 +28,24 @@ class Told:
     quiet: bool
     plot: Path | None
     rows: list[Row] = field(default_factory=list)
+    shown: int = 0  #: of the rows
     read: bool = True  #: somebody reads stdout
 
     def row(self, row: Row) -> None:
-        """A size is done. The columns come with the first one: what is refused has none."""
-        from kernbench.cli.render_ccl import head, line
-
-        first: list[Text] = [] if self.rows else list(head(self.asked))
+        """A size is done."""
         self.rows.append(row)
         if not (self.as_json or self.quiet):
-            self.read = output.show([*first, line(row)], whole=True)
+            self._show_rows()
+
+    def _show_rows(self) -> None:
+        """Those that have not been shown: one, or two where the last was interrupted. The columns come with the first one, as
+        what is refused has none."""
+        from kernbench.cli.render_ccl import head, line
+
+        lines: list[Text] = [] if self.shown else list(head(self.asked))
+        lines += [line(row) for row in self.rows[self.shown :]]
+        self.read = output.show(lines, whole=True) and self.read
+        self.shown = len(self.rows)
 
     def end(self, ending: Ending, stopped: Result | None = None) -> None:
         """What the sizes that are done come to; `stopped`: of the size that did not end."""
@@ -53,10 +61,10 @@ class Told:
 
     def _show_end(self, ending: Ending, stopped: Result | None) -> None:
         from kernbench.cli.render_ccl import ending as ended
-        from kernbench.cli.render_ccl import head, unfinished, verdict
+        from kernbench.cli.render_ccl import unfinished, verdict
 
-        if not self.rows and stopped is not None:
-            output.show(head(self.asked), whole=True)
+        if self.shown < len(self.rows) or (not self.rows and stopped is not None):
+            self._show_rows()
         output.show(verdict(self.rows), whole=True)
         if self.rows and ending.status != "done":
             output.show([unfinished(ending.status, len(self.rows), len(self.counts))], whole=True)

@@ -14,6 +14,7 @@ import pytest
 from kernbench.ccl import measure
 from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.ccl.json_schema import ccl_json_schema
+from kernbench.cli import output
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_terminal import PATIENCE, command
 
@@ -116,6 +117,21 @@ def test_any_error_is_told_once(
     else:
         SCHEMA.validate(found)
         assert (len(found["rows"]), len(found["unfinished"])) == (after - 1, 3 - after)
+
+
+def test_an_interrupt_while_a_size_is_shown_leaves_it_too(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    show, calls = output.show, []
+
+    def interrupted(*given: Any, **more: Any) -> bool:
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return show(*given, **more)
+
+    monkeypatch.setattr(output, "show", interrupted)
+    said = kbsim("ccl", "run", "all_reduce", "-n", "2", "-b", "1K", "-e", "4K", "--no-check")
+    assert [line.split()[0] for line in said.out.splitlines() if line[0] == " "] == ["1024", "2048"]
+    assert (said.code, said.out.splitlines()[-1]) == (130, "# interrupted: 2 of 3 sizes done")
 
 
 def test_a_picture_that_cannot_be_written_does_not_cost_the_answer(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:

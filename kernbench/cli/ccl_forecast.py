@@ -45,12 +45,15 @@ class Outlook:
 
     def _text(self) -> str:
         from kernbench.ccl.measure import bytes_of
+        from kernbench.ccl.work import memory
 
         done, counts = self.forecast.done, self._counts
         sizes = f"{bytes_of(self._asked, counts[-1]):,} B" if len(counts) - done == 1 else f"{len(counts) - done} sizes"
         work = f"{self._least}{self.forecast.left:,} messages between {self._asked.group.size:,} ranks"
+        gib = memory(self._asked, max(counts)) / (1 << 30)
+        room = f" and {gib:.1f} GiB of memory" if gib >= 1 else ""
         return (
-            f"note: {sizes}: {work}, about {about(self.forecast.seconds)}; "
+            f"note: {sizes}: {work}, about {about(self.forecast.seconds)}{room}; "
             f"fewer ranks or a smaller size take less{self._better()}; Ctrl-C leaves the sizes that are done"
         )
 

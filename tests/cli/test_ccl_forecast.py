@@ -35,16 +35,17 @@ ENDS = "; Ctrl-C leaves the sizes that are done"
     [
         (
             ("-n", "1024", "-b", "2K"),
-            "note: 2,048 B: 2,095,104 messages between 1,024 ranks, about 28 min; fewer ranks or a smaller size take less, "
-            "--algo halving_doubling has 20,480 messages" + ENDS,
+            "note: 2,048 B: 2,095,104 messages between 1,024 ranks, about 28 min; "
+            "fewer ranks or a smaller size take less, --algo halving_doubling has 20,480 messages" + ENDS,
         ),
         (
             ("-b", "1M", "-e", "900M", "--no-check"),
-            "note: 10 sizes: 458,304 messages between 8 ranks, about 70 s; fewer ranks or a smaller size take less" + ENDS,
+            "note: 10 sizes: 458,304 messages between 8 ranks, about 70 s and 1.5 GiB of memory; "
+            "fewer ranks or a smaller size take less" + ENDS,
         ),
         (
             ("--algo", "mine", "--ccl", "mine.yaml", "-b", "1G", "--no-check"),
-            "note: 1,073,741,824 B: at least 458,752 messages between 8 ranks, about 70 s; "
+            "note: 1,073,741,824 B: at least 458,752 messages between 8 ranks, about 70 s and 3.0 GiB of memory; "
             "fewer ranks or a smaller size take less" + ENDS,
         ),
         (("-b", "1M"), None),

@@ -32,17 +32,25 @@ RUNS = (
 
 
 def cells(machine: str, ranks: int, size: int, algorithms: tuple[str, ...]) -> list[str]:
-    """The times [us] of a row, the shortest one marked; `-` where nothing is run."""
+    """The times [us] of a row, the shortest one marked, and what that asked of most; `-` where nothing is run."""
     registry, config = read_registry(), load_config(machine)
     group = group_of(config, shape_for(config, ranks))
-    times = {}
+    times, busiest = {}, {}
     for name in algorithms:
         entry = registry.find("all_reduce", name)
         found, _ = row(Asked(config, group, entry, "f16", queues_of(registry, entry), check=False), size // 2)
         assert found is not None
-        times[name] = found.time_us
+        times[name], busiest[name] = found.time_us, f"{kind_of(found.bound)}, {found.bound_share:.0%}"
     best = min(times, key=lambda name: times[name])
-    return [f"**{times[name]:.2f}**" if name == best else f"{times[name]:.2f}" if name in times else "-" for name in ALGORITHMS]
+    texts = {name: f"{time:.2f}" for name, time in times.items()}
+    texts[best] = f"**{texts[best]}**"
+    return [*(texts.get(name, "-") for name in ALGORITHMS), busiest[best]]
+
+
+def kind_of(bound: str) -> str:
+    """What a resource is, by its name."""
+    kinds = {" ve": "vector engine", "pe_dma": "PE's link", "hbm_ctrl": "HBM channel", "ucie": "UCIe", "io": "SIPs' link"}
+    return next((kind for part, kind in kinds.items() if part in bound), "mesh link")
 
 
 def wanted(arguments: Sequence[str], ranks: int, size: int) -> bool:
@@ -58,8 +66,8 @@ def known() -> dict[str, str]:
 
 def table(arguments: Sequence[str]) -> Iterator[str]:
     """The lines of the table as MyST text; a row that is neither wanted nor known is left out."""
-    yield "| ranks | size [B] | " + " | ".join(ALGORITHMS) + " |"
-    yield "|--:" * (len(ALGORITHMS) + 2) + "|"
+    yield "| ranks | size [B] | " + " | ".join(ALGORITHMS) + " | busiest in the shortest |"
+    yield "|--:" * (len(ALGORITHMS) + 2) + "|---|"
     before = known()
     for machine, ranks, size, algorithms in RUNS:
         key = f" {ranks:,} | {size:,} "

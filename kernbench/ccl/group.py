@@ -59,19 +59,30 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
 def shape_for(config: MachineConfig, ranks: int) -> Shape:
     """So many ranks on as few SIPs as can be, and there on as few cubes, the same number on each.
 
-    InputError where there is no way.
+    InputError where there is no way, naming the nearest numbers of which there is one.
     """
     _, there = _there(config)
+    found = _shape_for(there, ranks)
+    if found is not None:
+        return found
+    most = there.sips * there.cubes * there.pes
+    parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
+    rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
+    if ranks > most:
+        raise InputError(Problem("group", rule, "ranks", ranks, f"take at most {most}, or a larger machine (--config)"))
+    near = [next(n for n in way if _shape_for(there, n)) for way in (range(ranks, 0, -1), range(ranks, most + 1))]
+    remedy = f"each cube takes as many as the others: {near[0]} and {near[1]} can be placed"
+    raise InputError(Problem("group", rule, "ranks", ranks, remedy))
+
+
+def _shape_for(there: Size, ranks: int) -> Shape | None:
+    """The first shape that has so many ranks."""
     for sips in range(1, there.sips + 1):
         for cubes in range(1, there.cubes + 1):
             pes, rest = divmod(ranks, sips * cubes)
             if not rest and 1 <= pes <= there.pes:
                 return Shape(sips, cubes, pes)
-    most = there.sips * there.cubes * there.pes
-    parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
-    rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
-    remedy = "take as many ranks on each cube as on the others, or a larger machine (--config)"
-    raise InputError(Problem("group", rule, "ranks", ranks, remedy))
+    return None
 
 
 def _there(config: MachineConfig) -> tuple[SystemConfig, Size]:

@@ -9,9 +9,12 @@ from kernbench.common.dtypes import DTYPES
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
 from kernbench.sim_engine.json_schema import result_json_schema
 
+#: done: all sizes are in rows; what else ended the run.
+STATUSES = ("done", "aborted", "deadlock", "failed", "refused", "interrupted", "internal error")
+
 
 def ccl_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12); `result` is there where the last size did not end."""
+    """JSON Schema (draft 2020-12); `result` is there where a size came to no end, `message` where an error ended the run."""
     result = result_json_schema()
     del result["$schema"]
     row = {
@@ -29,6 +32,8 @@ def ccl_json_schema() -> Shape:
         "bound_share": NUMBER,
     }
     return titled("kernbench collectives", closed({
+        "status": {"enum": list(STATUSES)},
+        "message": TEXT,
         "collective": {"enum": list(COLLECTIVES)},
         "algorithm": TEXT,
         "machine": TEXT,
@@ -38,5 +43,6 @@ def ccl_json_schema() -> Shape:
         "queues": closed({"slots": COUNT, "slot_bytes": COUNT, "tier": {"enum": list(TIERS)}}),
         "checked": {"type": "boolean"},
         "rows": list_of(closed(row)),
+        "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
         "result": result,
-    }, ("result",)))  # fmt: skip
+    }, ("message", "result")))  # fmt: skip

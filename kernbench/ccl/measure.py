@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -12,13 +12,10 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.dtypes import dtype_of
-from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.roofline import Roof, roofs
 
-GIB = 1 << 30
-MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while they are made and compared
 Progress: TypeAlias = Callable[[Machine], None]
 
 
@@ -74,41 +71,34 @@ def queues_of(
     )
 
 
-def check_room(asked: Asked, nbytes: int) -> None:
-    """InputError for a size whose elements are too many to hold: those of all ranks where they are verified, of one else."""
-    held = nbytes * (asked.group.size if asked.check else 1)
-    if held > MOST_HELD:
-        whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
-        size, most = f"{held / GIB:,.0f} GiB", MOST_HELD // GIB
-        rule = f"its elements are held while it runs, {whose} are {size}, and at most {most} are taken"
-        remedy = "take a smaller size" + (", or --no-check, which holds those of one rank" if asked.check else "")
-        raise InputError(Problem("kbsim ccl run", rule, "--end", nbytes, remedy))
+def counts_of(asked: Asked, first: int, last: int, factor: int) -> list[int]:
+    """The kernel's `n_elem` of each size, where it is another one; of a collective without elements 1."""
+    collective, itemsize = COLLECTIVES[asked.entry.collective], dtype_of(asked.dtype).bits // 8
+    if not collective.moves:
+        return [1]
+    found = (collective.count_of(nbytes, asked.group.size, itemsize) for nbytes in sizes_between(first, last, factor))
+    return list(dict.fromkeys(found))
 
 
-def measured(
-    asked: Asked, first: int, last: int, factor: int, progress: Progress | None = None
-) -> Iterator[tuple[Row | None, Outcome]]:
-    """Size after size, each that gives another count; a collective without elements once. `progress` is called as by a run."""
-    collective = COLLECTIVES[asked.entry.collective]
-    known: set[int] = set()
-    for nbytes in sizes_between(first, last, factor):
-        count = collective.count_of(nbytes, asked.group.size, dtype_of(asked.dtype).bits // 8) if collective.moves else 1
-        if count not in known:
-            known.add(count)
-            yield row(asked, count, progress)
+def bytes_of(asked: Asked, count: int) -> int:
+    """The size of a row [B]: of what a rank has or gets, whichever is more."""
+    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
+    if not collective.moves:
+        return 0
+    return max(collective.has(count, ranks), collective.gets(count, ranks)) * (dtype_of(asked.dtype).bits // 8)
 
 
 def row(asked: Asked, count: int, progress: Progress | None = None) -> tuple[Row | None, Outcome]:
     """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
-    ranks, itemsize = asked.group.size, dtype_of(asked.dtype).bits // 8
+    ranks = asked.group.size
     sizes = collective.has(count, ranks), collective.gets(count, ranks)
     assert asked.queues.slot_bytes is not None
     call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
     outcome = run_call(asked.config, call, sizes, asked.queues, check=asked.check, seed=asked.seed, progress=progress)
     if outcome.status != "done":
         return None, outcome
-    size = max(sizes) * itemsize if collective.moves else 0
+    size = bytes_of(asked, count)
     seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
     speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm that does nothing takes no time
     top = _bound(outcome)
@@ -135,10 +125,12 @@ def _bound(outcome: Outcome) -> Roof:
     return roofs(machine.result(), machine.plan)[0]
 
 
-def to_json(asked: Asked, rows: list[Row]) -> dict[str, Any]:
-    """A run as plain JSON."""
+def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = "") -> dict[str, Any]:
+    """A run as plain JSON: the sizes that are done, and those that are not where something ended it before."""
     group = asked.group
     return {
+        "status": status,
+        **({"message": message} if message else {}),
         "collective": asked.entry.collective,
         "algorithm": asked.entry.name,
         "machine": asked.config.source,
@@ -148,4 +140,5 @@ def to_json(asked: Asked, rows: list[Row]) -> dict[str, Any]:
         "queues": asdict(asked.queues),
         "checked": asked.check,
         "rows": [asdict(one) for one in rows],
+        "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
     }

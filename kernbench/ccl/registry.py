@@ -92,7 +92,7 @@ def read_registry(*files: Path) -> Registry:
 def _unknown(what: str, name: str, there: list[str]) -> Problem:
     near = difflib.get_close_matches(name, there, n=1)
     remedy = f"did you mean {near[0]}?" if near else "kbsim ccl list prints them"
-    return Problem(name, f"there is no such {what}; there are {', '.join(there)}", remedy=remedy)
+    return Problem(name or '""', f"there is no such {what}; there are {', '.join(there)}", remedy=remedy)
 
 
 def _check_keys(document: Document) -> None:

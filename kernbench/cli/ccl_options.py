@@ -65,14 +65,27 @@ Plot = Annotated[
     typer.Option("--plot", metavar="FILE", help="Draw bandwidths and times over sizes: .svg or .png.", show_default=False),
 ]
 
-_SIZE = re.compile(r"([1-9][0-9]{0,17})(?:([KMGT])(?:i?B)?|B)?")
+_SIZE = re.compile(r"([1-9][0-9]{0,17})(?:([KMGTkmgt])(?:i?B)?|B)?")
+_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}  # other programs' names
 
 
 def size_of(option: str, text: str) -> int:
-    """Bytes of `4K`, `4KiB` or `4096`; InputError for another text."""
+    """Bytes of `4K`, `4k` (as nccl-tests has it), `4KiB` or `4096`; InputError for another text."""
     match = _SIZE.fullmatch(text)
-    size = 0 if match is None else int(match[1]) << {None: 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2]]
+    size = 0 if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[(match[2] or "").upper()]
     if not 1 <= size <= 1 << 40:
         rule = "it must be bytes, or a number with K, M, G or T (of 1024), at least 1 and at most 1T"
         raise InputError(Problem("kbsim ccl run", rule, option, text))
     return size
+
+
+def dtype_of(text: str) -> str:
+    """An element type that collectives have; InputError for another one, with ours where it has a name elsewhere."""
+    from kernbench.ccl.collectives import CCL_DTYPES
+
+    if text not in CCL_DTYPES:
+        plain = text.lower().replace("float", "f").replace("uint", "u").replace("int", "i").replace("fp", "f")
+        meant = _NAMES.get(text.lower(), plain)
+        remedy = f"did you mean {meant}?" if meant in CCL_DTYPES else ""
+        raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(CCL_DTYPES)}", "--dtype", text, remedy))
+    return text

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 
 from kernbench.cli import ccl_options as options
 from kernbench.cli import output
+from kernbench.cli.ccl_forecast import Outlook
 from kernbench.cli.ccl_list import Files
-from kernbench.cli.ccl_plot import check_plot, draw
+from kernbench.cli.ccl_plot import check_plot
+from kernbench.cli.ccl_told import Told
+from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import Json, Overrides, Quiet
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
-    from kernbench.ccl.measure import Asked, Row
-    from kernbench.ccl.single import Outcome
+    from kernbench.ccl.measure import Asked
+    from kernbench.ccl.registry import Registry
     from kernbench.config import SystemConfig
+    from kernbench.sim_engine.result import Result
 
 RANKS = 8  # where no one says how many
 PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
@@ -51,22 +53,19 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a collective between PEs, size after size: its time, its bandwidths, and elements that are wrong."""
-    from kernbench.ccl.collectives import CCL_DTYPES
     from kernbench.ccl.measure import Asked, queues_of
     from kernbench.ccl.registry import read_registry
 
     registry = read_registry(*(files or []))
     entry = registry.find(collective, algo)
-    if dtype not in CCL_DTYPES:
-        raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(CCL_DTYPES)}", "--dtype", dtype))
     machine, group = _group(config, overrides or [], ranks, shape, topo)
     if group.kind_name not in entry.topologies:
         rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
         raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
     slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
     queues = queues_of(registry, entry, slots, slot, tier)
-    asked = Asked(machine, group, entry, dtype, queues, check, seed)
-    return _tell(asked, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
+    asked = Asked(machine, group, entry, options.dtype_of(dtype), queues, check, seed)
+    return _tell(asked, registry, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
 
 
 def _group(
@@ -111,51 +110,46 @@ def _shape(text: str) -> Shape:
     return Shape(*map(int, parts))
 
 
-def _tell(asked: Asked, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
-    """Run size after size, each shown as it comes; the exit code."""
-    from kernbench.ccl.measure import check_room, measured
-    from kernbench.cli.progress import progress_bar
-    from kernbench.cli.render_ccl import head, line
+def _tell(
+    asked: Asked, registry: Registry, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool
+) -> int:
+    """Run size after size, each told as it comes; whatever ends them, what is done is told. The exit code."""
+    from kernbench.ccl.measure import counts_of
+    from kernbench.ccl.room import check_room
 
     if plot is not None:
         check_plot(plot)
-    check_room(asked, sizes[1])
-    shows = not (as_json or quiet)
-    told: list[Text] = list(head(asked))  # with the first line: what is refused has no columns
-    rows: list[Row] = []
-    code, last = output.OK, None
-    with progress_bar(not quiet) as progress, _kernels_named(asked):
-        for row, last in measured(asked, *sizes, progress=progress):
-            if shows:
-                output.show([*told, line(row)] if row else told, whole=True)
-                told = []
-            if row is None:
-                code = output.ENDINGS[last.status]
-                break
-            rows.append(row)
-    _end(asked, rows, code, last, plot, as_json=as_json, quiet=quiet)
-    return code or int(any(row.wrong for row in rows))
+    counts = counts_of(asked, *sizes)
+    check_room(asked, counts)
+    told = Told(asked, counts, as_json, quiet, plot)
+    try:
+        stopped = _run_all(told, Outlook(asked, counts, registry, quiet=quiet))
+    except (Exception, KeyboardInterrupt) as error:
+        ending = ending_of(error)
+        if ending.status == "refused" and not told.rows:
+            raise  # nothing was run
+        with answering(as_json):
+            told.end(ending)
+            raise
+    status = "done" if stopped is None else stopped.status
+    with answering(as_json):
+        told.end(Ending(status), stopped)
+    return output.ENDINGS[status] or int(any(row.wrong for row in told.rows))
 
 
-def _end(
-    asked: Asked, rows: list[Row], code: int, last: Outcome | None, plot: Path | None, *, as_json: bool, quiet: bool
-) -> None:
-    """What all sizes come to."""
-    from kernbench.ccl.measure import to_json
-    from kernbench.cli.render_ccl import ending, verdict
+def _run_all(told: Told, outlook: Outlook) -> Result | None:
+    """All sizes, as long as somebody reads them; the result of one that did not end."""
+    from kernbench.ccl.measure import row
 
-    stopped = last.engine.machine.result() if code and last is not None else None
-    if as_json:
-        found = to_json(asked, rows)
-        if stopped is not None:
-            found["result"] = stopped.to_dict()
-        output.show_json(found)
-    elif not quiet:
-        output.show(verdict(rows), whole=True)
-        if stopped is not None:
-            output.show(ending(stopped))
-    if plot is not None and rows:
-        draw(asked, rows, plot)
+    for count in told.counts:
+        with outlook.size() as progress, _kernels_named(told.asked):
+            made, outcome = row(told.asked, count, progress)
+        if made is None:
+            return outcome.engine.machine.result()
+        told.row(made)
+        if not told.read and told.plot is None:
+            break
+    return None
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernbench.cli import output
-from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem
+from kernbench.cli.endings import Answered, ending_of, known
+from kernbench.common.errors import InputError, InternalError, Problem
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -35,12 +36,9 @@ def exit_code(arguments: Sequence[str]) -> int:
     try:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
         return _interrupted(as_json) if code == output.INTERRUPTED else code
-    except KeyboardInterrupt:
-        return _interrupted(as_json)
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        return _failed(error, as_json)
+    except (Exception, KeyboardInterrupt) as error:
+        answered = isinstance(error, Answered)
+        return _ended(error.__cause__ if answered and error.__cause__ else error, as_json and not answered, debug)
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
@@ -84,18 +82,21 @@ def _interrupted(as_json: bool) -> int:
     return output.INTERRUPTED
 
 
-def _failed(error: Exception, as_json: bool) -> int:
-    if isinstance(error, MemoryError):
-        error = InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
+def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
+    """Say what ended a command; the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        return _interrupted(as_json)
+    if debug:
+        traceback.print_exception(error)
+    error = known(error)
     if isinstance(error, InputError):
         return output.refuse(error, as_json=as_json)
-    if isinstance(error, KernbenchError) and not isinstance(error, InternalError):
-        if as_json:
-            output.answer({"status": "aborted" if error.exit_code == output.STOPPED else "failed", "message": str(error)})
-        output.note(f"error: {error}")
-        return error.exit_code
-    text = f"{type(error).__name__}: {error}".split("\n")[0]
+    ending = ending_of(error)
     if as_json:
-        output.answer({"status": "internal error", "message": text})
-    output.note(f"kbsim has a bug: {text} (run it again with --debug, or KBSIM_DEBUG=1, to see the traceback)")
-    return InternalError.exit_code
+        output.answer({"status": ending.status, "message": ending.message})
+    if ending.code == InternalError.exit_code:
+        again = "(run it again with --debug, or KBSIM_DEBUG=1, to see the traceback)"
+        output.note(f"kbsim has a bug: {ending.message} {again}")
+    else:
+        output.note(f"error: {ending.message}")
+    return ending.code

@@ -33,8 +33,10 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
     return Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
 
 
-def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> None:
-    """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them."""
+def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
+    """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them.
+
+    False where the reader has gone away."""
     target = console(sys.stdout)
     page = StringIO()  # all of it before anything is written: nobody sees half a table and then an error
     drawn = console(page, like=target)
@@ -43,7 +45,7 @@ def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> None:
     text = page.getvalue()
     if not target.is_terminal:  # tables are padded to their width: of no use in a file
         text = "\n".join(line.rstrip() for line in text.split("\n"))
-    write(text)
+    return write(text)
 
 
 def show_json(value: Any) -> None:
@@ -51,10 +53,10 @@ def show_json(value: Any) -> None:
     write(json.dumps(value) + "\n")
 
 
-def write(text: str) -> None:
-    """Write to stdout; a reader that has gone away is no error, a full disk is one (InputError)."""
+def write(text: str) -> bool:
+    """Write to stdout; a reader that has gone away is no error (False), a full disk is one (InputError)."""
     if sys.stdout is None:
-        return
+        return True
     try:
         try:
             sys.stdout.write(text)
@@ -66,6 +68,8 @@ def write(text: str) -> None:
         silence_stdout()
         if not isinstance(error, BrokenPipeError):
             raise InputError(Problem("stdout", f"it cannot be written: {error.strerror}")) from None
+        return False
+    return True
 
 
 def silence_stdout() -> None:

@@ -44,6 +44,11 @@ class ProgressBar:
         text = f"{short(machine.cycle)} cycles, {percent(machine.cycle / bound)} of the lower bound"
         self.show(min(machine.cycle, bound), bound, f"{text}, {short(round(self.rate))} cycles/s")
 
+    def counted(self, done: int, total: int, noun: str) -> None:
+        """So many parts are done, of all: shown from the second second on."""
+        if time.monotonic() - self.begin >= AFTER_SECONDS:
+            self.show(done, total, f"{done:,} of {total:,} {noun}")
+
     def show(self, done: int, total: int, text: str) -> None:
         """So much is done, of all."""
         if self.bar is None:
@@ -82,12 +87,7 @@ def counting_bar(wanted: bool, noun: str) -> Iterator[Callable[[int, int], None]
         yield None
         return
     bar = ProgressBar()
-
-    def show(done: int, total: int) -> None:
-        if time.monotonic() - bar.begin >= AFTER_SECONDS:
-            bar.show(done, total, f"{done:,} of {total:,} {noun}")
-
     try:
-        yield show
+        yield lambda done, total: bar.counted(done, total, noun)
     finally:
         bar.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -36,7 +37,7 @@ def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
     """What `kbsim ccl list` prints."""
     columns = ("collective", "algorithm", "topologies", "module")
     made = table("Algorithms", [(name, "left") for name in columns])
-    made.columns[-1].no_wrap = False
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # the end of a name tells modules apart
     last = ""
     for one in registry.entries:
         shown = one.collective if one.collective != last else ""
@@ -72,10 +73,23 @@ def verdict(rows: Sequence[Row]) -> Iterator[Text]:
         return
     mean = sum(row.busbw for row in rows) / len(rows)
     yield Text(f"# average bus bandwidth {_number(mean)} GB/s")
-    largest = rows[-1]
-    yield Text(f"# busiest in the last: {largest.bound}, {percent(largest.bound_share)} of the time", "dim")
+    yield from _busiest(rows)
     if any(row.wrong for row in rows):
         yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
+
+
+def _busiest(rows: Sequence[Row]) -> Iterator[Text]:
+    """What was asked of most, and for which share of the time: a line for sizes one after the other that agree on it."""
+    groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]
+    for group in groups:
+        shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
+        upto = f" to {group[-1].size:,} B" if len(groups) > 1 else ""
+        yield Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])} of the time", "dim")
+
+
+def unfinished(status: str, done: int, asked: int) -> Text:
+    """Not all sizes are there."""
+    return Text(f"# {status}: {done} of {counted(asked, 'size')} done", "bold yellow")
 
 
 def ending(result: Result) -> Iterator[Text]:

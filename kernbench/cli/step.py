@@ -141,7 +141,7 @@ def _watch(stepper: Stepper, cycles: int, until: str | None) -> bool:
 
 
 @contextmanager
-def _frames() -> Iterator[Callable[[list[RenderableType]], None]]:
+def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
     """Where frames go: in place on a terminal, one after the other elsewhere."""
     if sys.stdout is None or not sys.stdout.isatty():
         yield lambda parts: output.show([*parts, ""])

@@ -40,7 +40,7 @@ TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "nu
 SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
-ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"result"}, "llm": set(), "onnx": set()}
+ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set()}
 #: Schema, command, exit code.
 PRINTED = {
     "system": ("result", ("run", "ring.json", "--config", "two_sips"), 0),

@@ -1,4 +1,4 @@
-"""The suite `collectives`: its algorithm is right in every bit, its closed forms by hand, and planted errors are noticed."""
+"""The suite `collectives`: its algorithm is right in every bit, turns by hand, and planted errors are noticed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from kernbench.ccl.single import run_call
 from kernbench.config import SystemConfig, load_config
 from kernbench.validate import channels
 from kernbench.validate.data_files import read_suite_data
-from kernbench.validate.stand import Stand
-from kernbench.validate.suites.collectives import FORMS, Line
+from kernbench.validate.stand import Options, Stand
+from kernbench.validate.suites.collectives import Line, rows
+from kernbench.validate.turns import phases, taken
 
 DATA = read_suite_data("collectives")
 
@@ -37,12 +38,32 @@ def test_channels_are_right_in_every_bit(ranks: int, count: int, slot_bytes: int
     assert (found.status, found.wrong) == ("done", 0)
 
 
-def test_forms_by_hand() -> None:
-    """Eight ranks: 14 steps; seven eighths of the bytes leave a rank twice, half of them each way round."""
-    assert FORMS["all_reduce", "ring"](8) == (14, Fraction(7, 4))
-    assert FORMS["all_reduce", "bidirectional"](8) == (14, Fraction(7, 8))
-    assert FORMS["all_reduce", "bidirectional"](2) == FORMS["all_reduce", "ring"](2) == (2, Fraction(1))
-    assert FORMS["all_gather", "ring"](8) == FORMS["reduce_scatter", "ring"](8) == (7, Fraction(7, 8))
+def test_lanes_in_turn_by_hand() -> None:
+    """A latency of 100, 10 on the link, and a cycle from use to send: all messages begin at 1, or the next lane's two later."""
+    none = Fraction(0)
+    assert taken(1, 3, 100, Fraction(10), none, 1) == 3 * (1 + 10 + 100)
+    # Two lanes: sends at 1 and 3; 2 cycles alone, 16 of both, 2 alone: left at 19 and 21; used at 119 and 121.
+    assert taken(2, 1, 100, Fraction(10), none, 1) == 121
+    # The first lane's next is sent at 122 and used at 232; the second's, which waits for that, at 233 and used at 343.
+    assert taken(2, 2, 100, Fraction(10), none, 1) == 343
+    assert taken(1, 1, 100, Fraction(10), Fraction(5), 1) == 116
+
+
+@pytest.mark.parametrize(
+    ("lanes", "found"), [(1, [1, 2, 3, 4, 5]), (2, [1, 3, 5, 7, 9]), (3, [1, 3, 4, 6, 7]), (4, [1, 3, 4, 5, 7])]
+)
+def test_latencies_that_follow_each_other(lanes: int, found: list[int]) -> None:
+    """Of messages that take no time on the link, the time is that many latencies."""
+    assert [phases(lanes, steps) for steps in range(1, 6)] == found
+    for steps, number in enumerate(found, 1):
+        assert round(taken(lanes, steps, 10_000, Fraction(1, 1000), Fraction(0), 0) / 10_000) == number
+
+
+def test_links_that_are_a_little_slower_are_outside() -> None:
+    """A twentieth: of all rows in turns, latencies and bytes are nearly all of the time."""
+    found = rows(DATA, Stand(Options(quick=True), plant={"noc": Fraction(21, 20)}))
+    verdicts = [row.verdict for row in found if row.source == "turns"]
+    assert len(verdicts) == 24 and set(verdicts) == {"outside"}
 
 
 def test_planted_errors_show() -> None:

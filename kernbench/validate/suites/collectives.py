@@ -1,10 +1,10 @@
-"""Collectives between PEs, over their queues: close to closed forms, and with the shape of an all_reduce over NVLink."""
+"""Collectives between PEs, over their queues: in turns as derived by hand, and with the shape of an all_reduce over NVLink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, cast
+from typing import cast
 
 from kernbench.ccl.call import Call, Queues
 from kernbench.ccl.collectives import COLLECTIVES
@@ -18,32 +18,30 @@ from kernbench.common.units import ceil_div
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
-from kernbench.validate import channels
+from kernbench.validate import channels, turns
 from kernbench.validate.forms import size_text
 from kernbench.validate.stand import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 FITTED_WHY = "fitted: three constants for three sizes, up to what a cycle and four digits resolve"
 SHAPE_WHY = "not fitted: one latency, one bandwidth and one time to add stand for all the protocols of a library"
+TURNS_WHY = "derived from turns, latency and link alone; loads, stores and commands are one figure each"
+TURNS_ALLOWED = Fraction(2, 100)
 TENTH, HUNDREDTH = Fraction(1, 10), Fraction(1, 100)
 FAST = 1 << 20  #: elements a cycle: an addition takes one
 DTYPE, ITEM = "f16", 2
-SLOTS, SLOT_BYTES = 16, 1 << 19  #: of queues where bounds are looked at: all pieces of a chunk have room
-#: Steps of n ranks, and how many bytes of those that a rank has or gets it sends over the busier direction of its link, in all.
-FORMS = {
-    ("all_reduce", "ring"): lambda n: (2 * (n - 1), Fraction(2 * (n - 1), n)),
-    ("all_reduce", "bidirectional"): lambda n: (2 * (n - 1), Fraction(n - 1, n) * (2 if n == 2 else 1)),  # one link between two
-    ("reduce_scatter", "ring"): lambda n: (n - 1, Fraction(n - 1, n)),
-    ("all_gather", "ring"): lambda n: (n - 1, Fraction(n - 1, n)),
-}
+SLOTS, SLOT_BYTES = 16, 1 << 19  #: of queues where turns are looked at: all messages of a segment have room
+#: How often a segment of n ranks goes round the ring but for its last hop, and in how many directions segments go.
+FORMS = {("all_reduce", "ring"): (2, 1), ("all_reduce", "bidirectional"): (2, 2), ("reduce_scatter", "ring"): (1, 1),
+         ("all_gather", "ring"): (1, 1)}  # fmt: skip
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Bounds of several collectives, then the sizes that were measured."""
-    ranks = [int(n) for n in data.fact("bound_ranks")]
+    """Turns of several collectives, then the sizes that were measured."""
+    ranks = [int(n) for n in data.fact("turns_ranks")]
     for name in FORMS:
         for n in ranks[: len(ranks) - 1] if stand.options.quick else ranks:
-            yield from (_bounded(data, stand, name, n, size) for size in data.fact("bound_sizes"))
+            yield from (_in_turn(data, stand, name, n, int(size)) for size in data.fact("turns_sizes"))
     cases = [case for case in data.cases if case.get("quick", False) or not stand.options.quick]
     line = Line(data, stand)
     for case in cases:
@@ -59,26 +57,33 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         )
 
 
-def _bounded(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, size: Mapping[str, Any]) -> Row:
-    nbytes = int(size["bytes"])
-    config = _machine(data, {"system.sips": ranks, "pe.ve.ops_per_lane": FAST, **data.fact("bound_machine")})
-    steps, share = FORMS[name](ranks)
-    latency, rate = _latency(config), config.system.link.bytes_per_cycle
-    moving = share * nbytes / rate
-    piece = Fraction(nbytes, ranks * data.fact("bound_pieces")) / rate
+def _in_turn(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, nbytes: int) -> Row:
+    config = _machine(data, {"system.sips": ranks, "pe.ve.ops_per_lane": FAST, **data.fact("turns_machine")})
     entry = read_registry().find(*name)
     collective = COLLECTIVES[entry.collective]
     count = collective.count_of(nbytes, ranks, ITEM)
     sizes = collective.has(count, ranks), collective.gets(count, ranks)
     return Row(
         case=f"{entry.collective} {entry.name}, {ranks} ranks, {size_text(nbytes)}",
-        source="bound",
-        expected=(max(moving + latency, steps * (latency + piece)), moving + steps * (latency + data.fact("bound_overhead"))),
+        source="turns",
+        expected=_expected(data, config, name, ranks, nbytes),
         ours=_cycles(_slowed(config, stand), entry.load(), count, sizes, Queues(SLOTS, SLOT_BYTES)),
         unit="cycles",
-        allowed=Fraction(str(size["allowed"])),
-        why=str(size["why"]),
+        allowed=TURNS_ALLOWED,
+        why=TURNS_WHY,
     )
+
+
+def _expected(data: SuiteData, config: SystemConfig, name: tuple[str, str], ranks: int, nbytes: int) -> Fraction:
+    """[cycle] by hand."""
+    rounds, directions = FORMS[name]
+    segment = Fraction(nbytes, ranks * directions)
+    lanes = max(1, min(int(data.fact("turns_lanes")), int(segment // data.fact("turns_least_bytes"))))
+    sharing = directions if ranks == 2 else 1  # both directions go over the one link to the other rank
+    piece = segment / lanes * sharing / config.system.link.bytes_per_cycle
+    load = segment / lanes * directions / (config.pe.spm.num_banks * config.pe.spm.bank_width_bytes)
+    overhead, ends = int(data.fact("turns_overhead")), int(data.fact("turns_ends"))
+    return turns.taken(lanes, rounds * (ranks - 1), _latency(config), piece, load, overhead) + ends
 
 
 def _machine(data: SuiteData, changed: Mapping[str, object]) -> SystemConfig:

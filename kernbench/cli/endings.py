@@ -1,0 +1,55 @@
+"""How a command that did not come to its end is told: the status, message and exit code of what was raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kernbench.cli import output
+from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem
+
+STATUSES = ("interrupted", "refused", "aborted", "failed", "internal error")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a command ended."""
+
+    status: str  #: done, or one of STATUSES
+    message: str = ""
+    code: int = output.OK
+
+
+class Answered(Exception):
+    """`__cause__` ended a command after its JSON object was printed: there is no second one."""
+
+
+def known(error: BaseException) -> BaseException:
+    """The same error, or what it means to a user."""
+    if isinstance(error, MemoryError):
+        return InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
+    return error
+
+
+def ending_of(error: BaseException) -> Ending:
+    """What an error is, as JSON and exit codes tell it."""
+    error = known(error)
+    if isinstance(error, KeyboardInterrupt):
+        return Ending("interrupted", "", output.INTERRUPTED)
+    if isinstance(error, InputError):
+        return Ending("refused", str(error), output.REFUSED)
+    if isinstance(error, KernbenchError) and not isinstance(error, InternalError):
+        return Ending("aborted" if error.exit_code == output.STOPPED else "failed", str(error), error.exit_code)
+    return Ending("internal error", f"{type(error).__name__}: {error}".split("\n")[0], InternalError.exit_code)
+
+
+@contextmanager
+def answering(as_json: bool) -> Iterator[None]:
+    """A command prints its JSON object first in here: what is raised behind that is told on stderr alone."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if not as_json:
+            raise
+        raise Answered from error

@@ -49,7 +49,8 @@ def cells(machine: str, ranks: int, size: int, algorithms: tuple[str, ...]) -> l
 
 def kind_of(bound: str) -> str:
     """What a resource is, by its name."""
-    kinds = {" ve": "vector engine", "pe_dma": "PE's link", "hbm_ctrl": "HBM channel", "ucie": "UCIe", "io": "SIPs' link"}
+    kinds = {" ve": "vector engine", "pe_dma": "PE's link", "hbm_ctrl": "HBM channel", "ucie": "UCIe"}
+    kinds |= {"io_noc": "link between SIPs"}
     return next((kind for part, kind in kinds.items() if part in bound), "mesh link")
 
 

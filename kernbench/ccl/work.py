@@ -75,15 +75,16 @@ def _slot(asked: Asked) -> int:
     return asked.queues.slot_bytes
 
 
-def _cut(asked: Asked, count: int) -> int:
-    """Messages of a block."""
-    return pieces(count, _itemsize(asked), _slot(asked)) if count else 0
+def _cut(asked: Asked, count: int, flat: bool = True) -> int:
+    """Messages of a block, along the flat ring or another one."""
+    far = flat and asked.group.shape.sips > 1
+    return pieces(count, _itemsize(asked), _slot(asked), far) if count else 0
 
 
-def _round(asked: Asked, count: int, times: int) -> int:
-    """Of blocks of all ranks, so many times round the flat ring."""
+def _round(asked: Asked, count: int, times: int, flat: bool = True) -> int:
+    """Of blocks of all ranks, so many times round the flat ring, or another one of all."""
     ranks = asked.group.size
-    return times * (ranks - 1) * min(ranks, count) * _cut(asked, ceil_div(count, ranks))
+    return times * (ranks - 1) * min(ranks, count) * _cut(asked, ceil_div(count, ranks), flat)
 
 
 def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
@@ -92,12 +93,12 @@ def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
     if not sizes or not count:
         return 0
     if len(sizes) == 1 and sizes[0] == asked.group.size:
-        return _round(asked, count, 2)
+        return _round(asked, count, 2, flat=False)
     chunk = ceil_div(count, sizes[0])
     many = segments(chunk, _itemsize(asked), _slot(asked))
     chunk, found = ceil_div(chunk, many), 0
     for size, after in zip(sizes, (*sizes[1:], 0), strict=True):
-        found += 2 * (size - 1) * _cut(asked, chunk)
+        found += 2 * (size - 1) * _cut(asked, chunk, flat=False)
         chunk = ceil_div(chunk, after) if after else 0
     return found * many * asked.group.size
 

@@ -21,6 +21,7 @@ cdef struct Control:
     int32_t end               # position of END; -1 where there is none
     int32_t width             # engine jobs a cycle; 0: no limit
     int32_t completed
+    int32_t tied              # jobs that are not complete and let other entries start
     int32_t* ready_jobs       # heaps by position
     int32_t n_ready_jobs
     int32_t* ready_control
@@ -38,4 +39,5 @@ cdef struct Control:
 ctypedef void (*submit_fn)(void* sim, int32_t entry, int64_t seq) noexcept nogil
 
 cdef void control_open(Control* q) noexcept nogil
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil
 cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil

@@ -11,6 +11,11 @@ cdef bint is_job(Entry* e) noexcept nogil:
     return e.op == OP_DMA or e.op == OP_COMPUTE
 
 
+cdef bint lets_start(Control* q, int32_t i) noexcept nogil:
+    """It is a job that other entries depend on."""
+    return is_job(&q.entry[i]) and q.entry[i + 1].after > q.entry[i].after
+
+
 cdef void make_ready(Control* q, int32_t i) noexcept nogil:
     if is_job(&q.entry[i]):
         int_push(q.ready_jobs, &q.n_ready_jobs, i)
@@ -33,6 +38,7 @@ cdef void release(Control* q, int32_t i) noexcept nogil:
 cdef void complete(Control* q, int32_t i) noexcept nogil:
     cdef int32_t k
     q.completed += 1
+    q.tied -= lets_start(q, i)
     if q.entry[i].op == OP_BARRIER:
         q.passed += 1
     for k in range(q.entry[i].after, q.entry[i + 1].after):
@@ -46,10 +52,25 @@ cdef void control_open(Control* q) noexcept nogil:
     cdef int32_t i
     q.cursor = -1
     for i in range(q.n):
+        q.tied += lets_start(q, i)
         if q.entry[i].waits == 0:
             make_ready(q, i)
     if q.end == 0:
         release(q, 0)
+
+
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil:
+    """Jobs that ended before that cycle are complete: nothing waited for them, so no P2 had anything to do for them."""
+    cdef int32_t k, i, n = 0
+    for k in range(q.n_finished):
+        i = q.finished[k]
+        q.finished[k] = 0
+        if q.entry[i].end < before:
+            complete(q, i)
+        else:
+            q.finished[n] = i
+            n += 1
+    q.n_finished = n
 
 
 cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
@@ -68,6 +89,7 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
     q.cursor = -1
     for k in range(q.n_finished):
         complete(q, q.finished[k])
+        q.finished[k] = 0                         # nothing that is over is left in a snapshot
     q.n_finished = 0
     while True:
         i = next_ready(q, q.width == 0 or jobs < q.width)

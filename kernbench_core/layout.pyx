@@ -12,6 +12,7 @@ from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
+from kernbench_core.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.row_layout cimport lay_out_rows
@@ -314,8 +315,6 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
-        s.touched[k] = k
-    s.n_touched = s.n_spm
     lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
     a.own(<void**>&s.lane, lanes, sizeof(Lane))
     a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
@@ -325,13 +324,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     for k in range(lanes):
         s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
-    a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
-    s.n_free = s.n_flows - s.n_open
-    for k in range(s.n_free):
-        s.free_flow[k] = s.n_free - 1 - k
+    lay_out_groups(s, a, flows)
     engines = s.n_dma + s.n_compute
-    s.wanted_words = (engines + s.n_plugs + 63) // 64
-    a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
     a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
@@ -346,4 +340,5 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     if s.overlap:
         for k in range(s.control.n):
             s.overlap_with[k] = NONE
+    groups_look(s)
     return 0

@@ -32,7 +32,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
     """P2 issued an entry: a job goes into its engine's queue."""
     cdef Sim* s = <Sim*>sim
     cdef Entry* e = &s.control.entry[entry]
-    cdef int32_t engine
+    cdef int32_t engine, group
     if s.trace != NULL:
         record_issue(s, entry)
     if seq < 0:
@@ -40,11 +40,15 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
     if e.op == OP_DMA:
         engine = s.dma_job[e.job].engine
         dma_submit(&s.dma[engine], s.dma_job, e.job, seq)
-        want(s, engine)
     else:
         engine = s.compute_job[e.job].engine
         compute_enqueue(&s.compute[engine], s.compute_job, e.job)
-        want(s, s.n_dma + engine)
+        engine += s.n_dma
+    want(s, engine)
+    if s.n_groups > 1:                          # it is nobody's turn
+        group = s.word_group[s.seat[engine] >> 6]
+        s.group[group].any_wanted = True
+        s.group_at[group] = 0
 
 
 cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
@@ -194,12 +198,12 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
     cdef int32_t w, bit, engine
     cdef uint64_t todo
     cdef bint more = False
-    for w in range(s.wanted_words):
+    for w in range(s.word, s.word + s.words):
         todo = s.wanted[w]
         while todo:
             bit = trailing_zeros(todo)
             todo &= todo - 1
-            engine = 64 * w + bit
+            engine = s.seated[64 * w + bit]
             if s.plugs != NULL and component_takes(s, engine):
                 if component_offer(s, engine, now):
                     more = True

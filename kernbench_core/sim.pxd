@@ -19,6 +19,16 @@ cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     bint on_conflict
     bint hit
 
+cdef struct Group:            # scratchpads that share no resource with others, and what stands between their cycles (groups.pyx)
+    cycle_t soonest           # this and the `n_` as in Sim, where they stand during its turn
+    int32_t first_spm, n_spm  # its part of `member` and `touched`,
+    int32_t first_flow        # of `free_flow`, `rejoin` and `joins`,
+    int32_t first_compute     # of `ends`,
+    int32_t first_res         # of `share.dirty`,
+    int32_t word, words       # and of `wanted`
+    int32_t n_free, n_rejoin, n_touched, n_joins, n_ends, n_dirty
+    bint any_wanted
+
 cdef struct Sim:
     cycle_t cycle             # the next cycle to run
     cycle_t max_cycles
@@ -54,9 +64,17 @@ cdef struct Sim:
     TimerHeap ends            # compute engines after their body (P7)
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin
-    uint64_t* wanted          # bit an engine, DMA first: P3 has something to try there
-    int32_t wanted_words
+    int32_t n_groups
+    Group* group
+    cycle_t* group_at         # nothing happens in a group in an earlier cycle
+    int32_t* member           # scratchpads, group by group
+    int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
+    uint64_t* wanted          # bit an engine: P3 has something to try there
+    int32_t word, words
     bint any_wanted
+    int32_t* seat             # its bit: DMA engines first, then TEs and VEs (and components), group by group
+    int32_t* seated           # which engine has a bit
+    int32_t* word_group       # of which group a word is
     slot_t* done_flow         # finished in this cycle
     int32_t n_done_flow
     slot_t* done_compute
@@ -109,7 +127,8 @@ cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""
-    s.wanted[engine >> 6] |= <uint64_t>1 << (engine & 63)
+    cdef int32_t bit = s.seat[engine]
+    s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     s.any_wanted = True
 
 cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:

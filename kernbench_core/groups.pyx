@@ -1,0 +1,140 @@
+"""Cycles of one group of scratchpads after another.
+
+A group is what transfers bind together: scratchpads, their engines, and the resources on the routes of their jobs. Nothing but the
+command queue stands between two groups: a job that ends may let another start. So each cycle is run group by group, P3 to P7. And
+while no job that is under way can let another start, a group goes on by itself to the end of the run: what it works on
+stays in the near caches, and comes back from far memory once, not at each of its events.
+
+The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `enter` and `leave` put them there
+and away. The only group of a machine stands there all the time.
+"""
+from kernbench_core.component cimport component_complete, component_ends
+from kernbench_core.control cimport control_settle
+from kernbench_core.horizons cimport find_horizons, scratchpad_phase
+from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase
+from kernbench_core.sim cimport Group, Sim
+from kernbench_core.types cimport FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t
+
+
+cdef void enter(Sim* s, Group* g) noexcept nogil:
+    """It is the turn of this group."""
+    s.member += g.first_spm
+    s.n_member = g.n_spm
+    s.touched += g.first_spm
+    s.n_touched = g.n_touched
+    s.soonest = g.soonest
+    s.free_flow += g.first_flow
+    s.n_free = g.n_free
+    s.rejoin += g.first_flow
+    s.n_rejoin = g.n_rejoin
+    s.joins.item += g.first_flow
+    s.joins.n = g.n_joins
+    s.ends.item += g.first_compute
+    s.ends.n = g.n_ends
+    s.share.dirty += g.first_res
+    s.share.n_dirty = g.n_dirty
+    s.word = g.word
+    s.words = g.words
+    s.any_wanted = g.any_wanted
+
+
+cdef void leave(Sim* s, Group* g) noexcept nogil:
+    s.member -= g.first_spm
+    s.touched -= g.first_spm
+    g.n_touched = s.n_touched
+    g.soonest = s.soonest
+    s.free_flow -= g.first_flow
+    g.n_free = s.n_free
+    s.rejoin -= g.first_flow
+    g.n_rejoin = s.n_rejoin
+    s.joins.item -= g.first_flow
+    g.n_joins = s.joins.n
+    s.ends.item -= g.first_compute
+    g.n_ends = s.ends.n
+    s.share.dirty -= g.first_res
+    g.n_dirty = s.share.n_dirty
+    g.any_wanted = s.any_wanted
+    s.n_rejoin = s.share.n_dirty = s.any_wanted = False
+
+
+cdef bint group_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """P3 to P7; false where the run is over before the end of the cycle."""
+    if s.any_wanted:
+        start_phase(s, now)
+        if s.status != RUNNING:
+            return False
+    if share_due(s, now):
+        share_phase(s, now)
+        if s.share.overflow:
+            s.status = OVERFLOW
+            return False
+    scratchpad_phase(s, now)
+    group_end(s, now)
+    return True
+
+
+cdef void group_end(Sim* s, cycle_t now) noexcept nogil:
+    """P7. A component's mistake since P1 ends the run after this cycle."""
+    if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
+        complete_phase(s, now)
+    if s.plugs == NULL:
+        return
+    if component_ends(s.plugs, now):
+        component_complete(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
+
+
+cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
+    """The next cycle, from `at` on, in which anything happens in the group that others see."""
+    cdef cycle_t to
+    if s.any_wanted or s.n_rejoin or s.share.n_dirty:
+        return at
+    find_horizons(s)
+    to = share_next(s, s.soonest)
+    if s.ends.n:
+        to = min(to, s.ends.item[0].at)
+    return max(to, at)
+
+
+cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
+    """After P2 of a cycle: up to where the groups may go by themselves."""
+    if (s.control.tied or s.control.passed < s.control.n_barriers or s.control.limited or s.trace != NULL
+            or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
+        return min(s.cycle + 1, limit)
+    return limit
+
+
+cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
+    """The cycles before `to` of all groups."""
+    cdef Group* g
+    cdef cycle_t at, last = 0
+    cdef int32_t k
+    for k in range(s.n_groups):
+        g = &s.group[k]
+        if s.group_at[k] >= to:
+            continue
+        at = max(s.group_at[k], s.cycle)
+        enter(s, g)
+        while at < to:
+            group_cycle(s, at)                  # what ends a run early is in no machine of several groups (group_layout.pyx)
+            at = group_next(s, at + 1)
+        s.group_at[k] = at
+        leave(s, g)
+    if to == s.cycle + 1:
+        s.cycle = to
+        return
+    if s.control.in_flight == 0:                # P2 looks at it where the last job has ended
+        for k in range(s.control.n_finished):
+            last = max(last, s.control.entry[s.control.finished[k]].end)
+        to = min(to, last)
+    control_settle(&s.control, to)
+    s.cycle = to
+
+
+cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil:
+    """The next cycle in which anything happens in a group."""
+    cdef int32_t k
+    for k in range(s.n_groups):
+        limit = min(limit, s.group_at[k])
+    return max(limit, s.cycle)

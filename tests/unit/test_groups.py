@@ -1,0 +1,116 @@
+"""Scratchpads that share no resource go on by themselves (docs/adr/0037-groups.md): it must not be seen, however a run is cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench_core import Core, Status
+from tests.speed.workloads import GROUP, LOADS, Jobs, core_tables
+
+END = 1 << 40
+Tables = tuple[dict[str, Any], dict[str, Any]]
+
+
+def tables(load: str = "compute", jobs: Jobs = Jobs(6, 2, 2)) -> Tables:
+    """Three groups of eight PEs, with different jobs and nothing that waits for another job."""
+    return core_tables(LOADS[load], 3 * GROUP, jobs)
+
+
+def seen(core: Core) -> tuple[int, int, list[list[int]], dict[str, Any]]:
+    return core.status, core.cycle, [column.tolist() for column in core.entries()], core.counters()
+
+
+def by_cycles(of: Tables, skip: bool) -> Core:
+    """A run in which nobody goes ahead: it is cut after every cycle."""
+    core = Core(*of)
+    while core.status == Status.RUNNING:
+        core.step(1, skip=skip)
+    return core
+
+
+def with_dependents(of: Tables, pairs: list[tuple[int, int]]) -> Tables:
+    """The same program, where of each pair the second entry waits for the first."""
+    machine, program = of
+    n = len(program["op"])
+    of_entry: list[list[int]] = [[] for _ in range(n)]
+    waits = program["waits"].copy()
+    for first, second in pairs:
+        of_entry[first].append(second)
+        waits[second] += 1
+    after = np.cumsum([0, *map(len, of_entry)])
+    dependents = np.array([k for some in of_entry for k in some], dtype=np.int64)
+    return machine, program | {"waits": waits, "after": after, "dependents": dependents}
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("load", list(LOADS))
+def test_a_run_in_one_is_a_run_by_cycles(load: str, skip: bool) -> None:
+    """To the cycle in which the last job of the slowest group ends, and no further."""
+    of = tables(load)
+    core = Core(*of)
+    core.run(END, skip=skip)
+    ends = core.entries()[2]
+    assert core.status == Status.DONE and core.cycle == max(ends)
+    assert len({max(part) for part in np.split(ends, 3)}) == 3
+    assert seen(core) == seen(by_cycles(of, skip))
+
+
+@pytest.mark.parametrize("load", list(LOADS))
+@pytest.mark.parametrize("skip", [False, True])
+def test_cuts_are_not_seen(load: str, skip: bool) -> None:
+    """Groups that go ahead up to a cut stand there, to the byte, as those that all go from cycle to cycle do."""
+    of = tables(load)
+    ahead, together, by_one = Core(*of), Core(*of), Core(*of)
+    ahead.run(END)
+    last = int(np.argmax(ahead.entries()[2]))  # a stop that is not reached keeps groups together
+    ahead = Core(*of)
+    for cut in (1, 21, 22, 150, 400, 401, 700):
+        ahead.run(cut, skip=skip)
+        together.run(cut, skip=skip, end_of=last)
+        while by_one.cycle < cut:
+            by_one.step(1)
+        assert seen(ahead) == seen(together) == seen(by_one)
+        assert skip or ahead.snapshot() == together.snapshot()  # skipping may keep a state in other words
+        fresh = Core(*of)
+        fresh.restore(ahead.snapshot())
+        ahead = fresh
+
+
+def test_the_order_of_lists_is_not_seen() -> None:
+    of = tables()
+    shuffled, plain = Core(*of), Core(*of)
+    shuffled.shuffle_lists(5)
+    shuffled.run(END, skip=False)
+    plain.run(END, skip=False)
+    assert seen(shuffled) == seen(plain)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_job_of_one_group_starts_one_of_another(skip: bool) -> None:
+    """In the cycle after its last, whatever group is ahead; the rest goes on apart."""
+    of = tables()
+    n = len(of[1]["op"]) // 3
+    pairs = [(0, 2 * n - 1), (2 * n - 2, 0 + 3), (n + 1, 2 * n + 1)]
+    of = with_dependents(of, pairs)
+    core = Core(*of)
+    core.run(END, skip=skip)
+    issue, start, end = core.entries()
+    assert all(issue[second] == end[first] for first, second in pairs)
+    assert seen(core) == seen(by_cycles(of, skip))
+
+
+def test_stops_end_a_run_in_their_cycle() -> None:
+    of = tables()
+    last = len(of[1]["op"]) - 1
+    core = Core(*of)
+    assert core.run(END, skip=False, end_of=last)
+    assert core.cycle == core.entries()[2][last]
+    stall = Core(*tables("conflict"))
+    assert stall.run(END, skip=False, conflict=True)
+    slow = Core(*tables("conflict"))
+    while sum(sum(spm["denials"]) for spm in slow.counters()["spm"]) == 0:
+        slow.step(1)
+    assert seen(stall) == seen(slow)

@@ -7,7 +7,8 @@ channels at once. Everything of a group stands together, in the order of scratch
 import numpy as np
 
 from kernbench_core.arena cimport Arena
-from kernbench_core.sim cimport Group, Sim, memory_of
+from kernbench_core.group cimport Group
+from kernbench_core.sim cimport Sim, memory_of
 from kernbench_core.types cimport FIFO, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
 
 

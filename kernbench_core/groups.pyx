@@ -10,9 +10,10 @@ and away. The only group of a machine stands there all the time.
 """
 from kernbench_core.component cimport component_complete, component_ends
 from kernbench_core.control cimport control_settle
+from kernbench_core.group cimport Group
 from kernbench_core.horizons cimport find_horizons, scratchpad_phase
 from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase
-from kernbench_core.sim cimport Group, Sim
+from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t
 
 

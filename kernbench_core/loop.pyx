@@ -17,10 +17,11 @@ from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.described cimport describe_job, open_jobs, submitted_work
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
+from kernbench_core.group cimport Group
 from kernbench_core.group_layout cimport groups_look
 from kernbench_core.groups cimport group_cycle, group_end, groups_next, groups_run, groups_until
 from kernbench_core.horizons cimport find_horizons, touch_flow
-from kernbench_core.layout cimport lay_out
+from kernbench_core.layout cimport lay_out, lay_out_traces
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
@@ -28,13 +29,14 @@ from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.phases cimport share_next, submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
+from kernbench_core.rebuild cimport fold, rebuild
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.rolling cimport roll
 from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
-from kernbench_core.sim cimport Group, Sim, next_body_cycle
+from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
 
@@ -83,10 +85,10 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.spm[k].calm = NEVER
         s.spm[k].rolls = s.spm[k].laid = False
         s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
-        narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
+    narrow_count(s)
     groups_look(s)
     s.looks = 0
     memset(&s.share.pace, 0, sizeof(s.share.pace))
@@ -230,6 +232,8 @@ cdef class Core:
         self.sim.stops.on_stall = stall
         self.sim.stops.on_conflict = conflict
         cdef Tracer* tracer = &trace.tracer if trace is not None else NULL
+        if tracer != NULL:
+            lay_out_traces(&self.sim, self.arena, True)
         with nogil:
             run_until(&self.sim, limit, skip, tracer)
         reraise(self.components)
@@ -339,16 +343,21 @@ cdef class Core:
         refuse_snapshot(self.components)
         road_refuse_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
+        fold(&self.sim)
         image = self.arena.dump()
         return image + plug_snapshot(&self.sim) if self.components else image
 
     def restore(self, bytes image not None):
         """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
-        cdef size_t own = self.arena.state_bytes()
+        cdef size_t own
+        cdef const char* data = image
         road_refuse_snapshot(&self.sim)
-        if not self.components:
-            self.arena.load(image)
-            return
-        plug_check_snapshot(&self.sim)
-        self.arena.load(image[:own])
-        plug_restore(&self.sim, image, own)
+        if len(image) >= <Py_ssize_t>sizeof(Sim):
+            lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
+        own = self.arena.state_bytes()
+        if self.components:
+            plug_check_snapshot(&self.sim)
+        self.arena.load(image[:own] if self.components else image)
+        rebuild(&self.sim)
+        if self.components:
+            plug_restore(&self.sim, image, own)

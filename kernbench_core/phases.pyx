@@ -66,6 +66,20 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     order_insert(&s.spm[spm], s.lane, lane)
 
 
+cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
+    """What follows from its job and channel."""
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Dram* m = &s.memory[j.memory]
+    f.line = s.spm[s.dma_spm[j.engine]].line
+    f.row = s.spm[s.dma_spm[j.engine]].row
+    f.weight = s.dma[j.engine].limit[j.channel].weight
+    f.bus = m.first + f.channel if m.first != NONE else NONE
+    f.route = s.route[j.route + f.channel]
+    f.started = j.started
+    f.engine = j.engine
+    f.job_seq = j.seq
+
+
 cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
     cdef DmaJob* j = &s.dma_job[job]
@@ -80,19 +94,12 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.rated = -1
     f.left = s.channel_bytes[channel]
     f.total = f.left
-    f.line = s.spm[s.dma_spm[j.engine]].line
-    f.row = s.spm[s.dma_spm[j.engine]].row
     f.channel = channel
-    f.weight = s.dma[j.engine].channel[j.channel].weight
     f.job = job
     f.sibling = j.flows
     j.flows = slot
-    f.bus = m.first + channel if m.first != NONE else NONE
-    f.route = s.route[j.route + channel]
-    f.started = j.started
-    f.engine = j.engine
-    f.job_seq = j.seq
     f.line_next = NONE
+    describe_flow(s, f)
     cursor_open(&f.at, m, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
     if s.share.rows != NULL and f.bus != NONE:
@@ -294,7 +301,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     dma_complete(e, j)
     flow = j.flows
     while flow != NONE:
-        s.flow_trace[flow].used = False
+        if s.traced:
+            s.flow_trace[flow].used = False
         s.free_flow[s.n_free] = flow
         s.n_free += 1
         flow = s.share.flow[flow].sibling

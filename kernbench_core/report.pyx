@@ -10,7 +10,7 @@ from kernbench_core.dma cimport (
 from kernbench_core.heap cimport Timer
 from kernbench_core.row_queue cimport RowChannel, Rows
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.tally cimport Tally, tally_flush
+from kernbench_core.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
@@ -31,7 +31,7 @@ cdef tuple entries_of(Sim* s):
 
 cdef list tally_list(Tally* t):
     cdef int32_t k
-    tally_flush(t)                      # totals are the same, only more of them stand in `count`
+    tally_drain(t)                      # totals are the same, only more of them stand in `count`
     return [t.count[k] for k in range(t.banks)]
 
 
@@ -112,7 +112,7 @@ cdef object bank_counts(Tally* t):
     cdef int64_t[::1] c
     counts = np.empty(t.banks, dtype=np.int64)
     c = counts
-    tally_flush(t)
+    tally_drain(t)
     for k in range(t.banks):
         c[k] = t.count[k]
     return counts

@@ -1,11 +1,12 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
 from kernbench_core.ahead cimport Ahead
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.control cimport Control
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
+from kernbench_core.group cimport Group
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Roads, Route, Share
@@ -18,16 +19,6 @@ cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     bint on_stall
     bint on_conflict
     bint hit
-
-cdef struct Group:            # scratchpads that share no resource with others, and what stands between their cycles (groups.pyx)
-    cycle_t soonest           # this and the `n_` as in Sim, where they stand during its turn
-    int32_t first_spm, n_spm  # its part of `member` and `touched`,
-    int32_t first_flow        # of `free_flow`, `rejoin` and `joins`,
-    int32_t first_compute     # of `ends`,
-    int32_t first_res         # of `share.dirty`,
-    int32_t word, words       # and of `wanted`
-    int32_t n_free, n_rejoin, n_touched, n_joins, n_ends, n_dirty
-    bint any_wanted
 
 cdef struct Sim:
     cycle_t cycle             # the next cycle to run
@@ -49,13 +40,16 @@ cdef struct Sim:
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm
+    Stream* stream            # of all of them
     Ahead* ahead              # [n_compute]
     ComputeJob* compute_job
     int32_t n_compute_jobs
     int32_t n_spm
     Spm* spm
+    uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (narrow.pyx),
+    int32_t noting            # and which one that is
     Lane* lane                # [n_flows] flows, then [n_compute], then far lanes of flows between scratchpads
-    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks
+    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
     int32_t mask_words
     int32_t n_flows           # slots in share.flow
     slot_t* free_flow         # stack of unused slots
@@ -102,6 +96,7 @@ cdef struct Sim:
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     Tracer* trace             # NULL: the run is not traced
+    bint traced               # some run of it was: it has
     FlowTrace* flow_trace     # [n_flows]
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2

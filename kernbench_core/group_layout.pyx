@@ -7,9 +7,11 @@ channels at once. Everything of a group stands together, in the order of scratch
 import numpy as np
 
 from kernbench_core.arena cimport Arena
+from kernbench_core.control cimport Control, Entry
 from kernbench_core.group cimport Group
+from kernbench_core.heap cimport Timer
 from kernbench_core.sim cimport Sim, memory_of
-from kernbench_core.types cimport FIFO, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
+from kernbench_core.types cimport FIFO, NONE, OP_COMPUTE, OP_DMA, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
 
 
 cdef int32_t root(int32_t[::1] up, int32_t k) noexcept nogil:
@@ -145,6 +147,33 @@ cdef void groups_look(Sim* s) noexcept nogil:
         s.n_touched = s.n_member = s.n_free = s.joins.n = s.ends.n = s.word = s.words = 0
 
 
+cdef int32_t group_of(Sim* s, int32_t[::1] group, int32_t entry) noexcept nogil:
+    """Of the engine of a job; NONE for other entries."""
+    cdef Entry* e = &s.control.entry[entry]
+    if e.op == OP_DMA:
+        return group[s.dma_spm[s.dma_job[e.job].engine]]
+    return group[s.compute_spm[s.compute_job[e.job].engine]] if e.op == OP_COMPUTE else NONE
+
+
+cdef void untie(Sim* s, int32_t[::1] group, int32_t[::1] mixed) noexcept nogil:
+    """A job that lets only jobs of its group start, which wait for nothing else, is no concern of other groups. `mixed`: zeros."""
+    cdef Control* q = &s.control
+    cdef int32_t i, k, of
+    cdef bint alone
+    for i in range(q.n):
+        of = group_of(s, group, i)
+        for k in range(q.entry[i].after, q.entry[i + 1].after):
+            if of == NONE or group_of(s, group, q.dependents[k]) != of:
+                mixed[q.dependents[k]] = True
+    for i in range(q.n):
+        alone = q.entry[i].tied
+        for k in range(q.entry[i].after, q.entry[i + 1].after):
+            alone = alone and not mixed[q.dependents[k]]
+        if alone:
+            q.entry[i].tied = False
+            q.tied -= 1
+
+
 cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     """`flows`: how many each DMA engine can have at one time. Nobody's turn but that of an only group."""
     cdef int32_t[::1] group = groups_of(s)
@@ -161,6 +190,9 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     a.own(<void**>&s.word_group, words, sizeof(int32_t), False)
     share_out(s, sizes)
     seat(s, group)
+    if s.n_groups > 1:
+        untie(s, group, np.zeros(s.control.n, dtype=np.int32))
+    a.own(<void**>&s.early.item, s.control.n if s.n_groups > 1 else 0, sizeof(Timer), False)
     if s.n_groups == 1:
         s.n_member = s.n_spm
         s.n_free = s.group[0].n_free

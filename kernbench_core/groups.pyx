@@ -9,12 +9,14 @@ The lists and heaps of the group whose turn it is stand in `Sim`, where the phas
 and away. The only group of a machine stands there all the time.
 """
 from kernbench_core.component cimport component_complete, component_ends
-from kernbench_core.control cimport control_settle
+from kernbench_core.control cimport Entry, control_release, control_settle, control_take
+from kernbench_core.dma cimport DMA_TRANSFERRING, DmaJob
 from kernbench_core.group cimport Group
 from kernbench_core.horizons cimport find_horizons, scratchpad_phase
-from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase
+from kernbench_core.heap cimport timer_pop, timer_push
+from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase, submit_entry
 from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t
+from kernbench_core.types cimport FAILED, NONE, OP_DMA, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef void enter(Sim* s, Group* g) noexcept nogil:
@@ -98,9 +100,54 @@ cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
     return max(to, at)
 
 
+cdef void group_issue(Sim* s, int32_t first, cycle_t now) noexcept nogil:
+    """P2 of a group by itself, behind the `first` jobs that had ended before: those that waited for the others are issued."""
+    cdef int32_t i
+    control_release(&s.control, first)
+    i = control_take(&s.control, now)
+    while i >= 0:
+        submit_entry(s, i, s.control.entry[i].number)
+        timer_push(&s.early, now, i)
+        i = control_take(&s.control, now)
+
+
+cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
+    """Let a job have the number that it has where all groups go from cycle to cycle together."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef DmaJob* j
+    cdef slot_t flow
+    e.number = seq
+    if e.op != OP_DMA:
+        return
+    j = &s.dma_job[e.job]
+    j.seq = seq
+    flow = j.flows if j.state == DMA_TRANSFERRING else NONE
+    while flow != NONE:
+        s.share.flow[flow].job_seq = seq
+        if s.share.flow[flow].left and not j.in_head:
+            s.lane[flow].key_seq = seq << 20 | s.share.flow[flow].channel
+        flow = s.share.flow[flow].sibling
+
+
+cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
+    """The cycles of a group before `to`. What ends a run early is in no machine of several groups (group_layout.pyx)."""
+    cdef cycle_t at = max(s.group_at[k], s.cycle)
+    cdef bint apart = to > s.cycle + 1
+    cdef int32_t heard = s.control.n_finished
+    enter(s, &s.group[k])
+    while at < to:
+        if apart and heard < s.control.n_finished:      # they ended in the cycle before: the engine is wanted
+            group_issue(s, heard, at)
+            heard = s.control.n_finished
+        group_cycle(s, at)
+        at = group_next(s, at + 1)
+    s.group_at[k] = at
+    leave(s, &s.group[k])
+
+
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
     """After P2 of a cycle: up to where the groups may go by themselves."""
-    if (s.control.tied or s.control.passed < s.control.n_barriers or s.control.limited or s.trace != NULL
+    if (s.control.width and s.control.submitted < s.n_dma_jobs + s.n_compute_jobs or s.control.tied or s.control.passed < s.control.n_barriers or s.control.limited or s.trace != NULL
             or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
         return min(s.cycle + 1, limit)
     return limit
@@ -108,28 +155,24 @@ cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
 
 cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
     """The cycles before `to` of all groups."""
-    cdef Group* g
-    cdef cycle_t at, last = 0
+    cdef cycle_t last = s.cycle + 1
     cdef int32_t k
+    cdef int64_t seq
     for k in range(s.n_groups):
-        g = &s.group[k]
-        if s.group_at[k] >= to:
-            continue
-        at = max(s.group_at[k], s.cycle)
-        enter(s, g)
-        while at < to:
-            group_cycle(s, at)                  # what ends a run early is in no machine of several groups (group_layout.pyx)
-            at = group_next(s, at + 1)
-        s.group_at[k] = at
-        leave(s, g)
-    if to == s.cycle + 1:
-        s.cycle = to
-        return
-    if s.control.in_flight == 0:                # P2 looks at it where the last job has ended
-        for k in range(s.control.n_finished):
-            last = max(last, s.control.entry[s.control.finished[k]].end)
-        to = min(to, last)
-    control_settle(&s.control, to)
+        if s.group_at[k] < to:
+            group_run(s, k, to)
+    if to > s.cycle + 1:
+        if s.control.in_flight == 0:            # P2 looks at it where the last job has ended
+            for k in range(s.control.n_finished):
+                last = max(last, s.control.entry[s.control.finished[k]].end)
+            if last < to:
+                to = last
+                control_settle(&s.control, to + 1)
+        control_settle(&s.control, to)
+        seq = s.control.submitted - s.early.n
+        while s.early.n:
+            renumber(s, timer_pop(&s.early), seq)
+            seq += 1
     s.cycle = to
 
 

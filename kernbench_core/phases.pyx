@@ -281,6 +281,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef int32_t h
     order_remove(&s.spm[s.lane[flow].spm], flow)
+    s.lane[flow].key_seq = 0
     if j.peer != NONE:
         pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)

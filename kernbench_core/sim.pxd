@@ -69,6 +69,7 @@ cdef struct Sim:
     int32_t* seat             # its bit: DMA engines first, then TEs and VEs (and components), group by group
     int32_t* seated           # which engine has a bit
     int32_t* word_group       # of which group a word is
+    TimerHeap early           # jobs that groups issued by themselves, by cycle and position
     slot_t* done_flow         # finished in this cycle
     int32_t n_done_flow
     slot_t* done_compute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ def tables(load: str = "compute", jobs: Jobs = Jobs(6, 2, 2)) -> Tables:
     return core_tables(LOADS[load], 3 * GROUP, jobs)
 
 
-def seen(core: Core) -> tuple[int, int, list[list[int]], dict[str, Any]]:
-    return core.status, core.cycle, [column.tolist() for column in core.entries()], core.counters()
+def seen(core: Core) -> tuple[Any, ...]:
+    times = [column.tolist() for column in core.entries()]
+    numbers = [core.number_of(k) for k, issue in enumerate(times[0]) if issue >= 0]
+    return core.status, core.cycle, times, numbers, core.counters(), core.waiting()[0].tolist()
 
 
 def by_cycles(of: Tables, skip: bool) -> Core:
@@ -58,25 +61,51 @@ def test_a_run_in_one_is_a_run_by_cycles(load: str, skip: bool) -> None:
     assert seen(core) == seen(by_cycles(of, skip))
 
 
-@pytest.mark.parametrize("load", list(LOADS))
-@pytest.mark.parametrize("skip", [False, True])
-def test_cuts_are_not_seen(load: str, skip: bool) -> None:
+def check_cuts(of: Tables, skip: bool, cuts: tuple[int, ...]) -> None:
     """Groups that go ahead up to a cut stand there, to the byte, as those that all go from cycle to cycle do."""
-    of = tables(load)
     ahead, together, by_one = Core(*of), Core(*of), Core(*of)
     ahead.run(END)
     last = int(np.argmax(ahead.entries()[2]))  # a stop that is not reached keeps groups together
     ahead = Core(*of)
-    for cut in (1, 21, 22, 150, 400, 401, 700):
+    for cut in cuts:
         ahead.run(cut, skip=skip)
         together.run(cut, skip=skip, end_of=last)
-        while by_one.cycle < cut:
+        while by_one.cycle < cut and by_one.status == Status.RUNNING:
             by_one.step(1)
         assert seen(ahead) == seen(together) == seen(by_one)
-        assert skip or ahead.snapshot() == together.snapshot()  # skipping may keep a state in other words
+        if ahead.status == Status.RUNNING and not skip:  # skipping may keep a state in other words
+            assert ahead.snapshot() == together.snapshot()
         fresh = Core(*of)
         fresh.restore(ahead.snapshot())
+        assert fresh.snapshot() == ahead.snapshot()
         ahead = fresh
+
+
+@pytest.mark.parametrize("load", list(LOADS))
+@pytest.mark.parametrize("skip", [False, True])
+def test_cuts_are_not_seen(load: str, skip: bool) -> None:
+    check_cuts(tables(load), skip, (1, 21, 22, 150, 400, 401, 700))
+
+
+def drawn_pairs(of: Tables, draw: random.Random, apart: bool) -> list[tuple[int, int]]:
+    """Entries that wait for earlier ones, nearly all for one of their group; `apart`: all of them."""
+    n = len(of[1]["op"])
+    third = n // 3
+    pairs = set()
+    for second in range(1, n):
+        lowest = second // third * third if apart or draw.random() < 0.97 else 0
+        if lowest < second and draw.random() < 0.5:
+            pairs |= {(draw.randrange(lowest, second), second) for _ in range(draw.choice((1, 1, 2)))}
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("skip", [False, True])
+def test_groups_issue_their_jobs_by_themselves(seed: int, skip: bool) -> None:
+    """Jobs that wait for others of their group, and here and there of another one."""
+    draw = random.Random(seed)
+    of = tables(draw.choice(list(LOADS)), Jobs(4, 2, 2))
+    check_cuts(with_dependents(of, drawn_pairs(of, draw, apart=seed < 2)), skip, (1, 150, 400, 401, 900, 1_500, END))
 
 
 def test_the_order_of_lists_is_not_seen() -> None:
@@ -100,6 +129,26 @@ def test_a_job_of_one_group_starts_one_of_another(skip: bool) -> None:
     issue, start, end = core.entries()
     assert all(issue[second] == end[first] for first, second in pairs)
     assert seen(core) == seen(by_cycles(of, skip))
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_deadlock_is_found_in_its_cycle(skip: bool) -> None:
+    """Two jobs of one group wait for each other; those of the others go on to their ends."""
+    of = tables()
+    of = with_dependents(of, [(0, 5), (5, 7), (7, 5)])
+    core = Core(*of)
+    core.run(END, skip=skip)
+    assert core.status == Status.DEADLOCK and core.cycle == max(core.entries()[2])
+    assert seen(core) == seen(by_cycles(of, skip))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_an_issue_width_is_for_all_groups(width: int) -> None:
+    machine, program = tables()
+    of = with_dependents((machine | {"issue_width": width}, program), [(k, k + 1) for k in range(0, 20, 3)])
+    core = Core(*of)
+    core.run(END, skip=False)
+    assert seen(core) == seen(by_cycles(of, False))
 
 
 def test_stops_end_a_run_in_their_cycle() -> None:

@@ -55,8 +55,7 @@ cdef struct DmaChannel:
 
 cdef struct DmaLimit:         # of a channel
     int32_t max_concurrent
-    int32_t score             # priority, with the bonus for KV loads
-    int32_t weight            # of its flows
+    int32_t score, weight     # priority, with the bonus for KV loads; of its flows
     bint seen                 # P3: it had room at some turn,
     slot_t since_seen         # and the job of it that started after the last such turn
 

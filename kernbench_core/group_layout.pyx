@@ -59,15 +59,15 @@ cdef object groups_of(Sim* s):
     group = np.zeros(s.n_spm + s.share.n_res, dtype=np.int32)
     cdef int32_t[::1] to = up, of = group
     cdef int32_t k
-    s.n_groups = 1
+    s.groups.n = 1
     if not apart(s):
         return group
     bind_routes(s, to, np.zeros(s.roads.n, dtype=np.int32))
-    s.n_groups = 0
+    s.groups.n = 0
     for k in range(s.n_spm):
         if to[k] == k:
-            of[k] = s.n_groups
-            s.n_groups += 1
+            of[k] = s.groups.n
+            s.groups.n += 1
     for k in range(s.n_spm + s.share.n_res):
         if root(to, k) < s.n_spm:
             of[k] = of[root(to, k)]
@@ -77,7 +77,7 @@ cdef object groups_of(Sim* s):
 cdef list sizes_of(Sim* s, int32_t[::1] group, list flows):
     """Of each group how many scratchpads, flows, TEs and VEs, resources and engines it has."""
     cdef int32_t k
-    sizes = [[0, 0, 0, 0, 0] for _ in range(s.n_groups)]
+    sizes = [[0, 0, 0, 0, 0] for _ in range(s.groups.n)]
     for k in range(s.n_spm):
         sizes[group[k]][0] += 1
     for k in range(s.n_dma):
@@ -96,8 +96,8 @@ cdef void share_out(Sim* s, list sizes):
     """Each group's part of a list begins where that of the one before it ends. `n_free` is how many flows it has."""
     cdef int32_t k, spm = 0, flow = 0, compute = 0, res = 0, word = 0, i
     cdef Group* g
-    for k in range(s.n_groups):
-        g = &s.group[k]
+    for k in range(s.groups.n):
+        g = &s.groups.group[k]
         g.first_spm, g.first_flow, g.first_compute, g.first_res, g.word = spm, flow, compute, res, word
         g.n_spm, g.n_free = sizes[k][0], sizes[k][1]
         g.words = (sizes[k][4] + 63) // 64
@@ -113,21 +113,21 @@ cdef void share_out(Sim* s, list sizes):
 cdef void seat(Sim* s, int32_t[::1] group):
     """A bit of `wanted` for each engine, and a place in `member` for each scratchpad."""
     cdef int32_t k, g, w
-    cdef int32_t[::1] spms = np.zeros(s.n_groups, dtype=np.int32), engines = np.zeros(s.n_groups, dtype=np.int32)
+    cdef int32_t[::1] spms = np.zeros(s.groups.n, dtype=np.int32), engines = np.zeros(s.groups.n, dtype=np.int32)
     for k in range(s.n_spm):
-        s.member[s.group[group[k]].first_spm + spms[group[k]]] = k
+        s.member[s.groups.group[group[k]].first_spm + spms[group[k]]] = k
         spms[group[k]] += 1
-    for g in range(s.n_groups):
-        for w in range(s.group[g].words):
-            s.word_group[s.group[g].word + w] = g
+    for g in range(s.groups.n):
+        for w in range(s.groups.group[g].words):
+            s.groups.word[s.groups.group[g].word + w] = g
     for k in range(s.n_dma + s.n_compute + s.n_plugs):
         g = 0
         if k < s.n_dma:
             g = group[s.dma_spm[k]]
         elif k < s.n_dma + s.n_compute:
             g = group[s.compute_spm[k - s.n_dma]]
-        s.seat[k] = 64 * s.group[g].word + engines[g]
-        s.seated[s.seat[k]] = k
+        s.groups.seat[k] = 64 * s.groups.group[g].word + engines[g]
+        s.groups.seated[s.groups.seat[k]] = k
         engines[g] += 1
 
 
@@ -135,15 +135,15 @@ cdef void groups_look(Sim* s) noexcept nogil:
     """Every scratchpad was brought up to date, and no horizon is kept: all that they do next is to be found again."""
     cdef int32_t k, i
     cdef Group* g
-    for k in range(s.n_groups):
-        g = &s.group[k]
+    for k in range(s.groups.n):
+        g = &s.groups.group[k]
         for i in range(g.n_spm):
             s.touched[g.first_spm + i] = s.member[g.first_spm + i]
         g.n_touched = g.n_spm
-        g.soonest = s.group_at[k] = 0
+        g.soonest = s.groups.at[k] = 0
     s.n_touched = s.n_spm
     s.soonest = 0
-    if s.n_groups > 1:                          # nobody's turn
+    if s.groups.n > 1:                          # nobody's turn
         s.n_touched = s.n_member = s.n_free = s.joins.n = s.ends.n = s.word = s.words = 0
 
 
@@ -180,21 +180,21 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     cdef int32_t words
     sizes = sizes_of(s, group, flows)
     words = sum((size[4] + 63) // 64 for size in sizes)
-    a.own(<void**>&s.group, s.n_groups, sizeof(Group))
-    a.own(<void**>&s.group_at, s.n_groups, sizeof(cycle_t))
+    a.own(<void**>&s.groups.group, s.groups.n, sizeof(Group))
+    a.own(<void**>&s.groups.at, s.groups.n, sizeof(cycle_t))
     a.own(<void**>&s.member, s.n_spm, sizeof(int32_t), False)
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.wanted, words, sizeof(uint64_t))
-    a.own(<void**>&s.seat, s.n_dma + s.n_compute + s.n_plugs, sizeof(int32_t), False)
-    a.own(<void**>&s.seated, 64 * words, sizeof(int32_t), False)
-    a.own(<void**>&s.word_group, words, sizeof(int32_t), False)
+    a.own(<void**>&s.groups.seat, s.n_dma + s.n_compute + s.n_plugs, sizeof(int32_t), False)
+    a.own(<void**>&s.groups.seated, 64 * words, sizeof(int32_t), False)
+    a.own(<void**>&s.groups.word, words, sizeof(int32_t), False)
     share_out(s, sizes)
     seat(s, group)
-    if s.n_groups > 1:
+    if s.groups.n > 1:
         untie(s, group, np.zeros(s.control.n, dtype=np.int32))
-    a.own(<void**>&s.early.item, s.control.n if s.n_groups > 1 else 0, sizeof(Timer), False)
-    if s.n_groups == 1:
+    a.own(<void**>&s.groups.early.item, s.control.n if s.groups.n > 1 else 0, sizeof(Timer), False)
+    if s.groups.n == 1:
         s.n_member = s.n_spm
-        s.n_free = s.group[0].n_free
+        s.n_free = s.groups.group[0].n_free
         s.words = words
     return 0

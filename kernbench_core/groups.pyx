@@ -1,22 +1,21 @@
 """Cycles of one group of scratchpads after another.
 
 A group is what transfers bind together: scratchpads, their engines, and the resources on the routes of their jobs. Nothing but the
-command queue stands between two groups: a job that ends may let another start. So each cycle is run group by group, P3 to P7. And
-while no job that is under way can let another start, a group goes on by itself to the end of the run: what it works on
-stays in the near caches, and comes back from far memory once, not at each of its events.
+command queue stands between two groups: a job that ends may let one of another group start. So each cycle is run group by group, P3
+to P7. And while no such job is left, a group goes ahead by itself to where the run is to stop, and issues what waits for its own jobs:
+its state stays in the near caches, and comes from far memory once, not at each of its events.
 
 The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `enter` and `leave` put them there
 and away. The only group of a machine stands there all the time.
 """
-from kernbench_core.component cimport component_complete, component_ends
 from kernbench_core.control cimport Entry, control_release, control_settle, control_take
 from kernbench_core.dma cimport DMA_TRANSFERRING, DmaJob
 from kernbench_core.group cimport Group
-from kernbench_core.horizons cimport find_horizons, scratchpad_phase
+from kernbench_core.horizons cimport find_horizons
 from kernbench_core.heap cimport timer_pop, timer_push
-from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase, submit_entry
+from kernbench_core.phases cimport share_next, submit_entry
 from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport FAILED, NONE, OP_DMA, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef void enter(Sim* s, Group* g) noexcept nogil:
@@ -60,34 +59,6 @@ cdef void leave(Sim* s, Group* g) noexcept nogil:
     s.n_rejoin = s.share.n_dirty = s.any_wanted = False
 
 
-cdef bint group_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """P3 to P7; false where the run is over before the end of the cycle."""
-    if s.any_wanted:
-        start_phase(s, now)
-        if s.status != RUNNING:
-            return False
-    if share_due(s, now):
-        share_phase(s, now)
-        if s.share.overflow:
-            s.status = OVERFLOW
-            return False
-    scratchpad_phase(s, now)
-    group_end(s, now)
-    return True
-
-
-cdef void group_end(Sim* s, cycle_t now) noexcept nogil:
-    """P7. A component's mistake since P1 ends the run after this cycle."""
-    if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
-        complete_phase(s, now)
-    if s.plugs == NULL:
-        return
-    if component_ends(s.plugs, now):
-        component_complete(s, now)
-    if s.plugs.mistake:
-        s.status = FAILED
-
-
 cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
     """The next cycle, from `at` on, in which anything happens in the group that others see."""
     cdef cycle_t to
@@ -107,7 +78,7 @@ cdef void group_issue(Sim* s, int32_t first, cycle_t now) noexcept nogil:
     i = control_take(&s.control, now)
     while i >= 0:
         submit_entry(s, i, s.control.entry[i].number)
-        timer_push(&s.early, now, i)
+        timer_push(&s.groups.early, now, i)
         i = control_take(&s.control, now)
 
 
@@ -131,18 +102,18 @@ cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
 
 cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
     """The cycles of a group before `to`. What ends a run early is in no machine of several groups (group_layout.pyx)."""
-    cdef cycle_t at = max(s.group_at[k], s.cycle)
+    cdef cycle_t at = max(s.groups.at[k], s.cycle)
     cdef bint apart = to > s.cycle + 1
     cdef int32_t heard = s.control.n_finished
-    enter(s, &s.group[k])
+    enter(s, &s.groups.group[k])
     while at < to:
         if apart and heard < s.control.n_finished:      # they ended in the cycle before: the engine is wanted
             group_issue(s, heard, at)
             heard = s.control.n_finished
         group_cycle(s, at)
         at = group_next(s, at + 1)
-    s.group_at[k] = at
-    leave(s, &s.group[k])
+    s.groups.at[k] = at
+    leave(s, &s.groups.group[k])
 
 
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
@@ -158,8 +129,8 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
     cdef cycle_t last = s.cycle + 1
     cdef int32_t k
     cdef int64_t seq
-    for k in range(s.n_groups):
-        if s.group_at[k] < to:
+    for k in range(s.groups.n):
+        if s.groups.at[k] < to:
             group_run(s, k, to)
     if to > s.cycle + 1:
         if s.control.in_flight == 0:            # P2 looks at it where the last job has ended
@@ -169,9 +140,9 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
                 to = last
                 control_settle(&s.control, to + 1)
         control_settle(&s.control, to)
-        seq = s.control.submitted - s.early.n
-        while s.early.n:
-            renumber(s, timer_pop(&s.early), seq)
+        seq = s.control.submitted - s.groups.early.n
+        while s.groups.early.n:
+            renumber(s, timer_pop(&s.groups.early), seq)
             seq += 1
     s.cycle = to
 
@@ -179,6 +150,6 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
 cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil:
     """The next cycle in which anything happens in a group."""
     cdef int32_t k
-    for k in range(s.n_groups):
-        limit = min(limit, s.group_at[k])
+    for k in range(s.groups.n):
+        limit = min(limit, s.groups.at[k])
     return max(limit, s.cycle)

@@ -56,7 +56,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     cdef cycle_t at, to = limit
     if pending(s):
         return s.cycle
-    if s.n_groups > 1:
+    if s.groups.n > 1:
         return groups_next(s, limit)
     find_horizons(s)
     to = min(to, s.soonest)
@@ -163,7 +163,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
             shuffle(s, s.control.finished, s.control.n_finished)
         if not control_phase(s, now):
             break
-        if s.n_groups > 1:
+        if s.groups.n > 1:
             groups_run(s, groups_until(s, end))
         elif group_cycle(s, now):
             s.cycle = now + 1

@@ -45,10 +45,10 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
         compute_enqueue(&s.compute[engine], s.compute_job, e.job)
         engine += s.n_dma
     want(s, engine)
-    if s.n_groups > 1:                          # it is nobody's turn
-        group = s.word_group[s.seat[engine] >> 6]
-        s.group[group].any_wanted = True
-        s.group_at[group] = 0
+    if s.groups.n > 1:                          # it is nobody's turn
+        group = s.groups.word[s.groups.seat[engine] >> 6]
+        s.groups.group[group].any_wanted = True
+        s.groups.at[group] = 0
 
 
 cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
@@ -210,7 +210,7 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
         while todo:
             bit = trailing_zeros(todo)
             todo &= todo - 1
-            engine = s.seated[64 * w + bit]
+            engine = s.groups.seated[64 * w + bit]
             if s.plugs != NULL and component_takes(s, engine):
                 if component_offer(s, engine, now):
                     more = True

@@ -46,7 +46,7 @@ cdef void rebuild(Sim* s) noexcept nogil:
         s.lane[k].ends_at = 0
     for k in range(s.n_compute):
         compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])
-    for k in range(s.n_dma_jobs + s.n_ghosts):
+    for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):  # with flows of components a snapshot holds all (layout.pyx)
         if s.dma_job[k].state == DMA_TRANSFERRING:
             rebuild_flows(s, s.dma_job[k].flows)
     share_rebuild(&s.share)

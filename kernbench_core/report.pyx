@@ -279,9 +279,9 @@ cdef dict engines_of(Sim* s):
     cdef Timer* join
     active = [[] for _ in range(s.n_dma)]
     transferring = []
-    for k in range(s.n_groups):
-        join = s.joins.item + s.group[k].first_flow
-        n = s.group[k].n_joins if s.n_groups > 1 else s.joins.n
+    for k in range(s.groups.n):
+        join = s.joins.item + s.groups.group[k].first_flow
+        n = s.groups.group[k].n_joins if s.groups.n > 1 else s.joins.n
         for i in range(n):
             transferring.append((s.dma_job[join[i].id].seq, join[i].id, join[i].at))
     for slot in live_flows(s):

@@ -55,8 +55,7 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
     nbytes_t total            # [B]
     slot_t job
-    slot_t sibling            # next flow of the same job
-    slot_t line_next          # the next in the line of its channel
+    slot_t sibling, line_next  # the next flow of its job, and in the line of its channel
     int8_t entered            # past its head latency, not finished, not out: it may use its resources
     int8_t member             # of its resources
     int8_t frozen             # max_min_v1: its share is settled in this filling

@@ -6,7 +6,7 @@ from kernbench_core.control cimport Control
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
-from kernbench_core.group cimport Group
+from kernbench_core.group cimport Groups
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Roads, Route, Share
@@ -58,18 +58,12 @@ cdef struct Sim:
     TimerHeap ends            # compute engines after their body (P7)
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin
-    int32_t n_groups
-    Group* group
-    cycle_t* group_at         # nothing happens in a group in an earlier cycle
+    Groups groups
     int32_t* member           # scratchpads, group by group
     int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
     uint64_t* wanted          # bit an engine: P3 has something to try there
     int32_t word, words
     bint any_wanted
-    int32_t* seat             # its bit: DMA engines first, then TEs and VEs (and components), group by group
-    int32_t* seated           # which engine has a bit
-    int32_t* word_group       # of which group a word is
-    TimerHeap early           # jobs that groups issued by themselves, by cycle and position
     slot_t* done_flow         # finished in this cycle
     int32_t n_done_flow
     slot_t* done_compute
@@ -123,7 +117,7 @@ cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""
-    cdef int32_t bit = s.seat[engine]
+    cdef int32_t bit = s.groups.seat[engine]
     s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     s.any_wanted = True
 

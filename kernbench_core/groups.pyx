@@ -8,7 +8,7 @@ its state stays in the near caches, and comes from far memory once, not at each 
 The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `enter` and `leave` put them there
 and away. The only group of a machine stands there all the time.
 """
-from kernbench_core.control cimport Entry, control_release, control_settle, control_take
+from kernbench_core.control cimport Control, Entry, control_release, control_settle, control_take
 from kernbench_core.dma cimport DMA_TRANSFERRING, DmaJob
 from kernbench_core.group cimport Group
 from kernbench_core.horizons cimport find_horizons
@@ -118,7 +118,8 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
 
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
     """After P2 of a cycle: up to where the groups may go by themselves."""
-    if (s.control.width and s.control.submitted < s.n_dma_jobs + s.n_compute_jobs or s.control.tied or s.control.passed < s.control.n_barriers or s.control.limited or s.trace != NULL
+    cdef Control* q = &s.control
+    if (q.tied or q.passed < q.n_barriers or q.width and q.submitted < s.n_dma_jobs + s.n_compute_jobs or s.trace != NULL
             or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
         return min(s.cycle + 1, limit)
     return limit

@@ -27,16 +27,15 @@ from kernbench_core.walk cimport PORTS, Walk, grant, note_denial, take
 
 cdef void put_away(Spm* p) noexcept nogil:
     """Keep denials that are noted and cannot be counted yet."""
-    p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+    if p.n_denied >= 8:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
     memcpy(p.left, p.denied, sizeof(p.left))
 
 
-cdef void narrow_turn(Sim* s, Spm* p) noexcept nogil:
-    """The place where denials are noted is now this scratchpad's."""
-    if &s.spm[s.noting] != p:
-        put_away(&s.spm[s.noting])
-        memcpy(p.denied, p.left, sizeof(p.left))
-        s.noting = <int32_t>(p - s.spm)
+cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
+    put_away(&s.spm[s.noting])
+    memcpy(p.denied, p.left, sizeof(p.left))
+    s.noting = <int32_t>(p - s.spm)
 
 
 cdef void narrow_count(Sim* s) noexcept nogil:

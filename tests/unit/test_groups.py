@@ -1,4 +1,4 @@
-"""Scratchpads that share no resource go on by themselves (docs/adr/0037-groups.md): it must not be seen, however a run is cut."""
+"""Scratchpads that share no resource go ahead by themselves (docs/adr/0037-groups.md): no result shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ END = 1 << 40
 Tables = tuple[dict[str, Any], dict[str, Any]]
 
 
-def tables(load: str = "compute", jobs: Jobs = Jobs(6, 2, 2)) -> Tables:
+FEW = Jobs(6, 2, 2)
+
+
+def tables(load: str = "compute", jobs: Jobs = FEW) -> Tables:
     """Three groups of eight PEs, with different jobs and nothing that waits for another job."""
     return core_tables(LOADS[load], 3 * GROUP, jobs)
 
@@ -126,7 +129,7 @@ def test_a_job_of_one_group_starts_one_of_another(skip: bool) -> None:
     of = with_dependents(of, pairs)
     core = Core(*of)
     core.run(END, skip=skip)
-    issue, start, end = core.entries()
+    issue, _, end = core.entries()
     assert all(issue[second] == end[first] for first, second in pairs)
     assert seen(core) == seen(by_cycles(of, skip))
 

@@ -14,13 +14,13 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes
-    int64_t key_engine        # engine type << 32 | engine id: first tie-break
-    int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
     int32_t spm
     int32_t rounds            # a flow: takes a port of one bank at most so often in CALM cycles, while its rate stays
     int8_t compute            # TE or VE, else a flow
     int8_t to_writes          # a flow's request is for write ports
     int8_t paired             # a flow between two scratchpads has a lane in each (pair.pyx)
+    int64_t key_engine        # engine type << 32 | engine id: first tie-break
+    int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
     cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known, as in a run that is taken up
 
 cdef struct Spm:              # up to `banks` it is state; behind that what is constant, or set anew by each run

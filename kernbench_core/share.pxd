@@ -43,15 +43,7 @@ cdef struct Pace:             # a rate, and what follows from it
     int32_t rounds            # as in Lane
     uint64_t span             # as in Flow
 
-cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes stands first (tentative.pyx)
-    int64_t carry             # [1/den B] share that no request has spent
-    cycle_t seen              # the carry holds every cycle before this one
-    nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
-    nbytes_t asked            # [B] of the request of this cycle, or of the held one
-    nbytes_t left             # [B] not yet moved
-    Cursor at                 # the next byte that no request has covered
-    int32_t bank              # of the next line (interleaved map)
-    int32_t channel           # of its memory
+cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (tentative.pyx)
     int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
     nbytes_t total            # [B]
     slot_t job
@@ -60,6 +52,14 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     int8_t member             # of its resources
     int8_t frozen             # max_min_v1: its share is settled in this filling
     int8_t out                # for backpressure
+    int64_t carry             # [1/den B] share that no request has spent
+    cycle_t seen              # the carry holds every cycle before this one
+    nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
+    nbytes_t asked            # [B] of the request of this cycle, or of the held one
+    nbytes_t left             # [B] not yet moved
+    Cursor at                 # the next byte that no request has covered
+    int32_t bank              # of the next line (interleaved map)
+    int32_t channel           # of its memory
     int64_t num               # rate num/den [B/cycle], lowest terms; from here on all follows from the above
     uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too

@@ -66,10 +66,11 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
     cdef int64_t _k, served, waits = x.waits, longest = 0
     cdef int32_t before = p.n_denied, denials = before
     cdef uint64_t need = x.need
+    cdef uint64_t* noted = p.denied
     for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
-        p.denied[denials] = need
+        noted[denials] = need
         served = -<int64_t>(need == 0)      # all ones, or none
         denials += 1 + <int32_t>served
         longest = max(longest, waits)

@@ -6,18 +6,22 @@ cdef struct Block:
     void** slot               # where the pointer to it is kept
     size_t image              # where `dump` wrote it
     bint owned                # freed with the arena
-    bint state                # changes during a run: part of a snapshot
+    bint state                # changes during a run: part of a snapshot,
+    size_t size               # in items of so many bytes,
+    size_t keep               # of which so many are in it: the rest is constant, or follows from them
 
 cdef class Arena:
     cdef Block* block
     cdef size_t n
     cdef size_t room
-    cdef int own(self, void** slot, size_t items, size_t size, bint state=*) except -1
+    cdef int own(self, void** slot, size_t items, size_t size, bint state=*, size_t keep=*) except -1
     cdef int grow(self, void** slot, size_t items, size_t size) except -1
     cdef int alias(self, void** slot, void* data) except -1
+    cdef int clear(self, void** slot, bint state) except -1
     cdef int adopt(self, void* data, size_t nbytes) except -1
     cdef size_t state_bytes(self)
     cdef bint holds(self, size_t k, char* slot)
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state) except -1
+    cdef Block* block_of(self, void** slot)
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size, size_t keep) except -1
     cpdef bytes dump(self)
     cpdef object load(self, bytes image)

@@ -1,7 +1,7 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
 from kernbench_core.masks cimport set_run
 from kernbench_core.tally cimport Tally, tally_done, tally_word
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
@@ -14,16 +14,27 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes
-    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known
-    bint compute              # TE or VE, else a flow
-    bint to_writes            # a flow's request is for write ports
-    bint paired               # a flow between two scratchpads has a lane in each (pair.pyx)
     int32_t spm
     int32_t rounds            # a flow: takes a port of one bank at most so often in CALM cycles, while its rate stays
+    int8_t compute            # TE or VE, else a flow
+    int8_t to_writes          # a flow's request is for write ports
+    int8_t paired             # a flow between two scratchpads has a lane in each (pair.pyx)
     int64_t key_engine        # engine type << 32 | engine id: first tie-break
     int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
+    cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known, as in a run that is taken up
 
-cdef struct Spm:
+cdef struct Spm:              # up to `banks` it is state; behind that what is constant, or set anew by each run
+    int32_t n_order           # lanes that may ask
+    int32_t n_held
+    int32_t n_out             # flows out for backpressure
+    int32_t n_pairs           # lanes of flows between scratchpads
+    int32_t n_asks            # requests of components among the lanes
+    int32_t n_watch           # DMA engines whose activity may have changed
+    cycle_t oldest            # no held lane was first denied earlier
+    int64_t often             # asks for one bank by its TEs and VEs in CALM cycles, at most
+    cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle
+    bint uncontended          # no bank can have more askers than ports until `order` changes
+    bint judge                # `uncontended` is to be decided again
     int32_t banks
     int32_t words, lanes      # 64-bit words of a mask of banks; lanes that there is room for
     nbytes_t line             # [B] bank_width_bytes
@@ -45,22 +56,12 @@ cdef struct Spm:
     slot_t* order             # the lanes that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
     slot_t* due               # narrow: those with something to do in a block
-    int32_t n_order
-    uint64_t[DENIED] denied   # narrow: masks of denials that are not counted yet,
+    int32_t* watch            # the engines to be watched
+    uint64_t* denied          # narrow: [DENIED] masks of denials that are not counted yet, during a turn (narrow.pyx),
+    uint64_t[7] left          # and between two turns
     int32_t n_denied          # so many
-    int32_t n_held
-    int32_t n_out             # flows out for backpressure
-    int32_t n_pairs           # lanes of flows between scratchpads
-    cycle_t oldest            # no held lane was first denied earlier
-    int64_t often             # asks for one bank by its TEs and VEs in CALM cycles, at most
     cycle_t calm              # no request that is first denied from then on comes of age, while nothing changes; NEVER: not known
-    int32_t* watch            # its DMA engines whose activity may have changed
-    int32_t n_watch
-    cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle
     bint touched              # what it does next has changed: its horizon is to be found again
-    bint uncontended          # no bank can have more askers than ports until `order` changes
-    bint judge                # `uncontended` is to be decided again
-    int32_t n_asks            # requests of components among the lanes
     cycle_t clear             # no request is denied in an earlier cycle, while nothing changes (clear.pyx)
     cycle_t doubt             # that is not looked for in an earlier cycle,
     int32_t doubts            # so often it was found to be soon

@@ -88,7 +88,7 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nog
     x.dense = e.dense
     if e.dense:
         return True
-    memcpy(x.stream, e.stream, sizeof(e.stream))
+    memcpy(x.stream, e.stream, e.streams * sizeof(Stream))
     for k in range(e.streams):
         if x.stream[k].at < 0:
             return False

@@ -23,23 +23,19 @@ cdef struct ComputeJob:       # constant but for `next`
     slot_t next               # in its engine's queue
     Region region[MAX_REGIONS]
 
-cdef struct Stream:           # where a region stands in its body
-    nbytes_t nbytes
-    nbytes_t per_cycle        # q = ceil(nbytes / body)
-    uint64_t inverse          # reciprocal(per_cycle)
+cdef struct Stream:           # where a region stands in its body: up to `nbytes` it is state, the rest follows from the job
     nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
     cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
+    nbytes_t nbytes
+    nbytes_t per_cycle        # q = ceil(nbytes / body)
+    uint64_t inverse          # reciprocal(per_cycle)
     uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
     int64_t step              # their number, modulo the banks
     cycle_t whole             # body cycles that cover all of `per_cycle`
     bint write
 
-cdef struct Compute:          # one TE or VE
-    cycle_t period
-    bint traffic              # spm_traffic
-    int32_t kind              # EngineType
-    int32_t id
+cdef struct Compute:          # one TE or VE; up to `period` it is state, the rest is constant
     slot_t queue_first        # jobs that wait, in order
     slot_t queue_last
     int32_t queued
@@ -51,18 +47,23 @@ cdef struct Compute:          # one TE or VE
     bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
     bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
     int32_t often             # asks for one bank in CALM cycles, at most
+    int32_t streams
     cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
-    int64_t streams
     int64_t jobs              # counters
     int64_t work
     cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
     cycle_t conflict
     cycle_t conflict_before   # where it stood at the start of the job
-    Stream stream[MAX_REGIONS]
+    cycle_t period
+    bint traffic              # spm_traffic
+    int32_t kind              # EngineType
+    int32_t id
+    Stream* stream            # as many as the most regions of its jobs
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
+cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
 cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
 

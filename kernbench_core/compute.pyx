@@ -74,6 +74,18 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
     return now + j.init * e.period
 
 
+cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil:
+    """What of its streams follows from the job."""
+    cdef Stream old
+    cdef int32_t k
+    for k in range(e.streams if e.job != NONE else 0):
+        old = e.stream[k]
+        open_stream(&e.stream[k], &jobs[e.job].region[k], writes_to(&jobs[e.job], k), p, e.body)
+        e.stream[k].at = old.at
+        e.stream[k].next = old.next
+        e.stream[k].line = old.line
+
+
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
     """Let the streams of a dense engine stand before the lines of body cycle `i`."""
     cdef Stream* s

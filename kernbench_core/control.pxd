@@ -1,8 +1,9 @@
 """The command queue executor: ready counts, issue width, barriers (P2 of MODEL section 1)."""
-from kernbench_core.types cimport cycle_t, int32_t, int64_t
+from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t
 
 cdef struct Entry:
-    int32_t op                # Opkind
+    int16_t op                # Opkind
+    int8_t tied               # a job that lets something start which is not of its group alone (group_layout.pyx)
     int32_t job               # index of its DMA or compute job
     int32_t waits             # dependencies that are not complete
     int32_t after             # where its dependents begin in Control.dependents
@@ -21,6 +22,7 @@ cdef struct Control:
     int32_t end               # position of END; -1 where there is none
     int32_t width             # engine jobs a cycle; 0: no limit
     int32_t completed
+    int32_t tied              # entries that are so, and not complete
     int32_t* ready_jobs       # heaps by position
     int32_t n_ready_jobs
     int32_t* ready_control
@@ -38,4 +40,7 @@ cdef struct Control:
 ctypedef void (*submit_fn)(void* sim, int32_t entry, int64_t seq) noexcept nogil
 
 cdef void control_open(Control* q) noexcept nogil
+cdef void control_release(Control* q, int32_t first) noexcept nogil
+cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil
 cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil

@@ -30,15 +30,21 @@ cdef void release(Control* q, int32_t i) noexcept nogil:
         q.n_later += 1
 
 
+cdef void count(Control* q, int32_t i) noexcept nogil:
+    """An entry is complete."""
+    q.completed += 1
+    q.tied -= q.entry[i].tied
+    if q.completed == q.end:          # END counts one wait for "everything before it"
+        release(q, q.end)
+
+
 cdef void complete(Control* q, int32_t i) noexcept nogil:
     cdef int32_t k
-    q.completed += 1
     if q.entry[i].op == OP_BARRIER:
         q.passed += 1
     for k in range(q.entry[i].after, q.entry[i + 1].after):
         release(q, q.dependents[k])
-    if q.completed == q.end:          # END counts one wait for "everything before it"
-        release(q, q.end)
+    count(q, i)
 
 
 cdef void control_open(Control* q) noexcept nogil:
@@ -46,10 +52,47 @@ cdef void control_open(Control* q) noexcept nogil:
     cdef int32_t i
     q.cursor = -1
     for i in range(q.n):
+        q.entry[i].tied = is_job(&q.entry[i]) and q.entry[i + 1].after > q.entry[i].after
+        q.tied += q.entry[i].tied
         if q.entry[i].waits == 0:
             make_ready(q, i)
     if q.end == 0:
         release(q, 0)
+
+
+cdef void control_release(Control* q, int32_t first) noexcept nogil:
+    """P2 of a group by itself: nothing waits any more for its jobs that have ended, the `first` and later ones of the list."""
+    cdef int32_t k, i
+    for i in range(first, q.n_finished):
+        for k in range(q.entry[q.finished[i]].after, q.entry[q.finished[i] + 1].after):
+            release(q, q.dependents[k])
+
+
+cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil:
+    """Issue the first job that is ready; -1 where there is none. Its number is not yet the right one (`control_settle`)."""
+    cdef int32_t i
+    if q.n_ready_jobs == 0:
+        return -1
+    i = int_pop(q.ready_jobs, &q.n_ready_jobs)
+    q.entry[i].issue = now
+    q.entry[i].number = q.submitted
+    q.submitted += 1
+    q.in_flight += 1
+    return i
+
+
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil:
+    """Jobs that ended before that cycle are complete: what waited for them was released when they ended."""
+    cdef int32_t k, i, n = 0
+    for k in range(q.n_finished):
+        i = q.finished[k]
+        q.finished[k] = 0
+        if q.entry[i].end < before:
+            count(q, i)
+        else:
+            q.finished[n] = i
+            n += 1
+    q.n_finished = n
 
 
 cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
@@ -68,6 +111,7 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
     q.cursor = -1
     for k in range(q.n_finished):
         complete(q, q.finished[k])
+        q.finished[k] = 0                         # nothing that is over is left in a snapshot
     q.n_finished = 0
     while True:
         i = next_ready(q, q.width == 0 or jobs < q.width)

@@ -49,36 +49,38 @@ cdef struct DmaJob:
     int8_t in_head            # in its head latency
 
 cdef struct DmaChannel:
-    int32_t max_concurrent
-    int32_t score             # priority, with the bonus for KV loads
-    int32_t weight            # of its flows
     slot_t first              # pending jobs in submission order
     slot_t last
     int32_t outstanding       # TRANSFERRING
-    bint seen                 # it had room at some turn of this P3
-    slot_t since_seen         # the job of it that started after the last such turn
 
-cdef struct DmaEngine:
-    int32_t id
-    cycle_t period
-    int32_t max_concurrent    # without those of COMM
-    int32_t queue_depth       # queue_depth_per_master
+cdef struct DmaLimit:         # of a channel
+    int32_t max_concurrent
+    int32_t score, weight     # priority, with the bonus for KV loads; of its flows
+    bint seen                 # P3: it had room at some turn,
+    slot_t since_seen         # and the job of it that started after the last such turn
+
+cdef struct DmaEngine:        # up to `id` it is state; behind that what is constant, or of one cycle or block
     int32_t active            # TRANSFERRING
     int32_t pending           # QUEUED
-    int64_t last_started      # submission number of the last job in queue order that started in this P3
     DmaChannel channel[CHANNELS]
     int64_t jobs              # counters: completed jobs
     nbytes_t nbytes           # of finished flows
     cycle_t queue_full        # job-cycles of closed episodes
     cycle_t deferred
     int32_t free              # transfers in head latency + flows not held: busy if there is one
-    uint32_t changed          # cycles of the block of its scratchpad in which that number changes,
-    int16_t change[BLOCK]     # and by how much
     int32_t backpressured     # transfers whose job is stalled so
     int32_t activity          # Activity of the cycles since `since`
     cycle_t since
     cycle_t spent[4]          # cycles before `since`, by Activity
     bint watched              # on the list of engines whose activity may change
+    int32_t id
+    cycle_t period
+    int32_t max_concurrent    # without those of COMM
+    int32_t queue_depth       # queue_depth_per_master
+    DmaLimit limit[CHANNELS]
+    int64_t last_started      # submission number of the last job in queue order that started in this P3
+    uint32_t changed          # cycles of the block of its scratchpad in which `free` changes,
+    int16_t change[BLOCK]     # and by how much
 
 cpdef enum Activity:
     IDLE = 0

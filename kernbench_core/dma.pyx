@@ -50,10 +50,10 @@ cdef bint in_order(DmaEngine* e, DmaJob* jobs, DmaJob* j) noexcept nogil:
 cdef slot_t eligible_head(DmaEngine* e, DmaJob* jobs, int32_t channel) noexcept nogil:
     """The first eligible job of a channel's queue."""
     cdef slot_t job = e.channel[channel].first
-    if e.channel[channel].outstanding >= e.channel[channel].max_concurrent:
+    if e.channel[channel].outstanding >= e.limit[channel].max_concurrent:
         return NONE
-    e.channel[channel].seen = True
-    e.channel[channel].since_seen = NONE
+    e.limit[channel].seen = True
+    e.limit[channel].since_seen = NONE
     while job != NONE and not in_order(e, jobs, &jobs[job]):
         job = jobs[job].next
     return job
@@ -63,8 +63,8 @@ cdef void dma_begin_admission(DmaEngine* e) noexcept nogil:
     cdef int32_t k
     e.last_started = -1
     for k in range(CHANNELS):
-        e.channel[k].seen = False
-        e.channel[k].since_seen = NONE
+        e.limit[k].seen = False
+        e.limit[k].since_seen = NONE
 
 
 cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
@@ -77,10 +77,10 @@ cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
         job = eligible_head(e, jobs, k)
         if job == NONE:
             continue
-        if best == NONE or e.channel[k].score > score or (
-                e.channel[k].score == score and jobs[job].seq < jobs[best].seq):
+        if best == NONE or e.limit[k].score > score or (
+                e.limit[k].score == score and jobs[job].seq < jobs[best].seq):
             best = job
-            score = e.channel[k].score
+            score = e.limit[k].score
     return best
 
 
@@ -118,7 +118,7 @@ cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcep
     e.pending -= 1
     e.active += 1
     c.outstanding += 1
-    c.since_seen = job
+    e.limit[j.channel].since_seen = job
     return True
 
 
@@ -134,7 +134,7 @@ cdef bint dma_stall(DmaEngine* e, DmaJob* j, int32_t reason, cycle_t now) noexce
 cdef bint was_in_order(DmaEngine* e, DmaJob* jobs, DmaJob* j) noexcept nogil:
     """`in_order` as it stood at the last turn at which the channel had room: pending jobs only leave, so later is as good but for
     the one job that started after that turn."""
-    cdef slot_t last = e.channel[j.channel].since_seen
+    cdef slot_t last = e.limit[j.channel].since_seen
     if j.group != NONE and last != NONE and jobs[last].group == j.group and jobs[last].t_start < j.t_start:
         return False
     return in_order(e, jobs, j)
@@ -145,7 +145,7 @@ cdef int32_t dma_defer(DmaEngine* e, DmaJob* jobs, cycle_t now) noexcept nogil:
     cdef int32_t k, n = 0
     cdef slot_t job
     for k in range(COMM):
-        if not e.channel[k].seen:
+        if not e.limit[k].seen:
             continue
         job = e.channel[k].first
         while job != NONE and jobs[job].seq < e.last_started:

@@ -39,11 +39,11 @@ cdef class DmaEngine:
         memset(&self.engine, 0, sizeof(Engine))
         for k in range(len(CHANNEL_NAMES)):
             spec = dict(given.pop(CHANNEL_NAMES[k], {}))
-            self.engine.channel[k].max_concurrent = spec.pop("max_concurrent", 4)
-            self.engine.channel[k].score = spec.pop("priority", 0) + (kv_load_bonus if k == 1 else 0)
-            self.engine.channel[k].weight = spec.pop("weight", 1)
+            self.engine.limit[k].max_concurrent = spec.pop("max_concurrent", 4)
+            self.engine.limit[k].score = spec.pop("priority", 0) + (kv_load_bonus if k == 1 else 0)
+            self.engine.limit[k].weight = spec.pop("weight", 1)
             self.engine.channel[k].first = self.engine.channel[k].last = NONE
-            if self.engine.channel[k].max_concurrent < 1 or self.engine.channel[k].weight < 1:
+            if self.engine.limit[k].max_concurrent < 1 or self.engine.limit[k].weight < 1:
                 raise ValueError(f"channels.{CHANNEL_NAMES[k]}: max_concurrent and weight must be at least 1")
             if spec:
                 raise ValueError(f"channels.{CHANNEL_NAMES[k]}: unknown key {min(spec)!r}")

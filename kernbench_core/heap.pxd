@@ -62,6 +62,7 @@ cdef inline void int_push(int32_t* item, int32_t* n, int32_t v) noexcept nogil:
 cdef inline int32_t int_pop(int32_t* item, int32_t* n) noexcept nogil:
     cdef int32_t top = item[0], last = item[n[0] - 1], i = 0, kid
     n[0] -= 1
+    item[n[0]] = 0          # nothing that is over is left in a snapshot
     while True:
         kid = 2 * i + 1
         if kid >= n[0]:
@@ -72,5 +73,6 @@ cdef inline int32_t int_pop(int32_t* item, int32_t* n) noexcept nogil:
             break
         item[i] = item[kid]
         i = kid
-    item[i] = last
+    if i < n[0]:
+        item[i] = last
     return top

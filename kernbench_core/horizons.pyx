@@ -26,9 +26,9 @@ cdef void find_horizons(Sim* s) noexcept nogil:
         s.horizon[s.touched[k]] = scratchpad_next(s, s.touched[k])
     s.n_touched = 0
     s.soonest = NEVER
-    for k in range(s.n_spm):
-        if s.horizon[k] < s.soonest:
-            s.soonest = s.horizon[k]
+    for k in range(s.n_member):
+        if s.horizon[s.member[k]] < s.soonest:
+            s.soonest = s.horizon[s.member[k]]
 
 
 cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -38,8 +38,8 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
     if s.n_paired:
         paired_cycle(s, now)
     if s.soonest <= now:
-        for k in range(s.n_spm):
-            if s.horizon[k] <= now:
-                scratchpad_due(s, k, now + 1)
+        for k in range(s.n_member):
+            if s.horizon[s.member[k]] <= now:
+                scratchpad_due(s, s.member[k], now + 1)
     if s.n_spm == 1 and s.spm[0].rolls:
         roll(s, &s.spm[0], now + 1)

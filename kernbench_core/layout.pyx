@@ -3,15 +3,18 @@
 `machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
 here: no table grows during a run but those of routes that are added to it (roads.pyx).
 """
+import numpy as np
+
 from kernbench_core.abi cimport KB_HOPS
 from kernbench_core.ahead cimport Ahead
 from kernbench_core.arena cimport Arena
-from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob
+from kernbench_core.bank cimport DENIED, Lane, Spm
+from kernbench_core.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.control cimport Control, Entry, control_open
 from kernbench_core.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram, channel_bytes
 from kernbench_core.events cimport FlowTrace, StreamTrace
+from kernbench_core.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.heap cimport Timer
 from kernbench_core.maxmin cimport Fill
 from kernbench_core.row_layout cimport lay_out_rows
@@ -52,7 +55,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
     s.share.channels = m["channels"]
-    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
+    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource), True, <size_t>&(<Resource*>NULL).num)
     a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
     a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))
     a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)
@@ -64,17 +67,16 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.share.line[k] = NONE
     hops = lay_out_routes(s, a, m)
     s.share.hop_shift = max(hops - 1, 0).bit_length()
-    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
+    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow), True, 0 if s.n_open else <size_t>&(<Flow*>NULL).num)
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
-    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
+    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t), False)
     return lay_out_rows(s, a, m.get("rows"))
 
 
 cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:
     t.banks = banks
     t.words = words
-    a.own(<void**>&t.low, 8 * words, sizeof(uint64_t))
-    a.own(<void**>&t.high, 16 * words, sizeof(uint64_t))
+    a.own(<void**>&t.low, 8 * words, sizeof(uint64_t), False)
     a.own(<void**>&t.count, banks, sizeof(int64_t))
     return 0
 
@@ -147,7 +149,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     cdef DmaEngine* e
     s.n_dma = len(m["dma"])
     s.n_dma_jobs = <int32_t>engine.shape[0]
-    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
+    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine), True, <size_t>&(<DmaEngine*>NULL).id)
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
     a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
     for k in range(s.n_dma):
@@ -160,7 +162,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         s.dma_spm[k] = spec["spm"]
         for c in range(CHANNELS):
             if c < len(spec["channels"]):               # else nothing goes through it
-                e.channel[c].max_concurrent, e.channel[c].score, e.channel[c].weight = spec["channels"][c]
+                e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
             e.channel[c].first = NONE
             e.channel[c].last = NONE
     for k in range(s.n_dma_jobs):
@@ -186,6 +188,19 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     return 0
 
 
+cdef int lay_out_streams(Sim* s, Arena a) except -1:
+    """One for each region of an engine's jobs; those of components may have as many as there are."""
+    cdef int32_t k, n = 0
+    cdef int32_t[::1] regions = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
+    for k in range(s.n_compute_jobs):
+        regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
+    a.own(<void**>&s.stream, sum(regions), sizeof(Stream), True, <size_t>&(<Stream*>NULL).nbytes)
+    for k in range(s.n_compute):
+        s.compute[k].stream = s.stream + n
+        n += regions[k]
+    return 0
+
+
 cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     cdef const int64_t[::1] engine = p["engine"], init = p["init"], body = p["body"], finalize = p["finalize"]
     cdef const int64_t[::1] work = p["work"], regions = p["regions"], entry = p["entry"]
@@ -195,7 +210,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     cdef ComputeJob* j
     s.n_compute = len(m["compute"])
     s.n_compute_jobs = <int32_t>engine.shape[0]
-    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
+    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute), True, <size_t>&(<Compute*>NULL).period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
@@ -225,7 +240,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
             j.region[r].addr = addr[k, r]
             j.region[r].nbytes = nbytes[k, r]
             j.written |= (write[k, r] != 0) << r
-    return 0
+    return lay_out_streams(s, a)
 
 
 cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
@@ -270,8 +285,8 @@ cdef list flows_at_once(Sim* s, dict program):
         jobs[s.dma_job[k].engine] += 1
         channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
     return [
-        channels[k] * (min(s.dma[k].channel[COMM].max_concurrent, s.n_ghosts) + min(
-            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].channel[c].max_concurrent, jobs[k]) for c in range(COMM))))
+        channels[k] * (min(s.dma[k].limit[COMM].max_concurrent, s.n_ghosts) + min(
+            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].limit[c].max_concurrent, jobs[k]) for c in range(COMM))))
         for k in range(s.n_dma)
     ]
 
@@ -285,6 +300,21 @@ cdef list far_lanes(Sim* s, n_spm, list flows):
         far[peer] += flows[engine]
     s.far_lanes = any(far)
     return far
+
+
+cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1:
+    """What traces need of flows and streams: there is nothing of it before the first traced run."""
+    cdef bint there = s.flow_trace != NULL
+    if wanted and not there:
+        a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
+        a.own(<void**>&s.stream_trace, s.n_compute * MAX_REGIONS, sizeof(StreamTrace))
+    if wanted == s.traced:
+        return 0
+    s.traced = wanted
+    if there:
+        a.clear(<void**>&s.flow_trace, wanted)
+        a.clear(<void**>&s.stream_trace, wanted)
+    return 0
 
 
 cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
@@ -305,37 +335,30 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
-    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
-    a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))
-    a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm), True, <size_t>&(<Spm*>NULL).banks)
+    a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
+    a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t), False)
+    a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
         lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
         lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
-        s.touched[k] = k
-    s.n_touched = s.n_spm
+        s.spm[k].denied = s.denials
     lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
-    a.own(<void**>&s.lane, lanes, sizeof(Lane))
+    a.own(<void**>&s.lane, lanes, sizeof(Lane), True, <size_t>&(<Lane*>NULL).ends_at)
     a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
     a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t))
     a.alias(<void**>&s.share.lane, s.lane)
-    a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words, sizeof(uint64_t))
+    a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
     for k in range(lanes):
         s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
-    a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
-    s.n_free = s.n_flows - s.n_open
-    for k in range(s.n_free):
-        s.free_flow[k] = s.n_free - 1 - k
+    lay_out_groups(s, a, flows)
     engines = s.n_dma + s.n_compute
-    s.wanted_words = (engines + s.n_plugs + 63) // 64
-    a.own(<void**>&s.wanted, s.wanted_words, sizeof(uint64_t))
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
     a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
-    a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
-    a.own(<void**>&s.stream_trace, s.n_compute * MAX_REGIONS, sizeof(StreamTrace))
     a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
     a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
@@ -346,4 +369,5 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     if s.overlap:
         for k in range(s.control.n):
             s.overlap_with[k] = NONE
+    groups_look(s)
     return 0

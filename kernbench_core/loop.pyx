@@ -5,26 +5,31 @@ before which it brings no event that others see, and is run up to the loop's cyc
 Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
 denied in closed form (skip.pyx).
 """
+from libc.string cimport memset
+
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.clear cimport TRIES
 from kernbench_core.clock cimport clock_next
-from kernbench_core.component cimport (
-    component_complete, component_due, component_ends, component_idle, component_stuck, component_wake)
+from kernbench_core.component cimport component_due, component_idle, component_stuck, component_wake
 from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
 from kernbench_core.control cimport Entry, control_issue
 from kernbench_core.described cimport describe_job, open_jobs, submitted_work
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
-from kernbench_core.horizons cimport find_horizons, scratchpad_phase, touch_flow
-from kernbench_core.layout cimport lay_out
+from kernbench_core.group cimport Group
+from kernbench_core.group_layout cimport groups_look
+from kernbench_core.groups cimport group_cycle, group_end, groups_next, groups_run, groups_until
+from kernbench_core.horizons cimport find_horizons, touch_flow
+from kernbench_core.layout cimport lay_out, lay_out_traces
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
-from kernbench_core.phases cimport complete_phase, share_due, share_next, share_phase, start_phase, submit_entry
+from kernbench_core.phases cimport share_next, submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
+from kernbench_core.rebuild cimport fold, rebuild
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.rolling cimport roll
@@ -33,7 +38,7 @@ from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
 from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.types cimport (
-    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, OVERFLOW, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
+    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
 
 
 cdef enum:
@@ -51,6 +56,8 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     cdef cycle_t at, to = limit
     if pending(s):
         return s.cycle
+    if s.groups.n > 1:
+        return groups_next(s, limit)
     find_horizons(s)
     to = min(to, s.soonest)
     to = share_next(s, to)
@@ -63,7 +70,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
         at = roll(s, &s.spm[0], to)
         if at < to:
-            end_phase(s, at)
+            group_end(s, at)
             return at + 1
     return max(to, s.cycle)
 
@@ -74,18 +81,17 @@ cdef void catch_up(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         scratchpad_advance(s, k, s.cycle)
         s.spm[k].touched = True
-        s.touched[k] = k
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
         s.spm[k].rolls = s.spm[k].laid = False
         s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
-        narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
-    s.n_touched = s.n_spm
+    narrow_count(s)
+    groups_look(s)
     s.looks = 0
-    s.soonest = 0
+    memset(&s.share.pace, 0, sizeof(s.share.pace))
     s.share.touch = NULL
     s.share.sim = NULL
     s.trace = NULL
@@ -128,18 +134,6 @@ cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 
-cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P7. A component's mistake since P1 ends the run after this cycle."""
-    if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
-        complete_phase(s, now)
-    if s.plugs == NULL:
-        return
-    if component_ends(s.plugs, now):
-        component_complete(s, now)
-    if s.plugs.mistake:
-        s.status = FAILED
-
-
 cdef void forget_ahead(Sim* s) noexcept nogil:
     """A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
@@ -169,18 +163,12 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
             shuffle(s, s.control.finished, s.control.n_finished)
         if not control_phase(s, now):
             break
-        if s.any_wanted:
-            start_phase(s, now)
-            if s.status != RUNNING:
-                break
-        if share_due(s, now):
-            share_phase(s, now)
-            if s.share.overflow:
-                s.status = OVERFLOW
-                break
-        scratchpad_phase(s, now)
-        end_phase(s, now)
-        s.cycle = now + 1
+        if s.groups.n > 1:
+            groups_run(s, groups_until(s, end))
+        elif group_cycle(s, now):
+            s.cycle = now + 1
+        else:
+            break
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
         if skip and s.status == RUNNING:
@@ -193,7 +181,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
 def state_layout():
     """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
     return "-".join(str(n) for n in (
-        sizeof(Sim), sizeof(Spm), sizeof(Lane), sizeof(Flow), sizeof(Resource), sizeof(DmaEngine), sizeof(DmaJob),
+        sizeof(Sim), sizeof(Group), sizeof(Spm), sizeof(Lane), sizeof(Flow), sizeof(Resource), sizeof(DmaEngine), sizeof(DmaJob),
         sizeof(Compute), sizeof(ComputeJob), sizeof(Entry), sizeof(Plugs), sizeof(PlugState)))
 
 
@@ -244,6 +232,8 @@ cdef class Core:
         self.sim.stops.on_stall = stall
         self.sim.stops.on_conflict = conflict
         cdef Tracer* tracer = &trace.tracer if trace is not None else NULL
+        if tracer != NULL:
+            lay_out_traces(&self.sim, self.arena, True)
         with nogil:
             run_until(&self.sim, limit, skip, tracer)
         reraise(self.components)
@@ -353,16 +343,21 @@ cdef class Core:
         refuse_snapshot(self.components)
         road_refuse_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
+        fold(&self.sim)
         image = self.arena.dump()
         return image + plug_snapshot(&self.sim) if self.components else image
 
     def restore(self, bytes image not None):
         """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
-        cdef size_t own = self.arena.state_bytes()
+        cdef size_t own
+        cdef const char* data = image
         road_refuse_snapshot(&self.sim)
-        if not self.components:
-            self.arena.load(image)
-            return
-        plug_check_snapshot(&self.sim)
-        self.arena.load(image[:own])
-        plug_restore(&self.sim, image, own)
+        if len(image) >= <Py_ssize_t>sizeof(Sim):
+            lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
+        own = self.arena.state_bytes()
+        if self.components:
+            plug_check_snapshot(&self.sim)
+        self.arena.load(image[:own] if self.components else image)
+        rebuild(&self.sim)
+        if self.components:
+            plug_restore(&self.sim, image, own)

@@ -94,8 +94,7 @@ cdef class CoreMemory:
         for k in range(self.sim.n_spm):
             self.sim.spm[k].done = cycle
             scratchpad_advance(&self.sim, k, cycle + 1)
-            if self.sim.spm[k].n_denied:
-                narrow_count(&self.sim.spm[k])
+        narrow_count(&self.sim)
         out = {}
         for cmdq_id, slot in self.slots.items():
             j = &self.sim.dma_job[<slot_t>slot]

@@ -7,7 +7,13 @@ from kernbench_core.walk cimport Walk
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil
 cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
-cdef void narrow_count(Spm* p) noexcept nogil
+cdef void take_notes(Sim* s, Spm* p) noexcept nogil
+cdef void narrow_count(Sim* s) noexcept nogil
+
+cdef inline void narrow_turn(Sim* s, Spm* p) noexcept nogil:
+    """The place where denials are noted is now this scratchpad's."""
+    if &s.spm[s.noting] != p:
+        take_notes(s, p)
 
 cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
     """Put the lanes that have something to do in the next `n` cycles into `due`; how many. Done first, without a branch: fewer that

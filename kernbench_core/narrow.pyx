@@ -8,7 +8,7 @@ come of age inside the block: scratchpad.pyx sees to that.
 `taken` has one word for each cycle and port of a bank: word k of a cycle are the banks with more than k ports taken. The words of a
 block are counted as grants when it is over.
 """
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from kernbench_core.ahead cimport ahead_of
 from kernbench_core.bank cimport BLOCK, DENIED, Lane, Spm
@@ -25,11 +25,33 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint
 from kernbench_core.walk cimport PORTS, Walk, grant, note_denial, take
 
 
-cdef void narrow_count(Spm* p) noexcept nogil:
-    """Count all that are noted."""
-    memset(p.denied + p.n_denied, 0, (DENIED - p.n_denied) * sizeof(uint64_t))
-    p.n_denied = tally_noted(&p.denials, p.denied, DENIED)
-    memset(p.denied, 0, sizeof(p.denied))
+cdef void put_away(Spm* p) noexcept nogil:
+    """Keep denials that are noted and cannot be counted yet."""
+    if p.n_denied >= 8:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+    memcpy(p.left, p.denied, sizeof(p.left))
+
+
+cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
+    put_away(&s.spm[s.noting])
+    memcpy(p.denied, p.left, sizeof(p.left))
+    s.noting = <int32_t>(p - s.spm)
+
+
+cdef void narrow_count(Sim* s) noexcept nogil:
+    """Count all denials that are noted."""
+    cdef uint64_t[8] masks
+    cdef int32_t k
+    cdef Spm* p
+    put_away(&s.spm[s.noting])
+    for k in range(s.n_spm):
+        p = &s.spm[k]
+        if p.n_denied:
+            memset(masks, 0, sizeof(masks))
+            memcpy(masks, p.left, p.n_denied * sizeof(uint64_t))
+            tally_eight(&p.denials, masks)
+            p.n_denied = 0
+    s.noting = 0
 
 
 cdef struct Progress:         # of a dense engine in a block
@@ -44,10 +66,11 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
     cdef int64_t _k, served, waits = x.waits, longest = 0
     cdef int32_t before = p.n_denied, denials = before
     cdef uint64_t need = x.need
+    cdef uint64_t* noted = p.denied
     for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
-        p.denied[denials] = need
+        noted[denials] = need
         served = -<int64_t>(need == 0)      # all ones, or none
         denials += 1 + <int32_t>served
         longest = max(longest, waits)

@@ -22,7 +22,8 @@ cdef int own_far_lanes(Sim* s, Arena a) except -1:
     s.far_lanes = True
     a.grow(<void**>&s.lane, near + s.n_flows, sizeof(Lane))
     s.share.lane = s.lane
-    a.grow(<void**>&s.mask, <size_t>(near + s.n_flows) * 2 * s.mask_words, sizeof(uint64_t))
+    if s.mask_words > 1:
+        a.grow(<void**>&s.mask, <size_t>(near + s.n_flows) * 2 * s.mask_words, sizeof(uint64_t))
     a.grow(<void**>&s.paired, s.n_spm, sizeof(int32_t))
     a.grow(<void**>&s.pair, s.n_flows, sizeof(slot_t))
     for k in range(near, near + s.n_flows):

@@ -32,7 +32,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
     """P2 issued an entry: a job goes into its engine's queue."""
     cdef Sim* s = <Sim*>sim
     cdef Entry* e = &s.control.entry[entry]
-    cdef int32_t engine
+    cdef int32_t engine, group
     if s.trace != NULL:
         record_issue(s, entry)
     if seq < 0:
@@ -40,11 +40,15 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
     if e.op == OP_DMA:
         engine = s.dma_job[e.job].engine
         dma_submit(&s.dma[engine], s.dma_job, e.job, seq)
-        want(s, engine)
     else:
         engine = s.compute_job[e.job].engine
         compute_enqueue(&s.compute[engine], s.compute_job, e.job)
-        want(s, s.n_dma + engine)
+        engine += s.n_dma
+    want(s, engine)
+    if s.groups.n > 1:                          # it is nobody's turn
+        group = s.groups.word[s.groups.seat[engine] >> 6]
+        s.groups.group[group].any_wanted = True
+        s.groups.at[group] = 0
 
 
 cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
@@ -62,6 +66,20 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     order_insert(&s.spm[spm], s.lane, lane)
 
 
+cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
+    """What follows from its job and channel."""
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Dram* m = &s.memory[j.memory]
+    f.line = s.spm[s.dma_spm[j.engine]].line
+    f.row = s.spm[s.dma_spm[j.engine]].row
+    f.weight = s.dma[j.engine].limit[j.channel].weight
+    f.bus = m.first + f.channel if m.first != NONE else NONE
+    f.route = s.route[j.route + f.channel]
+    f.started = j.started
+    f.engine = j.engine
+    f.job_seq = j.seq
+
+
 cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
     cdef DmaJob* j = &s.dma_job[job]
@@ -76,19 +94,12 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     f.rated = -1
     f.left = s.channel_bytes[channel]
     f.total = f.left
-    f.line = s.spm[s.dma_spm[j.engine]].line
-    f.row = s.spm[s.dma_spm[j.engine]].row
     f.channel = channel
-    f.weight = s.dma[j.engine].channel[j.channel].weight
     f.job = job
     f.sibling = j.flows
     j.flows = slot
-    f.bus = m.first + channel if m.first != NONE else NONE
-    f.route = s.route[j.route + channel]
-    f.started = j.started
-    f.engine = j.engine
-    f.job_seq = j.seq
     f.line_next = NONE
+    describe_flow(s, f)
     cursor_open(&f.at, m, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
     if s.share.rows != NULL and f.bus != NONE:
@@ -194,12 +205,12 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
     cdef int32_t w, bit, engine
     cdef uint64_t todo
     cdef bint more = False
-    for w in range(s.wanted_words):
+    for w in range(s.word, s.word + s.words):
         todo = s.wanted[w]
         while todo:
             bit = trailing_zeros(todo)
             todo &= todo - 1
-            engine = 64 * w + bit
+            engine = s.groups.seated[64 * w + bit]
             if s.plugs != NULL and component_takes(s, engine):
                 if component_offer(s, engine, now):
                     more = True
@@ -270,6 +281,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef int32_t h
     order_remove(&s.spm[s.lane[flow].spm], flow)
+    s.lane[flow].key_seq = 0
     if j.peer != NONE:
         pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)
@@ -290,7 +302,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     dma_complete(e, j)
     flow = j.flows
     while flow != NONE:
-        s.flow_trace[flow].used = False
+        if s.traced:
+            s.flow_trace[flow].used = False
         s.free_flow[s.n_free] = flow
         s.n_free += 1
         flow = s.share.flow[flow].sibling

@@ -186,8 +186,8 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
         s.lane[p.first_lane + k].compute = True
     channels = max([s.memory[k].channels for k in range(s.n_memories)], default=1)
     for k in range(s.n_dma):
-        p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].channel[i].weight for i in range(COMM))
-        p.weight += channels * <int64_t>s.dma[k].channel[COMM].max_concurrent * s.dma[k].channel[COMM].weight
+        p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].limit[i].weight for i in range(COMM))
+        p.weight += channels * <int64_t>s.dma[k].limit[COMM].max_concurrent * s.dma[k].limit[COMM].weight
     if "opcode" in program:
         opcode = program["opcode"]
         params = program["params"]

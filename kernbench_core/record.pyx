@@ -1,4 +1,5 @@
 """Jobs, transfers and flows as records of a trace; docs/adr/0011 says which cycle, phase and place each gets."""
+from kernbench_core.bank cimport Spm
 from kernbench_core.compute cimport Compute
 from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
@@ -194,13 +195,15 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     """P4 is over: which flows are members no more, or again."""
-    cdef int32_t spm, k
+    cdef int32_t i, k
     cdef slot_t lane
+    cdef Spm* p
     if s.trace.level < TRACE_FULL:
         return
-    for spm in range(s.n_spm):
-        for k in range(s.spm[spm].n_order):
-            lane = s.spm[spm].order[k]
+    for i in range(s.n_member):
+        p = &s.spm[s.member[i]]
+        for k in range(p.n_order):
+            lane = p.order[k]
             if lane < s.n_flows and s.share.flow[lane].bus >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
                 record_member(s, lane, now)
 

@@ -7,9 +7,10 @@ from kernbench_core.control cimport Control
 from kernbench_core.described cimport command_of
 from kernbench_core.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+from kernbench_core.heap cimport Timer
 from kernbench_core.row_queue cimport RowChannel, Rows
 from kernbench_core.share cimport Flow, Resource
-from kernbench_core.tally cimport Tally, tally_flush
+from kernbench_core.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
@@ -30,7 +31,7 @@ cdef tuple entries_of(Sim* s):
 
 cdef list tally_list(Tally* t):
     cdef int32_t k
-    tally_flush(t)                      # totals are the same, only more of them stand in `count`
+    tally_drain(t)                      # totals are the same, only more of them stand in `count`
     return [t.count[k] for k in range(t.banks)]
 
 
@@ -111,7 +112,7 @@ cdef object bank_counts(Tally* t):
     cdef int64_t[::1] c
     counts = np.empty(t.banks, dtype=np.int64)
     c = counts
-    tally_flush(t)
+    tally_drain(t)
     for k in range(t.banks):
         c[k] = t.count[k]
     return counts
@@ -274,11 +275,15 @@ cdef dict compute_state(Sim* s, int32_t c):
 
 cdef dict engines_of(Sim* s):
     """`dma`: {active, queue} of job states; `compute`: entry, body cycles left, held since; `resources`: members."""
-    cdef int32_t k
+    cdef int32_t k, i, n
+    cdef Timer* join
     active = [[] for _ in range(s.n_dma)]
     transferring = []
-    for k in range(s.joins.n):
-        transferring.append((s.dma_job[s.joins.item[k].id].seq, s.joins.item[k].id, s.joins.item[k].at))
+    for k in range(s.groups.n):
+        join = s.joins.item + s.groups.group[k].first_flow
+        n = s.groups.group[k].n_joins if s.groups.n > 1 else s.joins.n
+        for i in range(n):
+            transferring.append((s.dma_job[join[i].id].seq, join[i].id, join[i].at))
     for slot in live_flows(s):
         k = s.share.flow[slot].job
         transferring.append((s.dma_job[k].seq, k, None))

@@ -14,7 +14,7 @@ from kernbench_core.compute cimport Compute, compute_seek, compute_want, on_peri
 from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport flow_want
 from kernbench_core.lane cimport activity_phase, body_over, flow_over, hold, press_later, unhold
-from kernbench_core.narrow cimport find_due, narrow_block
+from kernbench_core.narrow cimport find_due, narrow_block, narrow_turn
 from kernbench_core.record_bank cimport record_asking, record_conflicts, record_served
 from kernbench_core.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.share cimport Flow, flow_accrue, flow_next
@@ -171,6 +171,8 @@ cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef bint narrow = p.narrow and p.n_asks == 0       # those of components are looked at one by one
     if n > BLOCK:
         n = BLOCK
+    if narrow:
+        narrow_turn(s, p)
     if (n > p.max_wait and p.calm > p.done or p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait) and narrow:
         if may_try(s, p, &n) and try_block(s, p, n):
             if p.n_watch:

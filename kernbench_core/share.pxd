@@ -5,8 +5,6 @@ from kernbench_core.dram cimport Cursor
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef struct Resource:         # a DRAM channel, or one direction of a link
-    int64_t num               # capacity num/den [B/cycle]
-    int64_t den
     int64_t weight            # W: sum of the members' weights
     slot_t first              # its list of member nodes
     int32_t members
@@ -16,6 +14,8 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t member_cycles
     nbytes_t bytes            # of flows that have finished,
     nbytes_t stored           # of those, towards DRAM
+    int64_t num               # capacity num/den [B/cycle], constant
+    int64_t den
 
 cdef struct Route:
     int32_t first             # in Share.path
@@ -43,7 +43,15 @@ cdef struct Pace:             # a rate, and what follows from it
     int32_t rounds            # as in Lane
     uint64_t span             # as in Flow
 
-cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes stands first (tentative.pyx)
+cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (tentative.pyx)
+    int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
+    nbytes_t total            # [B]
+    slot_t job
+    slot_t sibling, line_next  # the next flow of its job, and in the line of its channel
+    int8_t entered            # past its head latency, not finished, not out: it may use its resources
+    int8_t member             # of its resources
+    int8_t frozen             # max_min_v1: its share is settled in this filling
+    int8_t out                # for backpressure
     int64_t carry             # [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
@@ -52,31 +60,22 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     Cursor at                 # the next byte that no request has covered
     int32_t bank              # of the next line (interleaved map)
     int32_t channel           # of its memory
-    int64_t num               # rate num/den [B/cycle], lowest terms
+    int64_t num               # rate num/den [B/cycle], lowest terms; from here on all follows from the above
     uint64_t inverse          # reciprocal(num)
     int64_t den               # also the unit of the carry, while no member too
     int64_t cost              # [1/den B] of a scratchpad line
     int64_t every             # cost // num: a line's worth is earned in so many cycles,
     int64_t rest              # and cost % num more
     uint64_t span             # a bit for each line that it may take in CALM cycles, but for those that it is denied now
-    nbytes_t total            # [B]
     nbytes_t line             # [B] bank_width of its scratchpad
     nbytes_t row              # [B] and a row of its banks
     slot_t bus                # the resource of that channel; NONE: it has none
     int32_t weight
-    slot_t job
-    slot_t sibling            # next flow of the same job
     Route route
     cycle_t rated             # its rate was found in P4 of that cycle
-    int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
-    int8_t entered            # past its head latency, not finished, not out: it may use its resources
-    int8_t member             # of its resources
-    int8_t frozen             # max_min_v1: its share is settled in this filling
-    int8_t out                # for backpressure
     cycle_t started           # of its transfer; with `engine` and `job_seq` the order of the line
     int32_t engine
     int64_t job_seq
-    slot_t line_next          # the next in the line of its channel
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
@@ -107,6 +106,8 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_rates(Share* s, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
+cdef void share_rebuild(Share* s) noexcept nogil
+cdef void pace_rebuild(Flow* f) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
 
 cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:

@@ -4,6 +4,8 @@
 quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under the others it stands in line: the first of each
 channel's line is the member under `fifo_v1`, and row_phase.pyx chooses under `row_buffer_v1`.
 """
+from libc.string cimport memset
+
 from kernbench_core.arith cimport gcd, quotient, reciprocal
 from kernbench_core.bank cimport CALM, Lane
 from kernbench_core.maxmin cimport maxmin_rates
@@ -147,6 +149,40 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
         t.rounds = <int32_t>min(quotient((quotient((CALM + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
+cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
+    f.num = t.num
+    f.inverse = t.inverse
+    f.den = t.den
+    f.cost = t.cost
+    f.every = t.every
+    f.rest = t.rest
+    f.span = t.span
+
+
+cdef void pace_rebuild(Flow* f) noexcept nogil:
+    """The rate of a flow that a snapshot brought back; its line and row are known."""
+    cdef Pace t
+    memset(&t, 0, sizeof(t))
+    t.den = 1                           # never rated
+    if f.raw_den:
+        find_pace(&t, f.raw_num, f.raw_den, f)
+    take_pace(f, &t)
+    f.rated = -1
+
+
+cdef void share_rebuild(Share* s) noexcept nogil:
+    """The lists of members, which a snapshot brought back, backwards."""
+    cdef int32_t k
+    cdef slot_t node, before
+    for k in range(s.n_res):
+        before = NONE
+        node = s.res[k].first
+        while node != NONE:
+            s.node_prev[node] = before
+            before = node
+            node = s.node_next[node]
+
+
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
     """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
     cdef Flow* f = &s.flow[flow]
@@ -162,13 +198,7 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
         find_pace(t, num, den, f)
     whole = quotient(f.carry, f.den)
     f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
-    f.num = t.num
-    f.inverse = t.inverse
-    f.den = t.den
-    f.cost = t.cost
-    f.every = t.every
-    f.rest = t.rest
-    f.span = t.span
+    take_pace(f, t)
     if a.first_denied == NEVER:
         a.next_at = flow_next(f)
         a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY

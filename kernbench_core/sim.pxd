@@ -1,11 +1,12 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
 from kernbench_core.ahead cimport Ahead
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.compute cimport Compute, ComputeJob
+from kernbench_core.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.control cimport Control
 from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.events cimport FlowTrace, StreamTrace, Tracer
+from kernbench_core.group cimport Groups
 from kernbench_core.heap cimport TimerHeap
 from kernbench_core.plug cimport Plugs
 from kernbench_core.share cimport Roads, Route, Share
@@ -39,13 +40,16 @@ cdef struct Sim:
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm
+    Stream* stream            # of all of them
     Ahead* ahead              # [n_compute]
     ComputeJob* compute_job
     int32_t n_compute_jobs
     int32_t n_spm
     Spm* spm
+    uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (narrow.pyx),
+    int32_t noting            # and which one that is
     Lane* lane                # [n_flows] flows, then [n_compute], then far lanes of flows between scratchpads
-    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks
+    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
     int32_t mask_words
     int32_t n_flows           # slots in share.flow
     slot_t* free_flow         # stack of unused slots
@@ -54,8 +58,11 @@ cdef struct Sim:
     TimerHeap ends            # compute engines after their body (P7)
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin
-    uint64_t* wanted          # bit an engine, DMA first: P3 has something to try there
-    int32_t wanted_words
+    Groups groups
+    int32_t* member           # scratchpads, group by group
+    int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
+    uint64_t* wanted          # bit an engine: P3 has something to try there
+    int32_t word, words
     bint any_wanted
     slot_t* done_flow         # finished in this cycle
     int32_t n_done_flow
@@ -84,6 +91,7 @@ cdef struct Sim:
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     Tracer* trace             # NULL: the run is not traced
+    bint traced               # some run of it was: it has
     FlowTrace* flow_trace     # [n_flows]
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
     int64_t issued            # entries: the place of the next one in P2
@@ -109,7 +117,8 @@ cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""
-    s.wanted[engine >> 6] |= <uint64_t>1 << (engine & 63)
+    cdef int32_t bit = s.groups.seat[engine]
+    s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
     s.any_wanted = True
 
 cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:

@@ -3,16 +3,13 @@ from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 cdef struct Tally:            # how often each bank was counted, in bit-sliced counters
     uint64_t* low             # [words][8] planes, added to without a branch
-    uint64_t* high            # [words][16] planes that the low ones are drained into
     int64_t* count            # [banks] totals drained so far
-    int32_t adds              # the most that a bank was counted since the low planes were drained
-    int32_t drains            # drains since the high planes were
+    int32_t adds              # the most that a bank was counted since the planes were drained
     int32_t words
     int32_t banks
 
 cdef void tally_drain(Tally* t) noexcept nogil
 cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil
-cdef void tally_flush(Tally* t) noexcept nogil
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil
 cdef void tally_times(Tally* t, uint64_t m, int64_t times) noexcept nogil
 

@@ -2,8 +2,10 @@
 
 Every asking counts on every bank that it asks, so counting bank by bank would cost more than arbitration itself. The counters are
 therefore bit-sliced: plane k holds bit k of all banks' counts, and adding a mask is a carry chain without a branch. Before a count
-may pass 255 the eight low planes are added to sixteen high ones, and before those overflow, to 64-bit totals.
+may pass 255 the eight planes are drained into 64-bit totals.
 """
+from libc.string cimport memset
+
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 
@@ -11,53 +13,30 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
+cdef inline uint64_t spread(uint64_t* planes, int32_t shift) noexcept nogil:
+    """The counts of eight banks, the first at bit `shift`, a byte each: eight by eight bits, turned over."""
+    cdef uint64_t x = 0, t
+    cdef int32_t k
+    for k in range(8):
+        x |= (planes[k] >> shift & 255) << 8 * k
+    t = (x ^ x >> 7) & 0x00AA00AA00AA00AAULL
+    x ^= t ^ t << 7
+    t = (x ^ x >> 14) & 0x0000CCCC0000CCCCULL
+    x ^= t ^ t << 14
+    t = (x ^ x >> 28) & 0x00000000F0F0F0F0ULL
+    return x ^ t ^ t << 28
+
+
 cdef void tally_drain(Tally* t) noexcept nogil:
-    """Add the low planes to the high ones."""
-    cdef int32_t w, k
-    cdef uint64_t a, b, c
-    cdef uint64_t* low
-    cdef uint64_t* high
-    for w in range(t.words):
-        low = t.low + 8 * w
-        high = t.high + 16 * w
-        c = 0
-        for k in range(8):
-            a = high[k]
-            b = low[k]
-            high[k] = a ^ b ^ c
-            c = (a & b) | (c & (a ^ b))
-            low[k] = 0
-        for k in range(8, 16):
-            a = high[k]
-            high[k] = a ^ c
-            c &= a
-    t.adds = 0
-    t.drains += 1
-    if t.drains == 257:                       # 257 * 255 = 65535, all that sixteen planes hold
-        tally_flush(t)
-
-
-cdef void tally_flush(Tally* t) noexcept nogil:
     """Bring `count` up to date."""
     cdef int32_t bank, k
-    cdef uint64_t* low
-    cdef uint64_t* high
-    cdef int64_t v
-    for bank in range(t.banks):
-        low = t.low + 8 * (bank >> 6)
-        high = t.high + 16 * (bank >> 6)
-        v = 0
-        for k in range(8):
-            v += <int64_t>((low[k] >> (bank & 63)) & 1) << k
-        for k in range(16):
-            v += <int64_t>((high[k] >> (bank & 63)) & 1) << k
-        t.count[bank] += v
-    for k in range(8 * t.words):
-        t.low[k] = 0
-    for k in range(16 * t.words):
-        t.high[k] = 0
+    cdef uint64_t counts
+    for bank in range(0, t.banks, 8):
+        counts = spread(t.low + 8 * (bank >> 6), bank & 63)
+        for k in range(min(8, t.banks - bank)):
+            t.count[bank + k] += counts >> 8 * k & 255
+    memset(t.low, 0, 8 * t.words * sizeof(uint64_t))
     t.adds = 0
-    t.drains = 0
 
 
 cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil:

@@ -20,7 +20,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint
 cdef enum:
     LANES = 24
     LANE_WORDS = 5            # of a Lane that a block changes: its first (bank.pxd),
-    FLOW_WORDS = 13           # and of a Flow (share.pxd)
+    FLOW_WORDS = 13           # and of a Flow, from `carry` on (share.pxd)
     ADDS = 255 - 8            # of a tally, before it is drained
 
 cdef extern from *:
@@ -38,7 +38,7 @@ cdef inline void keep(Sim* s, Kept* x, slot_t lane) noexcept nogil:
         x.rest[0] = e.body_left
         x.rest[1] = e.conflict
     else:
-        memcpy(x.rest, &s.share.flow[lane], sizeof(x.rest))
+        memcpy(x.rest, &s.share.flow[lane].carry, sizeof(x.rest))
 
 
 cdef inline void put_back(Sim* s, Kept* x, slot_t lane) noexcept nogil:
@@ -48,7 +48,7 @@ cdef inline void put_back(Sim* s, Kept* x, slot_t lane) noexcept nogil:
         e.body_left = x.rest[0]
         e.conflict = x.rest[1]
     else:
-        memcpy(&s.share.flow[lane], x.rest, sizeof(x.rest))
+        memcpy(&s.share.flow[lane].carry, x.rest, sizeof(x.rest))
 
 
 cdef void forget_changes(Sim* s, Spm* p, int32_t watched) noexcept nogil:

@@ -25,6 +25,7 @@ from kernbench_core.walk cimport PORTS, take
 cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
+    TRIES = 64                # looks that do not pay, of all scratchpads, before each of them looks rarely
     RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
     WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
@@ -369,3 +370,23 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
         clear_ends(s, p, p.clear)
         return False
     return True
+
+
+cdef void keep_looks(Sim* s) noexcept nogil:
+    """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.kept[2 * k] = s.spm[k].doubt
+        s.kept[2 * k + 1] = s.spm[k].doubts
+        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
+    s.kept[2 * s.n_spm] = TRIES - s.looks
+    s.looks = 0
+
+
+cdef void take_looks(Sim* s) noexcept nogil:
+    """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.spm[k].doubt = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].doubts = <int32_t>s.kept[2 * k + 1]
+    s.looks = TRIES - s.kept[2 * s.n_spm]

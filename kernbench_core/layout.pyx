@@ -308,6 +308,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t))
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t))
+    a.own(<void**>&s.kept, 2 * s.n_spm + 1, sizeof(int64_t), False)
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
         lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]

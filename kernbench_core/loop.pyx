@@ -7,7 +7,7 @@ denied in closed form (skip.pyx).
 """
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.clear cimport TRIES
+from kernbench_core.clear cimport keep_looks, take_looks
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport (
     component_complete, component_due, component_ends, component_idle, component_stuck, component_wake)
@@ -78,13 +78,12 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
         s.spm[k].rolls = s.spm[k].laid = False
-        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
         narrow_count(&s.spm[k])
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     s.n_touched = s.n_spm
-    s.looks = 0
+    keep_looks(s)
     s.soonest = 0
     s.share.touch = NULL
     s.share.sim = NULL
@@ -143,7 +142,7 @@ cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
 cdef void forget_ahead(Sim* s) noexcept nogil:
     """A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
-    s.looks = TRIES
+    take_looks(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 

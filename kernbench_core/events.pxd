@@ -68,6 +68,8 @@ cdef struct Denial:           # likewise, some bank of it was denied
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
+    bint rolls                # of requests too: a scratchpad that is alone need not be walked in blocks (rolling.pyx)
+    int64_t full              # with so many records the run comes back
     Event* event
     int64_t n
     int64_t room

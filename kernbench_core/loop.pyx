@@ -151,13 +151,15 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    cdef int64_t full = trace.n + BATCH if trace != NULL else 0     # records of the cycle to come may be there already
+    if trace != NULL:
+        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
+        trace.rolls = skip
     s.trace = trace
     s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
     forget_ahead(s)
     s.share.touch = touch_flow
     s.share.sim = s
-    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < full):
+    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < trace.full):
         now = s.cycle
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED

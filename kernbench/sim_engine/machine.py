@@ -138,7 +138,7 @@ class Machine:
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
         from kernbench.sim_engine.tracing.tracing import Tracing
 
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, sink, options)
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, kernbench_core.Samples, sink, options)
         return self._tracing
 
     def trace_state(self) -> dict[str, Any]:

@@ -27,9 +27,9 @@ class Tracing:
     """The trace of one run, from cycle 0."""
 
     def __init__(
-        self, machine: Machine, core: Any, format: Any, sink: Sink, options: TraceOptions
+        self, machine: Machine, core: Any, format: Any, samples: Any, sink: Sink, options: TraceOptions
     ) -> None:
-        """`core`: where the run stands. `format`: the core's class."""
+        """`core`: where the run stands. `format`, `samples`: the core's classes."""
         self.machine = machine
         self.new_format = format
         self.core = core
@@ -47,7 +47,7 @@ class Tracing:
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
         self.format = self._format([(left, -1) for left in self.columns.token_left])
-        self.windows = Windows(program, plan, options.window, core.totals(), banks=options.level != "summary")
+        self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=options.level != "summary")
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to that cycle are in the energy
         self.closed = False
@@ -130,9 +130,10 @@ class Tracing:
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
         self._not_yet(totals[4], cycles)
-        lines = self.windows.close(cycles, length, totals, self.core.submitted_work())
+        lines, count = self.windows.close(cycles, length, totals, self.core.submitted_work())
         if self.first < cycles <= self.last:
-            self._add(data for unit, data in lines if unit is None or unit in self.kept)
+            self.sink.write(lines)
+            self.format.count(count)
 
     def _take_back(self, depths: list[Any], cycle: int) -> None:
         """The cycle in which a run fails is in no window: undo what it queued and started."""

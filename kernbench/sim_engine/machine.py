@@ -221,7 +221,7 @@ class Machine:
                 came = self._core.run(to, skip=skip, **stops)
             else:
                 came = self._core.run(min(to, tracing.edge), skip=skip, trace=tracing.records, **stops)
-                tracing.sync()
+                tracing.sync(goes_on=not came and self._core.status == 0 and self.cycle < limit)
             if came:
                 return True
             if progress is not None:

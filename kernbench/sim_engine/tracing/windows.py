@@ -204,8 +204,7 @@ class Windows:
         length = self.length
         for unit, component, busy in zip(self.compute, self.components, compute[:, 0].tolist(), strict=True):
             if 0 < 2 * busy < length:
-                text = f"{unit} worked in {busy} of {length} cycles, less than half"
-                lines.warn(unit, component, "LOW_UTIL", text)
+                lines.warn(unit, component, "LOW_UTIL", f"{unit} worked in {busy} of {length} cycles, less than half")
         for k, moved in enumerate((resources[: self.channels, 0] + resources[: self.channels, 1]).tolist()):
             unit = self.resources[k]
             self.saturated[k] = self.saturated[k] + 1 if moved >= self.much[k] else 0

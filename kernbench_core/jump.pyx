@@ -170,21 +170,21 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
             stream_next(t)
 
 
-cdef int64_t turn_of(Compute* e, Spm* p, int64_t i) noexcept nogil:
-    """In so many body cycles all streams come to where they stand now, in lines and in banks; 0: in too many, or one ends before."""
+cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
+    """In so many body cycles all streams come to where they stand now, in lines and in banks; 0: in more than `most`, or one ends before."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(e.streams):
         each = p.row // gcd(p.row, e.stream[k].per_cycle)
         turn = turn // gcd(turn, each) * each
-        if turn > (SHORT if e.dense else TURN) or e.stream[k].at < i * e.stream[k].per_cycle:
+        if turn > most or e.stream[k].at < i * e.stream[k].per_cycle:
             return 0
     return turn
 
 
 cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Count whole turns of the `n` body cycles from `i` on and go over them; how many body cycles that were."""
-    cdef int64_t turn = turn_of(e, p, i) if p.narrow else 0, times, _k
+    cdef int64_t turn = turn_of(e, p, i, SHORT if e.dense else TURN) if p.narrow else 0, times, _k
     cdef int32_t k
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
@@ -242,21 +242,35 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
     return at
 
 
-cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
-    """Count the requests of the next `n` body cycles, which are worked out many at a time."""
+cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, int64_t times) noexcept nogil:
+    """Count the requests of the next `n` body cycles, which are worked out many at a time, and come so many times."""
     cdef cycle_t i = e.body - e.body_left
-    cdef int64_t k, m
+    cdef int64_t k, m, _t
     cdef uint64_t* want
     while n:
         m = min(n, AHEAD)
         want = ahead_of(x, e, jobs, p, i, m)
-        for k in range(m // 8):
-            tally_eight(&p.grants, want + 8 * k)
-        for k in range(m // 8 * 8, m):
-            tally_word(&p.grants, 0, want[k])
-            tally_done(&p.grants, 1)
+        for _t in range(times):
+            for k in range(m // 8):
+                tally_eight(&p.grants, want + 8 * k)
+            for k in range(m // 8 * 8, m):
+                tally_word(&p.grants, 0, want[k])
+                tally_done(&p.grants, 1)
         i += m
         n -= m
+
+
+cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+    """Count whole turns of the next `n` body cycles; how many body cycles these are."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef int64_t turn = turn_of(e, p, i, TURN)
+    cdef int32_t k
+    for k in range(e.streams):
+        n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
+    if turn == 0 or n < 2 * turn:
+        return 0
+    count_ahead(e, x, jobs, p, turn, n // turn)
+    return n // turn * turn
 
 
 cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
@@ -267,7 +281,8 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
     if n > AHEAD:
         compute_seek(e, jobs, p, e.body - e.body_left)
         many = jump_body(e, p, n, &reads, &writes)
+        many = many if many else count_turns(e, x, jobs, p, n)
         e.body_left -= many
-    count_ahead(e, x, jobs, p, n - many)
+    count_ahead(e, x, jobs, p, n - many, 1)
     e.body_left -= n - many
     return at + n if e.body_left else at + n - 1

@@ -96,15 +96,17 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nog
     return True
 
 
-cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
-    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
+    """`ports`: of a bank, where they are few, else 0."""
     cdef int64_t carry = x.carry, pay = x.pay, bank = x.bank, lines = x.lines, every = f.every if f.every else 1
-    cdef int32_t each = w.each[x.side]
+    cdef int64_t earned = every * f.num, num = f.num, cost = f.cost, banks = p.banks
+    cdef int32_t each = ports if ports else w.each[x.side]
     cdef uint64_t mask
     cdef uint64_t* taken
+    cdef uint64_t* first = w.taken[x.side]
     cdef cycle_t at = x.at, end = min(w.begin + SPAN, w.end)
     while at < end:
-        taken = w.taken[x.side] + (at - w.begin) * each
+        taken = first + (at - w.begin) * each
         while carry >= pay:
             mask = <uint64_t>1 << bank
             if lines == 0 or taken[each - 1] & mask:
@@ -112,24 +114,31 @@ cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
                 return False
             take(taken, each, mask)
             carry -= pay
-            pay = f.cost
-            bank = bank + 1 if bank + 1 < p.banks else 0
+            pay = cost
+            bank = bank + 1 if bank + 1 < banks else 0
             lines -= 1
             if lines == 0 and x.hop >= 0:
                 lines = x.chunk
                 bank += x.hop
-                bank = bank - p.banks if bank >= p.banks else bank
+                bank = bank - banks if bank >= banks else bank
         at += every
-        carry += every * f.num
+        carry += earned
         if carry < pay:
             at += 1
-            carry += f.num
+            carry += num
     x.at = at
     x.carry = carry
     x.pay = pay
     x.bank = bank
     x.lines = lines
     return True
+
+
+cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
+    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+    if w.each[x.side] == 1:
+        return lay_lines(w, p, x, f, 1)
+    return lay_lines(w, p, x, f, 2) if w.each[x.side] == 2 else lay_lines(w, p, x, f, 0)
 
 
 cdef inline uint64_t lines_mask(Spm* p, Stream* t, cycle_t i) noexcept nogil:

@@ -4,6 +4,8 @@ What moves then depends on time alone, and what is left to find is how often eac
 does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
 banks is gone through cycle by cycle and taken as often as it comes.
 """
+from libc.string cimport memset
+
 from kernbench_core.ahead cimport AHEAD, Ahead, ahead_of
 from kernbench_core.arith cimport gcd, quotient
 from kernbench_core.bank cimport Spm
@@ -11,12 +13,13 @@ from kernbench_core.compute cimport Compute, ComputeJob, Stream, compute_seek, c
 from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.share cimport flow_accrue
-from kernbench_core.tally cimport tally_done, tally_eight, tally_range, tally_times, tally_word
+from kernbench_core.tally cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef enum:
     TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
     SHORT = 32                # and where all can be counted quickly
+    FULL = 240                # what a tally counts before it is drained
 
 
 cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
@@ -242,20 +245,19 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
     return at
 
 
-cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, int64_t times) noexcept nogil:
-    """Count the requests of the next `n` body cycles, which are worked out many at a time, and come so many times."""
+cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
+    """Count the requests of the next `n` body cycles, which are worked out many at a time."""
     cdef cycle_t i = e.body - e.body_left
-    cdef int64_t k, m, _t
+    cdef int64_t k, m
     cdef uint64_t* want
     while n:
         m = min(n, AHEAD)
         want = ahead_of(x, e, jobs, p, i, m)
-        for _t in range(times):
-            for k in range(m // 8):
-                tally_eight(&p.grants, want + 8 * k)
-            for k in range(m // 8 * 8, m):
-                tally_word(&p.grants, 0, want[k])
-                tally_done(&p.grants, 1)
+        for k in range(m // 8):
+            tally_eight(t, want + 8 * k)
+        for k in range(m // 8 * 8, m):
+            tally_word(t, 0, want[k])
+            tally_done(t, 1)
         i += m
         n -= m
 
@@ -263,13 +265,19 @@ cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n,
 cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
     """Count whole turns of the next `n` body cycles; how many body cycles these are."""
     cdef cycle_t i = e.body - e.body_left
-    cdef int64_t turn = turn_of(e, p, i, TURN)
+    cdef int64_t turn = turn_of(e, p, i, FULL)
     cdef int32_t k
+    cdef uint64_t[8] planes
+    cdef Tally once                             # one turn: never drained
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
     if turn == 0 or n < 2 * turn:
         return 0
-    count_ahead(e, x, jobs, p, turn, n // turn)
+    memset(planes, 0, sizeof(planes))
+    once.low = planes
+    once.adds = 0
+    count_ahead(e, x, jobs, p, turn, &once)
+    tally_planes(&p.grants, planes, n // turn)
     return n // turn * turn
 
 
@@ -283,6 +291,6 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
         many = jump_body(e, p, n, &reads, &writes)
         many = many if many else count_turns(e, x, jobs, p, n)
         e.body_left -= many
-    count_ahead(e, x, jobs, p, n - many, 1)
+    count_ahead(e, x, jobs, p, n - many, &p.grants)
     e.body_left -= n - many
     return at + n if e.body_left else at + n - 1

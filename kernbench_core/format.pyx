@@ -7,8 +7,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, realloc
 from kernbench_core.arrange cimport arrange
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START, Event, Trace,
-    forget)
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
+    Event, Trace, forget)
 from kernbench_core.text cimport CHUNK, Buffer, put_int, put_text
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 

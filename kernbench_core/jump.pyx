@@ -174,7 +174,7 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
 
 
 cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
-    """In so many body cycles all streams come to where they stand now, in lines and in banks; 0: in more than `most`, or one ends before."""
+    """In so many body cycles all streams stand where they do now, in lines and in banks; 0: in more than `most`, or one ends before."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(e.streams):

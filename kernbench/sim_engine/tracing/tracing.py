@@ -63,7 +63,8 @@ class Tracing:
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
         self.format = self._format([(left, -1) for left in self.columns.token_left])
-        self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=options.level != "summary")
+        banks = options.level != "summary"
+        self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=banks)
         self.edge = options.window  # the next end of a window [cycle]
         self.counted = 0  # jobs that ended up to that cycle are known:
         self.jobs: list[int] = []  # positions of those since the last window's end
@@ -124,7 +125,7 @@ class Tracing:
         self.windows.go_on(state["windows"])
 
     def sync(self, *, goes_on: bool) -> None:
-        """After the core ran: close the window where it ended, and write what is sure by now; later, where the run `goes_on` at once."""
+        """After the core ran: close the window where it ended, and write what is sure by now, or later if the run `goes_on`."""
         cycle = int(self.core.cycle)
         self._look(cycle)
         if cycle == self.edge:

@@ -23,7 +23,7 @@ ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
 def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
-    """The format of a sample's line: its fields in the order of the schema, `%d` where nothing else is said. `only`: no others."""
+    """The format of a sample's line: its fields, or `only` some, in the schema's order, `%d` where nothing else is said."""
     names = [field.name for field in BY_NAME[event].fields]
     fields = (f',"{name}":{kinds.get(name, "%d")}' for name in names if name in only or not only)
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
@@ -31,7 +31,7 @@ def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
 
 _TEXT = '"%s"'
 _DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}  # of a TE or VE, of a DMA engine by channel
-WARN_FIELDS = {name: _TEXT for name in ("component", "code", "msg", "unit")}
+WARN_FIELDS = dict.fromkeys(("component", "code", "msg", "unit"), _TEXT)
 WARN = _form("WARN", WARN_FIELDS, **WARN_FIELDS)
 QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
 NO_JOBS = {n: [0] * n for n in _DEPTHS}
@@ -62,7 +62,7 @@ class Energy:
         self.region_bytes = 0  # of the operand regions of jobs that ended
 
     def _costs(self, program: Program, plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
-        """Of each entry of a TE or VE, by position: its MACs and ops in `1 / unit` pJ, bytes of its regions where they are streamed."""
+        """Of each entry of a TE or VE, by position: MACs and ops in `1 / unit` pJ, bytes of regions if they are streamed."""
         jobs, pe = plan.program["compute"], plan.pe
         rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
         for position, work, nbytes in rows:
@@ -96,8 +96,8 @@ class Windows:
     def __init__(
         self, program: Program, plan: Plan, length: int, totals: Totals, kept: Collection[str], samples: Any, *, banks: bool
     ) -> None:
-        """`totals`: before the first cycle. `kept`: units whose lines are written. `samples`: the core's class. `banks`: also samples of
-        banks and power states, as from level `full` on."""
+        """`totals`: before the first cycle. `kept`: units whose lines are written. `samples`: the core's class. `banks`: also
+        samples of banks and power states, as from level `full` on."""
         self.length = length
         self.banks = banks
         self.kept = kept

@@ -136,9 +136,8 @@ cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) n
 
 cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
     """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
-    if w.each[x.side] == 1:
-        return lay_lines(w, p, x, f, 1)
-    return lay_lines(w, p, x, f, 2) if w.each[x.side] == 2 else lay_lines(w, p, x, f, 0)
+    cdef int32_t each = w.each[x.side]
+    return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
 
 
 cdef inline uint64_t lines_mask(Spm* p, Stream* t, cycle_t i) noexcept nogil:

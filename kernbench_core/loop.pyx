@@ -139,9 +139,16 @@ cdef inline void end_phase(Sim* s, cycle_t now) noexcept nogil:
         s.status = FAILED
 
 
-cdef void forget_ahead(Sim* s) noexcept nogil:
-    """A snapshot may have come back, which does not know what was worked out ahead."""
+cdef void begin(Sim* s, bint skip, Tracer* trace) noexcept nogil:
+    """A run goes on. A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
+    if trace != NULL:
+        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
+        trace.rolls = skip
+    s.trace = trace
+    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
+    s.share.touch = touch_flow
+    s.share.sim = s
     take_looks(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
@@ -151,14 +158,7 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    if trace != NULL:
-        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
-        trace.rolls = skip
-    s.trace = trace
-    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
-    forget_ahead(s)
-    s.share.touch = touch_flow
-    s.share.sim = s
+    begin(s, skip, trace)
     while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < trace.full):
         now = s.cycle
         if now >= s.max_cycles and not finished(s):

@@ -5,6 +5,7 @@ A part is a text, a value of the record, a column of its entry, or a text chosen
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
 from kernbench_core.arrange cimport arrange
 from kernbench_core.events cimport (
     MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
@@ -314,7 +315,8 @@ cdef class Format:
             return 0
         if not reserve(&self.out, len(line) + 1):
             raise MemoryError("no memory for the lines of a trace")
-        put_text(&self.out, PyBytes_AS_STRING(line), len(line))
+        memcpy(self.out.data + self.out.n, PyBytes_AS_STRING(line), len(line))      # nothing may be read behind it
+        self.out.n += len(line)
         self.out.data[self.out.n] = b'\n'
         self.out.n += 1
         self.lines += 1

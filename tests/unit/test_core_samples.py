@@ -20,7 +20,8 @@ def samples(kept: bytes = b"\1\1") -> Samples:
 @given(NUMBERS, NUMBERS, st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=2))
 def test_numbers_and_texts_are_whole(cycle: int, length: int, rows: list[tuple[int, int]]) -> None:
     lines, count, works = samples().lines(cycle, length, np.array(rows, dtype=np.int64))
-    want = [f"at {cycle} of {name}, in {length}: {a} + {b}.\n" for name, (a, b) in zip(("A", LONG), rows, strict=True) if a or b]
+    named = zip(("A", LONG), rows, strict=True)
+    want = [f"at {cycle} of {name}, in {length}: {a} + {b}.\n" for name, (a, b) in named if a or b]
     assert lines.decode() == "".join(want)
     assert count == len(want)
     assert works == bytes(bool(a or b) for a, b in rows)
@@ -33,10 +34,10 @@ def test_rows_that_are_left_out_are_still_said_to_work() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 2), (2, 1), (3, 2)])
 def test_numbers_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=f"^{shape[0]} x {shape[1]} numbers, where 2 x 2 are written$"):
+    with pytest.raises(ValueError, match=rf"^{shape[0]} x {shape[1]} numbers, where 2 x 2 are written$"):
         samples().lines(0, 1, np.ones(shape, dtype=np.int64))
 
 
 def test_units_and_what_is_kept_belong_together() -> None:
-    with pytest.raises(ValueError, match="^2 units, and 3 bytes that say which are kept$"):
+    with pytest.raises(ValueError, match=r"^2 units, and 3 bytes that say which are kept$"):
         samples(b"\1\1\1")

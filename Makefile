@@ -34,7 +34,7 @@ lint: $(VENV)/.check
 types: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/meta/stubtest.txt --ignore-unused-allowlist \
-		--ignore-disjoint-bases kernbench_core.loop kernbench_core.types kernbench_core.events kernbench_core.format
+		--ignore-disjoint-bases kernbench_core.loop kernbench_core.types kernbench_core.events kernbench_core.format kernbench_core.samples
 
 $(VENV)/.check: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,check]'

@@ -13,6 +13,7 @@ from kernbench_core.loop import Core, state_layout
 from kernbench_core.memory import CoreMemory
 from kernbench_core.process import Environment, Process
 from kernbench_core.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
+from kernbench_core.samples import Samples
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
 STATE = f"2-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
@@ -50,6 +51,7 @@ __all__ = [
     "Overlap",
     "Process",
     "Refused",
+    "Samples",
     "Status",
     "Trace",
     "TraceEngine",

@@ -25,6 +25,7 @@ from kernbench_core.walk cimport PORTS, take
 cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
+    TRIES = 64                # looks that do not pay, of all scratchpads, before each of them looks rarely
     RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
     WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
@@ -95,15 +96,17 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nog
     return True
 
 
-cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
-    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
+    """`ports`: of a bank, where they are few, else 0."""
     cdef int64_t carry = x.carry, pay = x.pay, bank = x.bank, lines = x.lines, every = f.every if f.every else 1
-    cdef int32_t each = w.each[x.side]
+    cdef int64_t earned = every * f.num, num = f.num, cost = f.cost, banks = p.banks
+    cdef int32_t each = ports if ports else w.each[x.side]
     cdef uint64_t mask
     cdef uint64_t* taken
+    cdef uint64_t* first = w.taken[x.side]
     cdef cycle_t at = x.at, end = min(w.begin + SPAN, w.end)
     while at < end:
-        taken = w.taken[x.side] + (at - w.begin) * each
+        taken = first + (at - w.begin) * each
         while carry >= pay:
             mask = <uint64_t>1 << bank
             if lines == 0 or taken[each - 1] & mask:
@@ -111,24 +114,30 @@ cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
                 return False
             take(taken, each, mask)
             carry -= pay
-            pay = f.cost
-            bank = bank + 1 if bank + 1 < p.banks else 0
+            pay = cost
+            bank = bank + 1 if bank + 1 < banks else 0
             lines -= 1
             if lines == 0 and x.hop >= 0:
                 lines = x.chunk
                 bank += x.hop
-                bank = bank - p.banks if bank >= p.banks else bank
+                bank = bank - banks if bank >= banks else bank
         at += every
-        carry += every * f.num
+        carry += earned
         if carry < pay:
             at += 1
-            carry += f.num
+            carry += num
     x.at = at
     x.carry = carry
     x.pay = pay
     x.bank = bank
     x.lines = lines
     return True
+
+
+cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
+    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+    cdef int32_t each = w.each[x.side]
+    return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
 
 
 cdef inline uint64_t lines_mask(Spm* p, Stream* t, cycle_t i) noexcept nogil:
@@ -369,3 +378,23 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
         clear_ends(s, p, p.clear)
         return False
     return True
+
+
+cdef void keep_looks(Sim* s) noexcept nogil:
+    """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.kept[2 * k] = s.spm[k].doubt
+        s.kept[2 * k + 1] = s.spm[k].doubts
+        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
+    s.kept[2 * s.n_spm] = TRIES - s.looks
+    s.looks = 0
+
+
+cdef void take_looks(Sim* s) noexcept nogil:
+    """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.spm[k].doubt = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].doubts = <int32_t>s.kept[2 * k + 1]
+    s.looks = TRIES - s.kept[2 * s.n_spm]

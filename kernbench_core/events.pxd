@@ -68,13 +68,13 @@ cdef struct Denial:           # likewise, some bank of it was denied
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
+    bint rolls                # a scratchpad that is alone need not be walked in blocks (rolling.pyx)
     Event* event
-    int64_t n
-    int64_t room
+    int64_t n, room, full     # with `full` records the run comes back
     int32_t* order            # [room] numbers of records, as they are to be written (arrange.pyx)
     int32_t* spare            # [room]
     bint lost                 # there was no memory for a record
-    Asking* asking            # of this cycle, in the order of arbitration
+    Asking* asking            # [n_asking] of this cycle, in the order of arbitration
     int32_t n_asking
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits

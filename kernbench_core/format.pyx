@@ -6,12 +6,12 @@ A part is a text, a value of the record, a column of its entry, or a text chosen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
-
 from kernbench_core.arrange cimport arrange
 from kernbench_core.events cimport (
-    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_STALL, REC_START, Event, Trace,
-    forget)
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
+    Event, Trace, forget)
+from kernbench_core.text cimport CHUNK, Buffer, put_int, put_text
+from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
 ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
@@ -46,45 +46,45 @@ cdef struct Text:
     const char* data
     int64_t length
 
-cdef struct Buffer:
-    char* data
-    int64_t n
-    int64_t room
-
 
 cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
+    """Room for so many bytes more, and a chunk; false where there is no memory."""
     cdef char* data
-    if b.n + more <= b.room:
+    cdef int64_t room = b.n + more + CHUNK
+    if room <= b.room:
         return True
-    data = <char*>realloc(b.data, 2 * (b.room + more))
+    data = <char*>realloc(b.data, 2 * room)
     if data == NULL:
         return False
     b.data = data
-    b.room = 2 * (b.room + more)
+    b.room = 2 * room
     return True
 
 
-cdef inline void put_text(Buffer* b, const char* text, int64_t n) noexcept nogil:
-    memcpy(b.data + b.n, text, n)
-    b.n += n
+cdef list padded(list texts):
+    """Each with a chunk of room behind it (text.pxd)."""
+    return [text + bytes(CHUNK) for text in texts]
 
 
-cdef inline void put_int(Buffer* b, int64_t value) noexcept nogil:
-    cdef char[20] digits
-    cdef int32_t n = 20
-    cdef uint64_t v = <uint64_t>value
-    if value < 0:
-        b.data[b.n] = b'-'
-        b.n += 1
-        v = 0 - v
-    while True:
-        n -= 1
-        digits[n] = <char>(48 + v % 10)
-        v //= 10
-        if v == 0:
-            break
-    memcpy(b.data + b.n, &digits[n], 20 - n)
-    b.n += 20 - n
+cdef inline void put_part(Buffer* b, Part* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:
+    cdef int64_t value = 0
+    cdef Text* text
+    if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
+        value = e.v[p.at]
+    elif p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN:
+        value = columns[p.at][e.entry]
+    elif p.kind == P_CYCLE:
+        value = e.cycle
+    if value == MISSING:
+        return
+    put_text(b, p.text, p.length)
+    if p.kind == P_TEXT:
+        return
+    if p.kind >= P_TEXT_OF_VALUE:
+        text = &tables[p.table][value + p.base]
+        put_text(b, text.data, text.length)
+    else:
+        put_int(b, value)
 
 
 cdef class Format:
@@ -94,7 +94,8 @@ cdef class Format:
     `(only_if, unit, unit_value, parts)`, a part `(kind, at, table, base, text)`. `units`: which are kept, one byte each.
     `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: entries of each group.
     """
-    cdef list keep                # everything that is pointed into
+    cdef list keep                # everything that is pointed into,
+    cdef list pieces              # and texts, padded
     cdef Part* part
     cdef Template* template
     cdef int32_t* kind            # [kinds + 1] first template of each
@@ -108,7 +109,7 @@ cdef class Format:
     cdef int32_t groups
     cdef int64_t* token_left
     cdef int64_t* token_start
-    cdef int64_t longest          # [B] of a line, at most
+    cdef int64_t longest          # [B] of the lines of a record, at most
     cdef readonly int64_t lines   # written so far
     cdef cycle_t first            # only events of these cycles are written
     cdef cycle_t last
@@ -156,37 +157,43 @@ cdef class Format:
         cdef int32_t k, i
         cdef Text* texts
         longest = 0
+        self.pieces = []
         for k, table in enumerate(tables):
             texts = <Text*>calloc(len(table) + 1, sizeof(Text))
             if texts == NULL:
                 raise MemoryError("no memory for the texts of a trace")
             self.table[k] = texts
-            for i, text in enumerate(table):
+            pieces = padded(table)
+            self.pieces.append(pieces)
+            for i, text in enumerate(pieces):
                 texts[i].data = PyBytes_AS_STRING(text)
-                texts[i].length = PyBytes_GET_SIZE(text)
-                longest = max(longest, len(text))
+                texts[i].length = PyBytes_GET_SIZE(text) - CHUNK
+                longest = max(longest, texts[i].length)
         return longest
 
     cdef int put_templates(self, list kinds, int64_t longest_text) except -1:
-        """Lay the templates and their parts out; and how long a line can be."""
+        """Lay the templates and their parts out; and how long the lines of a record can be."""
         cdef int32_t k = 0, i = 0
         for number, templates in enumerate(kinds):
             self.kind[number] = k
+            length = 0
             for only_if, unit, unit_value, parts in templates:
                 self.template[k].first = i
                 self.template[k].n = len(parts)
                 self.template[k].only_if = only_if
                 self.template[k].unit = unit
                 self.template[k].unit_value = unit_value
-                length = 1
-                for part in parts:
+                length += 1
+                pieces = padded([part[4] for part in parts])
+                self.pieces.append(pieces)
+                for part, text in zip(parts, pieces):
                     self.part[i].kind, self.part[i].at, self.part[i].table, self.part[i].base = part[:4]
-                    self.part[i].text = PyBytes_AS_STRING(part[4])
-                    self.part[i].length = PyBytes_GET_SIZE(part[4])
-                    length += len(part[4]) + max(20, longest_text)
+                    self.part[i].text = PyBytes_AS_STRING(text)
+                    self.part[i].length = PyBytes_GET_SIZE(text) - CHUNK
+                    length += self.part[i].length + max(20, longest_text)
                     i += 1
-                self.longest = max(self.longest, length)
                 k += 1
+            self.longest = max(self.longest, length)
         self.kind[self.kinds] = k
         return 0
 
@@ -225,29 +232,12 @@ cdef class Format:
             unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
         return self.unit_kept[unit] != 0
 
-    cdef void put_part(self, Part* p, Event* e) noexcept nogil:
-        cdef int64_t value = 0
-        cdef Text* text
-        if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
-            value = e.v[p.at]
-        elif p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN:
-            value = self.column[p.at][e.entry]
-        elif p.kind == P_CYCLE:
-            value = e.cycle
-        if value == MISSING:
-            return
-        put_text(&self.out, p.text, p.length)
-        if p.kind == P_TEXT:
-            return
-        if p.kind >= P_TEXT_OF_VALUE:
-            text = &self.table[p.table][value + p.base]
-            put_text(&self.out, text.data, text.length)
-        else:
-            put_int(&self.out, value)
-
     cdef int32_t follow_token(self, Event* e) noexcept nogil:
         """A token group starts with its first entry and ends with its last: its number where it does that now, else -1."""
-        cdef int64_t group = self.column[self.token_column][e.entry] if e.entry >= 0 else MISSING
+        cdef int64_t group
+        if e.kind == REC_RUN or e.entry < 0:
+            return -1
+        group = self.column[self.token_column][e.entry]
         if group == MISSING:
             return -1
         if (e.kind == REC_CONTROL or e.kind == REC_CPU_START or REC_START <= e.kind < REC_END) and self.token_start[group] < 0:
@@ -267,22 +257,26 @@ cdef class Format:
         cdef int32_t i, j, token
         cdef Event* e
         cdef Template* t
+        cdef Buffer b
+        if not reserve(&self.out, PIECE + self.longest):
+            return -1
+        b = self.out                            # a copy, so that it is in registers
         for k in range(n):
             e = &first[order[k]]
-            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or e.kind == REC_ENQUEUE or self.out.n >= PIECE:
-                return k
+            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or e.kind == REC_ENQUEUE or b.n >= PIECE:
+                n = k
+                break
             token = self.follow_token(e)
             for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
                 t = &self.template[i]
                 if not self.wanted(t, e, token):
                     continue
-                if not reserve(&self.out, self.longest):
-                    return -1
                 for j in range(t.first, t.first + t.n):
-                    self.put_part(&self.part[j], e)
-                self.out.data[self.out.n] = b'\n'
-                self.out.n += 1
+                    put_part(&b, &self.part[j], e, self.column, self.table)
+                b.data[b.n] = b'\n'
+                b.n += 1
                 self.lines += 1
+        self.out = b
         return n
 
     def text(self, Trace trace not None, cycle_t before, said):
@@ -321,7 +315,8 @@ cdef class Format:
             return 0
         if not reserve(&self.out, len(line) + 1):
             raise MemoryError("no memory for the lines of a trace")
-        put_text(&self.out, PyBytes_AS_STRING(line), len(line))
+        memcpy(self.out.data + self.out.n, PyBytes_AS_STRING(line), len(line))      # nothing may be read behind it
+        self.out.n += len(line)
         self.out.data[self.out.n] = b'\n'
         self.out.n += 1
         self.lines += 1

@@ -4,6 +4,8 @@ What moves then depends on time alone, and what is left to find is how often eac
 does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
 banks is gone through cycle by cycle and taken as often as it comes.
 """
+from libc.string cimport memset
+
 from kernbench_core.ahead cimport AHEAD, Ahead, ahead_of
 from kernbench_core.arith cimport gcd, quotient
 from kernbench_core.bank cimport Spm
@@ -11,12 +13,13 @@ from kernbench_core.compute cimport Compute, ComputeJob, Stream, compute_seek, c
 from kernbench_core.dram cimport cursor_advance, cursor_sync
 from kernbench_core.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.share cimport flow_accrue
-from kernbench_core.tally cimport tally_done, tally_eight, tally_range, tally_times, tally_word
+from kernbench_core.tally cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef enum:
     TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
     SHORT = 32                # and where all can be counted quickly
+    FULL = 240                # what a tally counts before it is drained
 
 
 cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
@@ -170,21 +173,21 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
             stream_next(t)
 
 
-cdef int64_t turn_of(Compute* e, Spm* p, int64_t i) noexcept nogil:
-    """In so many body cycles all streams come to where they stand now, in lines and in banks; 0: in too many, or one ends before."""
+cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
+    """In so many body cycles all streams stand where they do now, in lines and in banks; 0: in more than `most`, or one ends before."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(e.streams):
         each = p.row // gcd(p.row, e.stream[k].per_cycle)
         turn = turn // gcd(turn, each) * each
-        if turn > (SHORT if e.dense else TURN) or e.stream[k].at < i * e.stream[k].per_cycle:
+        if turn > most or e.stream[k].at < i * e.stream[k].per_cycle:
             return 0
     return turn
 
 
 cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """Count whole turns of the `n` body cycles from `i` on and go over them; how many body cycles that were."""
-    cdef int64_t turn = turn_of(e, p, i) if p.narrow else 0, times, _k
+    cdef int64_t turn = turn_of(e, p, i, SHORT if e.dense else TURN) if p.narrow else 0, times, _k
     cdef int32_t k
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
@@ -242,7 +245,7 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
     return at
 
 
-cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
     """Count the requests of the next `n` body cycles, which are worked out many at a time."""
     cdef cycle_t i = e.body - e.body_left
     cdef int64_t k, m
@@ -251,12 +254,31 @@ cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n)
         m = min(n, AHEAD)
         want = ahead_of(x, e, jobs, p, i, m)
         for k in range(m // 8):
-            tally_eight(&p.grants, want + 8 * k)
+            tally_eight(t, want + 8 * k)
         for k in range(m // 8 * 8, m):
-            tally_word(&p.grants, 0, want[k])
-            tally_done(&p.grants, 1)
+            tally_word(t, 0, want[k])
+            tally_done(t, 1)
         i += m
         n -= m
+
+
+cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+    """Count whole turns of the next `n` body cycles; how many body cycles these are."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef int64_t turn = turn_of(e, p, i, FULL)
+    cdef int32_t k
+    cdef uint64_t[8] planes
+    cdef Tally once                             # one turn: never drained
+    for k in range(e.streams):
+        n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
+    if turn == 0 or n < 2 * turn:
+        return 0
+    memset(planes, 0, sizeof(planes))
+    once.low = planes
+    once.adds = 0
+    count_ahead(e, x, jobs, p, turn, &once)
+    tally_planes(&p.grants, planes, n // turn)
+    return n // turn * turn
 
 
 cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
@@ -267,7 +289,8 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
     if n > AHEAD:
         compute_seek(e, jobs, p, e.body - e.body_left)
         many = jump_body(e, p, n, &reads, &writes)
+        many = many if many else count_turns(e, x, jobs, p, n)
         e.body_left -= many
-    count_ahead(e, x, jobs, p, n - many)
+    count_ahead(e, x, jobs, p, n - many, &p.grants)
     e.body_left -= n - many
     return at + n if e.body_left else at + n - 1

@@ -214,6 +214,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
+    a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
     a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
     for k in range(s.n_compute):
         e = &s.compute[k]
@@ -222,8 +223,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         e.id = spec["id"]
         e.period = spec["period"]
         e.traffic = spec["traffic"]
-        e.queue_first = e.queue_last = NONE
-        e.job = NONE
+        e.job = e.queue_first = e.queue_last = NONE
         e.done_at = NEVER
         s.compute_spm[k] = spec["spm"]
         s.ahead[k].job = NONE

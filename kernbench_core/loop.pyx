@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from kernbench_core.arena cimport Arena
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.clear cimport TRIES
+from kernbench_core.clear cimport keep_looks, take_looks
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport component_due, component_idle, component_stuck, component_wake
 from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
@@ -84,13 +84,12 @@ cdef void catch_up(Sim* s) noexcept nogil:
         s.horizon[k] = 0
         s.spm[k].calm = NEVER
         s.spm[k].rolls = s.spm[k].laid = False
-        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
     narrow_count(s)
     groups_look(s)
-    s.looks = 0
+    keep_looks(s)
     memset(&s.share.pace, 0, sizeof(s.share.pace))
     s.share.touch = NULL
     s.share.sim = NULL
@@ -134,10 +133,17 @@ cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 
-cdef void forget_ahead(Sim* s) noexcept nogil:
-    """A snapshot may have come back, which does not know what was worked out ahead."""
+cdef void begin(Sim* s, bint skip, Tracer* trace) noexcept nogil:
+    """A run goes on. A snapshot may have come back, which does not know what was worked out ahead."""
     cdef int32_t k
-    s.looks = TRIES
+    if trace != NULL:
+        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
+        trace.rolls = skip
+    s.trace = trace
+    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
+    s.share.touch = touch_flow
+    s.share.sim = s
+    take_looks(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 
@@ -146,13 +152,8 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
     """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
     cdef cycle_t now, end = min(limit, s.max_cycles)
     cdef int64_t denied = s.denied
-    cdef int64_t full = trace.n + BATCH if trace != NULL else 0     # records of the cycle to come may be there already
-    s.trace = trace
-    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
-    forget_ahead(s)
-    s.share.touch = touch_flow
-    s.share.sim = s
-    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < full):
+    begin(s, skip, trace)
+    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < trace.full):
         now = s.cycle
         if now >= s.max_cycles and not finished(s):
             s.status = ABORTED

@@ -198,24 +198,25 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nog
     a.writes = writes if since != NEVER else 0
 
 
+cdef void walk_one(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
+    """A lane that is due in the block; its requests are noted."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Compute* e
+    if a.next_at >= w.begin + w.n:
+        press_later(s, lane)
+    elif a.compute:
+        e = &s.compute[lane - s.n_flows]
+        if e.dense:                             # its streams may stand where a run that was not traced left them
+            compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
+        walk_compute(s, p, w, lane)
+    else:
+        walk_flow(s, p, w, lane)
+
+
 cdef void walk_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
     """The lanes in `due`, one after the other; then who denied whom."""
     cdef int32_t k
-    cdef slot_t lane
-    cdef Lane* a
-    cdef Compute* e
-    open_notes(w, s.trace)
-    w.flow_trace = s.flow_trace
+    open_notes(s, w)
     for k in range(n_due):
-        lane = p.due[k]
-        a = &s.lane[lane]
-        if a.next_at >= w.begin + w.n:
-            press_later(s, lane)
-        elif a.compute:
-            e = &s.compute[lane - s.n_flows]
-            if e.dense:                         # its streams may stand where a run that was not traced left them
-                compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
-            walk_compute(s, p, w, lane)
-        else:
-            walk_flow(s, p, w, lane)
+        walk_one(s, p, w, p.due[k])
     close_notes(s, p, w)

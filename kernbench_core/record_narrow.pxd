@@ -7,5 +7,5 @@ from kernbench_core.walk cimport Walk
 
 cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
                       bint fresh) noexcept nogil
-cdef void open_notes(Walk* w, Tracer* t) noexcept nogil
+cdef void open_notes(Sim* s, Walk* w) noexcept nogil
 cdef void close_notes(Sim* s, Spm* p, Walk* w) noexcept nogil

@@ -11,11 +11,12 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
-cdef void open_notes(Walk* w, Tracer* t) noexcept nogil:
-    w.trace = t
-    t.note = t.notes
-    t.n_denials = 0
-    t.fresh = 0
+cdef void open_notes(Sim* s, Walk* w) noexcept nogil:
+    w.trace = s.trace
+    w.flow_trace = s.flow_trace
+    w.trace.note = w.trace.notes
+    w.trace.n_denials = 0
+    w.trace.fresh = 0
 
 
 cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
@@ -76,7 +77,7 @@ cdef void gather(Tracer* t, int32_t c) noexcept nogil:
 
 
 cdef void close_notes(Sim* s, Spm* p, Walk* w) noexcept nogil:
-    """The block is over."""
+    """The block is over; the notes are open for the next."""
     cdef int32_t c
     while w.trace.fresh:
         c = trailing_zeros(w.trace.fresh)
@@ -84,3 +85,5 @@ cdef void close_notes(Sim* s, Spm* p, Walk* w) noexcept nogil:
         gather(w.trace, c)
         w.trace.denied = True
         record_conflicts(s, p, w.begin + c)
+    w.trace.note = w.trace.notes
+    w.trace.n_denials = 0

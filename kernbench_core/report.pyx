@@ -166,7 +166,7 @@ cdef list queue_depths(Sim* s):
 cdef tuple totals_of(Sim* s):
     """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict),
     resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
-    cdef int32_t k
+    cdef int32_t k, i
     cdef DmaEngine* e
     cdef Flow* f
     cdef slot_t slot
@@ -184,9 +184,12 @@ cdef tuple totals_of(Sim* s):
         d[k, 3] = e.nbytes
         if e.activity != IDLE:
             d[k, 0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2] += s.cycle - e.since
-    for slot in live_flows(s):
-        f = &s.share.flow[slot]
-        d[f.engine, 3] += f.total - f.left
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            slot = s.spm[k].order[i]
+            if slot < s.n_flows:
+                f = &s.share.flow[slot]
+                d[f.engine, 3] += f.total - f.left
     for k in range(s.n_compute):
         cycles = s.compute[k].job_cycles
         conflict = s.compute[k].conflict

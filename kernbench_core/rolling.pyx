@@ -4,13 +4,19 @@ Where there are several scratchpads, each runs behind the run's cycle in blocks,
 bring: a bound is found for that, lane by lane. A scratchpad that is alone needs none. It is run up to the next event of the others, and
 stops behind the first that it brings. Its lanes stand on a wheel (wheel.pxd), so that a cycle costs as much as it has requests: that is
 for many slow flows, which ask far less often than once in a block.
+
+It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it ends.
 """
 from libc.string cimport memset
 
 from kernbench_core.bank cimport Lane, Spm
-from kernbench_core.dram cimport Dram
+from kernbench_core.events cimport REC_RUN, TRACE_FULL, FlowTrace
 from kernbench_core.lane cimport activity_phase
 from kernbench_core.narrow cimport open_walk, walk_due
+from kernbench_core.narrow_traced cimport walk_one
+from kernbench_core.record_bank cimport record_served
+from kernbench_core.record_narrow cimport close_notes, open_notes
+from kernbench_core.record_walk cimport emit_moved, open_run, put_note, run_asked
 from kernbench_core.runs cimport begin_run, goes_on
 from kernbench_core.scratchpad cimport turn_of
 from kernbench_core.share cimport Flow
@@ -36,7 +42,9 @@ cdef struct Ports:            # those of the cycles that are not counted yet, on
 cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     """It is worth while, and nothing needs a horizon."""
     cdef int32_t k, slow = 0
-    if not (s.skip and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
+    if not (s.skip or s.trace != NULL and s.trace.rolls):
+        return False
+    if not (s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
         return False
     if s.plugs != NULL or s.share.rows != NULL or p.n_asks or p.n_pairs:
         return False
@@ -46,8 +54,11 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     return slow >= FLOWS
 
 
-cdef inline bint ask_line(Spm* p, Walk* w, Lane* a, Flow* f, Dram* d) noexcept nogil:
+cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
     """The usual request, of one whole line that is granted; false for any other, and nothing is done."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef FlowTrace* t = &s.flow_trace[lane]
     cdef int64_t carry = f.carry + (w.begin + 1 - f.seen) * f.num - f.cost
     cdef int32_t side = w.split and a.to_writes
     cdef int32_t ports = w.ports[side]
@@ -55,8 +66,18 @@ cdef inline bint ask_line(Spm* p, Walk* w, Lane* a, Flow* f, Dram* d) noexcept n
     cdef bint last = f.at.run_left < 2 * w.line
     if a.next_at > w.begin or a.first_denied != NEVER or f.piece != w.piece or f.every == 0 or <uint64_t>carry >= <uint64_t>f.num:
         return False
-    if w.taken[side][ports - 1] & mask or last and not (f.at.run_left == w.line and goes_on(f, w, d)):
+    if w.taken[side][ports - 1] & mask or last and not (f.at.run_left == w.line and goes_on(f, w, s.memory)):
         return False
+    if traced:
+        open_run(t, f, f.at.run_left, f.bank)
+        run_asked(t, w.begin)
+        put_note(w, lane, 0, 0 if side else mask, mask if side else 0)
+        if w.trace.level > TRACE_FULL:          # every request is an event
+            f.asked = w.line
+            record_served(s, p, lane, NEVER, w.begin)
+        elif last:
+            emit_moved(s, f, t, REC_RUN, w.begin)
+            t.asked = NEVER
     take(w.taken[side], ports, mask)
     f.left -= w.line
     f.carry = carry
@@ -64,7 +85,7 @@ cdef inline bint ask_line(Spm* p, Walk* w, Lane* a, Flow* f, Dram* d) noexcept n
     f.at.run_left -= w.line
     f.bank = f.bank + 1 if f.bank + 1 < w.banks else 0
     if last:
-        begin_run(f, p, d)
+        begin_run(f, p, s.memory)
     a.next_at = w.begin + f.every + (carry < f.rest)
     return True
 
@@ -78,17 +99,25 @@ cdef void count(Spm* p, Ports* x) noexcept nogil:
     x.n = 0
 
 
-cdef void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order) noexcept nogil:
+cdef inline void walk_lane(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
+    """Any lane that is due."""
+    if traced:
+        walk_one(s, p, w, lane)
+    else:
+        p.due[0] = lane
+        walk_due(s, p, w, 1)
+
+
+cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced) noexcept nogil:
     """A cycle in which requests of age go first."""
     cdef int32_t k
     for k in range(p.n_order):
         if min(s.lane[order[k]].next_at, s.lane[order[k]].backpressure_at) <= w.begin:
-            p.due[0] = order[k]
-            walk_due(s, p, w, 1)
+            walk_lane(s, p, w, order[k], traced)
     p.laid = False
 
 
-cdef void cycle(Sim* s, Spm* p, Walk* w) noexcept nogil:
+cdef inline void cycle(Sim* s, Spm* p, Walk* w, bint traced) noexcept nogil:
     """Those that are due in the cycle `w.begin`, in the order of ties."""
     cdef Wheel* x = s.wheel
     cdef int64_t spoke = w.begin - x.first
@@ -103,28 +132,30 @@ cdef void cycle(Sim* s, Spm* p, Walk* w) noexcept nogil:
             due &= due - 1
             lane = p.order[place]
             a = &s.lane[lane]
-            if a.compute or not ask_line(p, w, a, &s.share.flow[lane], s.memory):
-                p.due[0] = lane
-                walk_due(s, p, w, 1)
+            if a.compute or not ask_line(s, p, w, lane, traced):
+                walk_lane(s, p, w, lane, traced)
             wheel_put(x, a, place)
 
 
-cdef inline bint event(Sim* s, int32_t ends) noexcept nogil:
-    return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends
+cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
+    """`records`: so many are enough."""
+    return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
 
 
-cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Run the cycles before `to`, up to and with the first that brings an event: that cycle, or `to`."""
+cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nogil:
     cdef Wheel* x = s.wheel
     cdef Walk w
     cdef Ports ports
     cdef uint64_t todo
     cdef int32_t ends = s.ends.n
+    cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
     open_walk(&w, p, 1)
+    if traced:
+        open_notes(s, &w)
     memset(ports.word, 0, sizeof(ports.word))
     ports.n = 0
-    while p.done < to and not event(s, ends):
+    while p.done < to and not event(s, ends, records):
         if not p.laid or p.done >= x.first + SPOKES:
             wheel_lay(x, p, s.lane)
         if p.n_watch == 0:                      # else what DMA engines did is looked at after this cycle
@@ -138,9 +169,11 @@ cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
         w.taken[1] = w.taken[0] + w.ports[0]
         order = turn_of(s, p, p.done)
         if order == p.order:
-            cycle(s, p, &w)
+            cycle(s, p, &w, traced)
         else:
-            aged_cycle(s, p, &w, order)
+            aged_cycle(s, p, &w, order, traced)
+        if traced:
+            close_notes(s, p, &w)
         ports.n += w.ports[0] + (w.ports[1] if w.split else 0)
         if ports.n >= WORDS:
             count(p, &ports)
@@ -148,4 +181,9 @@ cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
             activity_phase(s, p)
         p.done += 1
     count(p, &ports)
-    return p.done - 1 if event(s, ends) else to
+    return p.done - 1 if event(s, ends, records) else to
+
+
+cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Run the cycles before `to`, up to and with the first that brings an event, or enough records of a trace: that cycle, or `to`."""
+    return run_on(s, p, to, True) if s.trace != NULL and s.trace.level >= TRACE_FULL else run_on(s, p, to, False)

@@ -79,6 +79,7 @@ cdef struct Sim:
     Stops stops
     bint skip                 # quiet scratchpads are advanced in closed form
     int64_t looks             # looks for clear times that paid are worth so many that did not (clear.pyx)
+    int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
     Wheel* wheel              # of a scratchpad that is alone

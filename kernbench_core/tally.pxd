@@ -12,6 +12,7 @@ cdef void tally_drain(Tally* t) noexcept nogil
 cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil
 cdef void tally_times(Tally* t, uint64_t m, int64_t times) noexcept nogil
+cdef void tally_planes(Tally* t, const uint64_t* low, int64_t times) noexcept nogil
 
 cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
     """Count the banks of `m` once."""

@@ -138,7 +138,7 @@ class Machine:
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
         from kernbench.sim_engine.tracing.tracing import Tracing
 
-        self._tracing = Tracing(self, self._core, kernbench_core.Format, sink, options)
+        self._tracing = Tracing(self, self._core, kernbench_core.Format, kernbench_core.Samples, sink, options)
         return self._tracing
 
     def trace_state(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class Machine:
                 came = self._core.run(to, skip=skip, **stops)
             else:
                 came = self._core.run(min(to, tracing.edge), skip=skip, trace=tracing.records, **stops)
-                tracing.sync()
+                tracing.sync(goes_on=not came and self._core.status == 0 and self.cycle < limit)
             if came:
                 return True
             if progress is not None:

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.commands import COMPUTE_JOB, DMA_JOB, Command
+from kernbench.sim_engine.energy import Work
 from kernbench.sim_engine.tracing.columns import Columns
 from kernbench.sim_engine.tracing.head import command_line, enqueue_lines, meta_line, part_names, units
 from kernbench.sim_engine.tracing.lines import line
 from kernbench.sim_engine.tracing.options import FOREVER, Sink, TraceOptions
 from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, kinds
-from kernbench.sim_engine.tracing.windows import Windows
+from kernbench.sim_engine.tracing.windows import Totals, Windows
 from kernbench.trace.schema import LEVELS
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
+AT_ONCE = 32  #: windows that are written together: what writes them is not in the near caches when the core has run
+FEW = 1 << 11  #: records, with more there is enough to write
+
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A window of `length` cycles, of so many cycles of the run."""
+
+    cycles: int
+    length: int
+    totals: Totals
+    by_parts: Work  #: what components' jobs did so far
+    jobs: list[int]  #: positions of entries whose jobs ended in it
 
 
 class Tracing:
     """The trace of one run, from cycle 0."""
 
     def __init__(
-        self, machine: Machine, core: Any, format: Any, sink: Sink, options: TraceOptions
+        self, machine: Machine, core: Any, format: Any, samples: Any, sink: Sink, options: TraceOptions
     ) -> None:
-        """`core`: where the run stands. `format`: the core's class."""
+        """`core`: where the run stands. `format`, `samples`: the core's classes."""
         self.machine = machine
         self.new_format = format
         self.core = core
@@ -47,9 +63,12 @@ class Tracing:
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
         self.format = self._format([(left, -1) for left in self.columns.token_left])
-        self.windows = Windows(program, plan, options.window, core.totals(), banks=options.level != "summary")
+        banks = options.level != "summary"
+        self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=banks)
         self.edge = options.window  # the next end of a window [cycle]
-        self.counted = 0  # jobs that ended up to that cycle are in the energy
+        self.counted = 0  # jobs that ended up to that cycle are known:
+        self.jobs: list[int] = []  # positions of those since the last window's end
+        self.ended: list[_Ended] = []  # windows whose lines are not written
         self.closed = False
 
     def _tables(self) -> tuple[list[Any], list[list[bytes]]]:
@@ -105,18 +124,43 @@ class Tracing:
         self.edge, self.counted = state["edge"], state["counted"]
         self.windows.go_on(state["windows"])
 
-    def sync(self) -> None:
-        """After the core ran: write what is sure by now, and close the window where it ended."""
+    def sync(self, *, goes_on: bool) -> None:
+        """After the core ran: close the window where it ended, and write what is sure by now, or later if the run `goes_on`."""
         cycle = int(self.core.cycle)
-        self._write(cycle)
+        self._look(cycle)
         if cycle == self.edge:
-            self._close_window(cycle, self.options.window)
+            self._end_window(cycle, self.options.window)
             self.edge += self.options.window
+            if goes_on and len(self.ended) < AT_ONCE and len(self.records) < FEW:
+                return
+        self._write(cycle)
+
+    def _look(self, cycle: int) -> None:
+        """The core stands before that cycle: which jobs have ended."""
+        self.jobs += self.records.ends(self.counted, cycle + 1)
+        self.counted = cycle
+
+    def _end_window(self, cycles: int, length: int) -> None:
+        """The core stands behind the last of so many cycles: keep what the window's lines are made of."""
+        totals = self.core.totals()
+        if self.machine.status == "failed":
+            self._take_back(totals[4], cycles)
+        self._not_yet(totals[4], cycles)
+        self.ended.append(_Ended(cycles, length, totals, self.core.submitted_work(), self.jobs))
+        self.jobs = []
 
     def _write(self, before: int) -> None:
-        """Lines of all records of cycles before that."""
-        self.windows.energy.ended(self.records.ends(self.counted, before + 1))
-        self.counted = before
+        """Windows that ended, and lines of all records of cycles before that."""
+        for window in self.ended:
+            self._write_records(window.cycles)
+            self.windows.energy.ended(window.jobs)
+            lines, count = self.windows.close(window.cycles, window.length, window.totals, window.by_parts)
+            if self.first < window.cycles <= self.last:
+                self.sink.write(lines)
+                self.format.count(count)
+        self.ended = []
+        self.windows.energy.ended(self.jobs)
+        self.jobs = []
         self._write_records(before)
 
     def _write_records(self, before: int) -> None:
@@ -124,15 +168,6 @@ class Tracing:
             self.format.extend(*self._tables())
         while lines := self.format.text(self.records, before, self):
             self.sink.write(lines)
-
-    def _close_window(self, cycles: int, length: int) -> None:
-        totals = self.core.totals()
-        if self.machine.status == "failed":
-            self._take_back(totals[4], cycles)
-        self._not_yet(totals[4], cycles)
-        lines = self.windows.close(cycles, length, totals, self.core.submitted_work())
-        if self.first < cycles <= self.last:
-            self._add(data for unit, data in lines if unit is None or unit in self.kept)
 
     def _take_back(self, depths: list[Any], cycle: int) -> None:
         """The cycle in which a run fails is in no window: undo what it queued and started."""
@@ -202,9 +237,10 @@ class Tracing:
         self.closed = True
         result = self.machine.result()
         status, cycles = ("interrupted" if result.status == "running" else result.status), result.cycles
-        self._write(cycles)
+        self._look(cycles)
         if cycles % self.options.window:
-            self._close_window(cycles, cycles % self.options.window)
+            self._end_window(cycles, cycles % self.options.window)
+        self._write(cycles)
         self._write_records(FOREVER)
         if self.first <= cycles < self.last:
             self._add(self._why(status, cycles))

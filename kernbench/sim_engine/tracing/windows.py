@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import lcm
 from typing import Any
 
@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.entries import Entry, TeEntry
-from kernbench.cmdq.footprint import regions_of, work_of
+from kernbench.cmdq.entries import TeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.common.units import ceil_div
-from kernbench.config import NpuConfig
 from kernbench.sim_engine.energy import NO_WORK, Work
-from kernbench.sim_engine.tracing.lines import line
+from kernbench.sim_engine.tracing.lines import text
 from kernbench.trace.schema import BY_NAME
 
 SATURATED_WINDOWS = 8
@@ -24,17 +22,21 @@ COMPONENTS = {1: "TE", 2: "VE", 6: "M_CPU"}  # by the core's EngineType
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
-def _form(event: str, **kinds: str) -> str:
-    """The format of a sample's line: its fields in the order of the schema, `%d` where nothing else is said."""
-    fields = (f',"{field.name}":{kinds.get(field.name, "%d")}' for field in BY_NAME[event].fields)
+def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
+    """The format of a sample's line: its fields, or `only` some, in the schema's order, `%d` where nothing else is said."""
+    names = [field.name for field in BY_NAME[event].fields]
+    fields = (f',"{name}":{kinds.get(name, "%d")}' for name in names if name in only or not only)
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
 
 
 _TEXT = '"%s"'
 _DEPTHS = {n: f"[{','.join(['%d'] * n)}]" for n in (1, 3, 4)}  # of a TE or VE, of a DMA engine by channel
-BANDWIDTH, ENGINE = _form("BANDWIDTH_SAMPLE", unit=_TEXT), _form("ENGINE_SAMPLE", unit=_TEXT)
+WARN_FIELDS = dict.fromkeys(("component", "code", "msg", "unit"), _TEXT)
+WARN = _form("WARN", WARN_FIELDS, **WARN_FIELDS)
 QUEUES = {n: _form("QUEUE_SAMPLE", unit=_TEXT, queued=depths, active=depths) for n, depths in _DEPTHS.items()}
+NO_JOBS = {n: [0] * n for n in _DEPTHS}
 POWER = _form("POWER_STATE", unit=_TEXT, state=_TEXT)
+BANK = _form("BANK_SAMPLE", unit=_TEXT, requests="%s", grants="%s", denials="%s")
 ENERGY = _form("ENERGY_SAMPLE", **{f"{part}_pj": "%s" for part in ENERGY_PARTS})
 Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[Any], list[Any]]
 
@@ -45,8 +47,8 @@ class Energy:
     Integers over one denominator, which is that of all the machine's energies.
     """
 
-    def __init__(self, pe: NpuConfig, program: Program) -> None:
-        model = pe.energy
+    def __init__(self, program: Program, plan: Plan) -> None:
+        pe, model = plan.pe, plan.pe.energy
         static = model.static_mw / pe.freq_ghz  # pJ a cycle
         rates = {"dram": model.dram_pj_per_byte, "noc": model.noc_pj_per_byte_hop, "spm": model.spm_pj_per_byte}
         rates["static"] = static
@@ -55,28 +57,29 @@ class Energy:
         self.rate = {name: int(rate * self.unit) for name, rate in rates.items()}
         self.mac = {bits: int(pj * self.unit) for bits, pj in model.mac_pj.items()}
         self.op = int(model.ve_op_pj * self.unit)
-        self.pe = pe
-        self.program = program
+        self.cost = dict(self._costs(program, plan))
         self.macs = self.ops = 0
         self.region_bytes = 0  # of the operand regions of jobs that ended
+
+    def _costs(self, program: Program, plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
+        """Of each entry of a TE or VE, by position: MACs and ops in `1 / unit` pJ, bytes of regions if they are streamed."""
+        jobs, pe = plan.program["compute"], plan.pe
+        rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
+        for position, work, nbytes in rows:
+            entry = program.entries[position]
+            if isinstance(entry, TeEntry):
+                macs = work * self.mac.get(entry.qbits_weight, self.mac.get(8, 0))
+                yield position, (macs, 0, nbytes if pe.te.spm_traffic else 0)
+            elif entry.engine == "ve":
+                yield position, (0, work * self.op, nbytes if pe.ve.spm_traffic else 0)
 
     def ended(self, positions: Iterable[int]) -> None:
         """These entries' jobs are over. What stands behind them is of components, and in `Work`."""
         for position in positions:
-            if position >= len(self.program.entries):
-                continue
-            entry = self.program.entries[position]
-            if isinstance(entry, TeEntry):
-                self.macs += work_of(entry) * self.mac.get(entry.qbits_weight, self.mac.get(8, 0))
-            elif entry.engine == "ve":
-                self.ops += work_of(entry) * self.op
-            else:
-                continue
-            self.region_bytes += self._regions(entry)
-
-    def _regions(self, entry: Entry) -> int:
-        engine = self.pe.te if entry.engine == "te" else self.pe.ve
-        return sum(region.nbytes for region in regions_of(entry, self.pe)) if engine.spm_traffic else 0
+            macs, ops, nbytes = self.cost.get(position, (0, 0, 0))
+            self.macs += macs
+            self.ops += ops
+            self.region_bytes += nbytes
 
     def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int, by_parts: Work = NO_WORK) -> list[int]:
         """By part, in `1 / unit` pJ; what the PEs' DMA engines move also costs at the scratchpad."""
@@ -90,11 +93,15 @@ class Energy:
 class Windows:
     """Closes windows; what one holds is the difference of the core's totals."""
 
-    def __init__(self, program: Program, plan: Plan, length: int, totals: Totals, *, banks: bool) -> None:
-        """`totals`: before the first cycle. `banks`: also samples of banks and power states, as from level `full` on."""
+    def __init__(
+        self, program: Program, plan: Plan, length: int, totals: Totals, kept: Collection[str], samples: Any, *, banks: bool
+    ) -> None:
+        """`totals`: before the first cycle. `kept`: units whose lines are written. `samples`: the core's class. `banks`: also
+        samples of banks and power states, as from level `full` on."""
         self.length = length
         self.banks = banks
-        self.energy = Energy(plan.pe, program)
+        self.kept = kept
+        self.energy = Energy(program, plan)
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0, 0)
         self.channels = plan.channels
@@ -106,6 +113,15 @@ class Windows:
         self.with_scratchpad = plan.with_scratchpad
         self.saturated = [0] * self.channels  # windows in a row
         self.asleep: set[str] = set()
+        self.units = [*self.engines, *self.compute]
+        self.worked = bytes([1] * len(self.units))  # who is not asleep
+        self.bandwidth = self._samples(samples, "BANDWIDTH_SAMPLE", self.resources)
+        self.engine = self._samples(samples, "ENGINE_SAMPLE", self.units)
+
+    def _samples(self, samples: Any, event: str, units: Sequence[str]) -> Any:
+        """Lines of an event whose fields are a unit, the window's length and numbers."""
+        start, unit, *texts = (text.encode() for text in _form(event, unit=_TEXT).replace(_TEXT, "%d").split("%d"))
+        return samples(start, [unit + text(name) for name in units], texts, bytes(name in self.kept for name in units))
 
     def state(self) -> dict[str, Any]:
         """Where it stands, as JSON; the totals at the last end of a window are in it."""
@@ -131,9 +147,10 @@ class Windows:
         self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state["energy"])
         self.spent = [int(pj) for pj in state["spent"]]
         self.saturated, self.asleep = state["saturated"], set(state["asleep"])
+        self.worked = bytes(unit not in self.asleep for unit in self.units)
 
-    def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> list[tuple[str | None, bytes]]:
-        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, each with the track that it is about.
+    def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> tuple[bytes, int]:
+        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, and how many.
 
         `by_parts`: what components' jobs did so far.
         """
@@ -141,54 +158,53 @@ class Windows:
         pairs = zip(totals[3], self.before[3], strict=True)
         banks = [(now[0] - then[0], now[1] - then[1]) for now, then in pairs][: len(self.scratchpads)]
         self.before = totals
-        lines = _Lines(cycles - 1, length)
+        lines = _Lines(cycles - 1, length, self.kept)
         if length == self.length:
-            self._warn(lines, compute, resources, [(int(grants.sum()), int(denials.sum())) for grants, denials in banks])
-        for unit, sample in zip(self.resources, resources.tolist(), strict=True):
-            if any(sample):
-                lines.put(unit, BANDWIDTH, (unit, length, *sample))
-        for unit, (queued, active) in zip([*self.engines, *self.compute], totals[4], strict=True):
-            if any(queued) or any(active):
+            self._warn(lines, compute, resources, banks)
+        lines.add(*self.bandwidth.lines(cycles - 1, length, resources)[:2])
+        for unit, (queued, active) in zip(self.units, totals[4], strict=True):
+            if queued != NO_JOBS[len(queued)] or active != NO_JOBS[len(active)]:
                 lines.put(unit, QUEUES[len(queued)], (unit, *queued, *active))
         states = self._engines(lines, dma, compute)
         for unit, (grants, denials) in zip(self.scratchpads, banks, strict=True) if self.banks else ():
             if grants.any() or denials.any():
-                bank = {"requests": (grants + denials).tolist(), "grants": grants.tolist(), "denials": denials.tolist()}
-                lines.done.append((unit, line("BANK_SAMPLE", cycles - 1, {"unit": unit, "window_cycles": length, **bank})))
+                counts = (str(column.tolist()).replace(" ", "") for column in (grants + denials, grants, denials))
+                lines.put(unit, BANK, (unit, length, *counts))
         self._energy(lines, cycles, totals, by_parts)
         for unit, state in states if self.banks else ():
             lines.put(unit, POWER, (unit, state))
-        return lines.done
+        return b"".join(lines.done), lines.count
 
     def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
         """Samples of engines; which fell asleep or woke up."""
-        spent = [*dma[:, :3].tolist(), *((busy, 0, held) for busy, held in compute.tolist())]
-        states = []
-        for unit, sample in zip([*self.engines, *self.compute], spent, strict=True):
-            works = any(sample)
-            if works:
-                lines.put(unit, ENGINE, (unit, lines.length, *sample))
-            if works == (unit in self.asleep):
-                self.asleep ^= {unit}
-                states.append((unit, "ACTIVE" if works else "IDLE"))
-        return states
+        spent = np.zeros((len(self.units), 3), dtype=np.int64)
+        spent[: len(dma)] = dma[:, :3]
+        spent[len(dma) :, 0] = compute[:, 0]
+        spent[len(dma) :, 2] = compute[:, 1]
+        text, count, works = self.engine.lines(lines.last, lines.length, spent)
+        lines.add(text, count)
+        if works == self.worked:
+            return []
+        changed = [(unit, now) for unit, now, then in zip(self.units, works, self.worked, strict=True) if now != then]
+        self.asleep ^= {unit for unit, _ in changed}
+        self.worked = works
+        return [(unit, "ACTIVE" if now else "IDLE") for unit, now in changed]
 
     def _energy(self, lines: _Lines, cycles: int, totals: Totals, by_parts: Work) -> None:
         dma, _, resources = totals[:3]
         moved = (resources[:, 0] + resources[:, 1]).tolist()
-        by_pes = int(dma[: self.with_scratchpad, 3].sum())
+        by_pes = sum(dma[: self.with_scratchpad, 3].tolist())
         now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]), by_pes, by_parts)
         # The quotient of two integers is the float nearest to it.
         sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
         self.spent = now
         lines.put(None, ENERGY, (lines.length, *map(repr, sample)))
 
-    def _warn(self, lines: _Lines, compute: Any, resources: Any, banks: list[tuple[int, int]]) -> None:
+    def _warn(self, lines: _Lines, compute: Any, resources: Any, banks: list[tuple[Any, Any]]) -> None:
         length = self.length
         for unit, component, busy in zip(self.compute, self.components, compute[:, 0].tolist(), strict=True):
             if 0 < 2 * busy < length:
-                text = f"{unit} worked in {busy} of {length} cycles, less than half"
-                lines.warn(unit, component, "LOW_UTIL", text)
+                lines.warn(unit, component, "LOW_UTIL", f"{unit} worked in {busy} of {length} cycles, less than half")
         for k, moved in enumerate((resources[: self.channels, 0] + resources[: self.channels, 1]).tolist()):
             unit = self.resources[k]
             self.saturated[k] = self.saturated[k] + 1 if moved >= self.much[k] else 0
@@ -199,8 +215,9 @@ class Windows:
                 f"{moved} bytes in the last"
             )
             lines.warn(unit, "DRAM", "CHANNEL_SATURATED", text)
-        for unit, (granted, denied) in zip(self.scratchpads, banks, strict=True):
-            requests = granted + denied
+        for unit, (grants, denials) in zip(self.scratchpads, banks, strict=True):
+            denied = int(denials.sum())
+            requests = denied + int(grants.sum()) if denied else 0
             if requests >= length and 4 * denied > requests:
                 text = f"{unit} denied {denied} of {requests} bank requests in {length} cycles, more than a quarter"
                 lines.warn(unit, "SRAM", "HIGH_CONFLICT", text)
@@ -209,15 +226,23 @@ class Windows:
 class _Lines:
     """The lines of one window, which ends with cycle `last`."""
 
-    def __init__(self, last: int, length: int) -> None:
+    def __init__(self, last: int, length: int, kept: Collection[str]) -> None:
         self.last = last
         self.length = length
-        self.done: list[tuple[str | None, bytes]] = []
+        self.kept = kept
+        self.done: list[bytes] = []
+        self.count = 0
+
+    def add(self, lines: bytes, count: int) -> None:
+        """So many lines of units that are kept."""
+        self.done.append(lines)
+        self.count += count
 
     def put(self, unit: str | None, form: str, values: tuple[object, ...]) -> None:
         """A sample: names of units need no escapes, so its line is one format."""
-        self.done.append((unit, (form % (self.last, *values)).encode()))
+        if unit is None or unit in self.kept:
+            self.add((form % (self.last, *values)).encode(), 1)
 
     def warn(self, unit: str, component: str, code: str, text: str) -> None:
-        fields = {"component": component, "code": code, "msg": text, "unit": unit}
-        self.done.append((unit, line("WARN", self.last, fields)))
+        """Its text has no more than names and numbers in it."""
+        self.put(unit, WARN, (component, code, text, unit))

@@ -14,7 +14,8 @@ cdef class Arena:
     cdef Block* block
     cdef size_t n
     cdef size_t room
-    cdef int own(self, void** slot, size_t items, size_t size, bint state=*, size_t keep=*) except -1
+    cdef int own(self, void** slot, size_t items, size_t size, bint state=*) except -1
+    cdef void keep_before(self, void* place)
     cdef int grow(self, void** slot, size_t items, size_t size) except -1
     cdef int alias(self, void** slot, void* data) except -1
     cdef int clear(self, void** slot, bint state) except -1
@@ -22,6 +23,6 @@ cdef class Arena:
     cdef size_t state_bytes(self)
     cdef bint holds(self, size_t k, char* slot)
     cdef Block* block_of(self, void** slot)
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size, size_t keep) except -1
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size) except -1
     cpdef bytes dump(self)
     cpdef object load(self, bytes image)

@@ -38,7 +38,7 @@ cdef class Arena:
                 free(self.block[k].data)
         free(self.block)
 
-    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size, size_t keep) except -1:
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size) except -1:
         cdef Block* b
         if self.n == self.room:
             b = <Block*>realloc(self.block, (2 * self.room + 16) * sizeof(Block))
@@ -53,17 +53,21 @@ cdef class Arena:
         b.owned = owned
         b.state = state
         b.size = size
-        b.keep = keep
+        b.keep = size
         self.n += 1
         return 0
 
-    cdef int own(self, void** slot, size_t items, size_t size, bint state=True, size_t keep=0) except -1:
-        """Let `slot[0]` point to a new table of `items` zeroed items of `size` bytes; the first `keep` of each are state (0: all)."""
+    cdef int own(self, void** slot, size_t items, size_t size, bint state=True) except -1:
+        """Let `slot[0]` point to a new table of `items` zeroed items of `size` bytes."""
         cdef char* data = <char*>calloc(items if items else 1, size)
         if data == NULL:
             raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
         slot[0] = data
-        return self.add(data, items * size, slot, True, state, size, keep if keep else size)
+        return self.add(data, items * size, slot, True, state, size)
+
+    cdef void keep_before(self, void* place):
+        """Of the table that was asked for last, what stands before a place of its first item is state, and so of every item."""
+        self.block[self.n - 1].keep = <char*>place - self.block[self.n - 1].data
 
     cdef Block* block_of(self, void** slot):
         cdef size_t k = 0
@@ -93,12 +97,12 @@ cdef class Arena:
 
     cdef int adopt(self, void* data, size_t nbytes) except -1:
         """Make state that lives elsewhere a part of snapshots; it is not freed here."""
-        return self.add(<char*>data, nbytes, NULL, False, True, nbytes, nbytes)
+        return self.add(<char*>data, nbytes, NULL, False, True, nbytes)
 
     cdef int alias(self, void** slot, void* data) except -1:
         """Let `slot[0]` point to a table that another slot owns."""
         slot[0] = data
-        return self.add(<char*>data, 0, slot, False, False, 1, 1)
+        return self.add(<char*>data, 0, slot, False, False, 1)
 
     cdef size_t state_bytes(self):
         cdef size_t total = 0, k

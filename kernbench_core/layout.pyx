@@ -55,7 +55,8 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     s.share.rule = m["allocation"]
     s.share.n_res = <int32_t>num.shape[0]
     s.share.channels = m["channels"]
-    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource), True, <size_t>&(<Resource*>NULL).num)
+    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
+    a.keep_before(&s.share.res[0].num)
     a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
     a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))
     a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)
@@ -67,7 +68,9 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         s.share.line[k] = NONE
     hops = lay_out_routes(s, a, m)
     s.share.hop_shift = max(hops - 1, 0).bit_length()
-    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow), True, 0 if s.n_open else <size_t>&(<Flow*>NULL).num)
+    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
+    if s.n_open == 0:
+        a.keep_before(&s.share.flow[0].num)
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t), False)
     return lay_out_rows(s, a, m.get("rows"))
@@ -149,7 +152,8 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
     cdef DmaEngine* e
     s.n_dma = len(m["dma"])
     s.n_dma_jobs = <int32_t>engine.shape[0]
-    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine), True, <size_t>&(<DmaEngine*>NULL).id)
+    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
+    a.keep_before(&s.dma[0].id)
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
     a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
     for k in range(s.n_dma):
@@ -194,7 +198,8 @@ cdef int lay_out_streams(Sim* s, Arena a) except -1:
     cdef int32_t[::1] regions = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
     for k in range(s.n_compute_jobs):
         regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
-    a.own(<void**>&s.stream, sum(regions), sizeof(Stream), True, <size_t>&(<Stream*>NULL).nbytes)
+    a.own(<void**>&s.stream, sum(regions), sizeof(Stream))
+    a.keep_before(&s.stream[0].nbytes)
     for k in range(s.n_compute):
         s.compute[k].stream = s.stream + n
         n += regions[k]
@@ -210,7 +215,8 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     cdef ComputeJob* j
     s.n_compute = len(m["compute"])
     s.n_compute_jobs = <int32_t>engine.shape[0]
-    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute), True, <size_t>&(<Compute*>NULL).period)
+    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
+    a.keep_before(&s.compute[0].period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
     a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
     a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
@@ -219,8 +225,7 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     for k in range(s.n_compute):
         e = &s.compute[k]
         spec = m["compute"][k]
-        e.kind = spec["kind"]
-        e.id = spec["id"]
+        e.kind, e.id = spec["kind"], spec["id"]
         e.period = spec["period"]
         e.traffic = spec["traffic"]
         e.job = e.queue_first = e.queue_last = NONE
@@ -335,7 +340,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     far = far_lanes(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
-    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm), True, <size_t>&(<Spm*>NULL).banks)
+    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
+    a.keep_before(&s.spm[0].banks)
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
     a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
@@ -347,7 +353,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         s.spm[k].touched = True
         s.spm[k].denied = s.denials
     lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
-    a.own(<void**>&s.lane, lanes, sizeof(Lane), True, <size_t>&(<Lane*>NULL).ends_at)
+    a.own(<void**>&s.lane, lanes, sizeof(Lane))
+    a.keep_before(&s.lane[0].ends_at)
     a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
     a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t))
     a.alias(<void**>&s.share.lane, s.lane)

@@ -43,8 +43,7 @@ cdef struct Sim:
     Stream* stream            # of all of them
     Ahead* ahead              # [n_compute]
     ComputeJob* compute_job
-    int32_t n_compute_jobs
-    int32_t n_spm
+    int32_t n_compute_jobs, n_spm
     Spm* spm
     uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (narrow.pyx),
     int32_t noting            # and which one that is

@@ -11,7 +11,7 @@ from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.free_memory import free_memory
 from kernbench.common.units import ceil_div
-from kernbench.runtime_api.allocator import ALIGNMENT
+from kernbench.runtime_api.address_space import ALIGNMENT
 from kernbench.triton_emu.queues import MOST_BYTES, MOST_SLOTS
 
 GIB = 1 << 30

@@ -105,7 +105,7 @@ class Runnable(Protocol):
     def begin(self, session: Session, params: Mapping[str, Any]) -> Activity: ...
 
 
-YOUNG = 10_000  # objects between two looks of Python's collector at the youngest ones, of a run
+YOUNG = 100_000  # objects between two looks of Python's collector at the youngest ones, of a run
 
 
 @contextmanager

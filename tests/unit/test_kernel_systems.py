@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from kernbench.common.errors import InputError
+from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.windows import address_map
 from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.triton_emu import pe_install
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, at
@@ -209,6 +212,39 @@ def test_a_class_of_the_user_takes_the_place_of_the_scheduler(more: int) -> None
 
     impl = "components.pe_scheduler.impl=tests.unit.test_kernel_systems:SlowScheduler"
     assert cycles(impl, f"components.pe_scheduler.more={more}") == cycles() + 2 * more
+
+
+class ListedMath(PeMath):
+    """Says its jobs by `orders`, as a class of its own: they go to the core as lists, and not as numbers."""
+
+    def orders(self, msg: Any) -> Any:
+        LISTED.append(msg.op)
+        return super().orders(msg)
+
+
+LISTED: list[str] = []
+
+
+def test_math_as_numbers_is_math_as_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one, two and three operands, a number among them, in place and over an axis: the same cycles and the same log."""
+
+    def kernel(tl: Any) -> None:
+        x = tl.load(0, (16, 16), "f32")
+        y = tl.exp(x)
+        z = tl.where(x > y, x * 0.5, y)
+        tl.add(z, y, out=z)
+        tl.store(1 << 20, z + tl.sum(z, axis=1, keep_dims=True))
+
+    def run() -> tuple[int, list[Any]]:
+        found = Run(kernel, memory={0: A}, config=load_config("single_cube", kind=SystemConfig)).run()
+        assert found.log is not None
+        return found.machine.cycle, [pickle.dumps((one.t_start, one.t_end, one.op_name, dict(one.params))) for one in found.log]
+
+    as_numbers = run()
+    LISTED.clear()
+    monkeypatch.setattr(pe_install, "PeMath", ListedMath)
+    assert run() == as_numbers
+    assert LISTED == ["exp", "gt", "mul", "where", "add", "sum", "add"]
 
 
 def test_a_scheduler_that_is_none_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, narrow
 from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MathCmd
@@ -18,6 +18,7 @@ from kernbench.sim_engine.math_ops_moves import MOVES
 from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
+from kernbench.sim_engine.replay_math import plain_pair, run_math
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
 
@@ -210,3 +211,37 @@ def test_infinities_and_nan_are_values() -> None:
     assert str(computed("log", x[1:]).tolist()) == "[nan, -inf]"
     nan = np.array([np.nan], np.float32)
     assert str(computed("maximum", nan, 1.0).tolist()) == "[nan]" and computed("fmax", nan, 1.0).tolist() == [1]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "maximum", "minimum"])
+def test_pairs_of_one_type_are_computed_as_all_ops_are(op: str, dtype: str) -> None:
+    """Overflows, infinities, NaN and zeros of both signs among them, in every bit."""
+    random = np.random.default_rng(7)
+    odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504.0, -65504.0, 3e38, 6e-8]
+    with np.errstate(all="ignore"):
+        x, y = (narrow(np.concatenate([random.permutation(odd), random.standard_normal(503) * 300]), dtype) for _ in range(2))
+        params = {"op": op, "input_shapes": [(512,)] * 2, "input_dtypes": [dtype] * 2, "shape_out": (512,), "dtype": dtype}
+        pair = plain_pair(params)
+        assert pair is not None
+        found, right = pair(x, y), run_math(params, op, [x, y])
+    assert found.dtype == right.dtype and found.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"dtype": "f8e4m3"},
+        {"dtype": "i32"},
+        {"masked": True},
+        {"op": "div"},
+        {"shape_out": (2, 4)},
+        {"input_dtypes": ["f32", "f16"]},
+    ],
+)
+def test_other_ops_are_no_pairs(changed: dict[str, Any]) -> None:
+    """What saturates, integers, masks, other arithmetic, broadcasting and mixed types take the way of all ops."""
+    params = {"op": "add", "input_shapes": [(4,), (4,)], "input_dtypes": ["f32"] * 2, "shape_out": (4,), "dtype": "f32"}
+    assert plain_pair(params) is not None
+    dtypes = {"input_dtypes": [changed["dtype"]] * 2} if "dtype" in changed else {}
+    assert plain_pair({**params, **dtypes, **changed}) is None

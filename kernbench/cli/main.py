@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
     # A command makes its modules and tables once and keeps them: looking for garbage every 700 objects finds none.
     gc.set_threshold(100_000, 20, 20)
+    signal.signal(signal.SIGTERM, _told_to_stop)
     code = exit_code(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()  # it ends with the process, and Python would go through all of it for garbage first
     sys.exit(code)
@@ -62,6 +64,11 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     except SystemExit:  # typer leaves so when nobody reads its help any more
         return output.OK
     return code if isinstance(code, int) else output.OK
+
+
+def _told_to_stop(number: int, frame: Any) -> None:
+    """What a job scheduler sends before it kills is Ctrl-C for a command: what is finished comes out."""
+    raise KeyboardInterrupt
 
 
 def _usage(error: Any, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from kernbench.runtime_api.places import Places
 
 ALIGNMENT = 256  #: [B] at least; tensors begin where a channel's turn begins on the machines of the package
 Piece = tuple[int, int]  #: physical address and bytes
+Window = tuple[int, int, int]  #: virtual addresses from, to; and the physical one of the first
 
 
 class AddressSpace:
@@ -60,18 +61,29 @@ class AddressSpace:
             at, left = at + part, left - part
         return _joined(found, self._bases)
 
+    def window(self, address: int) -> Window | None:
+        """Addresses that stand for one run of bytes in one slice, for good: those round this one, which itself may be in none.
+
+        None: there are none near it.
+        """
+        place = bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        start = self._starts[place]
+        physical, size, _ = self._ranges[place]
+        at = bisect_right(self._bases, physical + address - start) - 1
+        if at < 0:
+            return None
+        first, end = max(physical, self._bases[at]), min(physical + size, self._ends[at])
+        return start + first - physical, start + end - physical, first
+
     def _in_one(self, address: int, nbytes: int) -> Piece | None:
         """The run of bytes in one range and one slice, as most are; None for others."""
-        place = bisect_right(self._starts, address) - 1
-        if place < 0 or nbytes <= 0:
+        found = self.window(address)
+        if found is None or nbytes <= 0:
             return None
-        physical, size, _ = self._ranges[place]
-        offset = address - self._starts[place]
-        first = physical + offset
-        at = bisect_right(self._bases, first) - 1
-        if offset + nbytes > size or at < 0 or first + nbytes > self._ends[at]:
-            return None
-        return first, nbytes
+        start, end, first = found
+        return (first + address - start, nbytes) if start <= address and address + nbytes <= end else None
 
     def _cut(self, physical: int, nbytes: int) -> list[Piece]:
         """A physical run cut where HBM slices end."""

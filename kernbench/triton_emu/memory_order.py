@@ -6,40 +6,86 @@ that are on their way over the same bytes at one time, the later one depends on 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator
 from typing import Any
 
 from kernbench.common.pe_ops import DmaReadCmd
 
+Key = tuple[int, int, int]  # start, op id, end
+Cell = dict[Key, Any]
+
 
 class Ranges:
-    """Messages by the bytes `[start, end)` that they touch; several may touch one byte."""
+    """Messages by the bytes `[start, end)` that they touch; several may touch one byte.
+
+    Ranges of about one length lie in a grid of cells that are no shorter than they, so in one cell or two: however many there
+    are, one costs the same.
+    """
 
     def __init__(self) -> None:
-        self.items: list[tuple[int, int, int, Any]] = []  # start, op id, end, message
-        self._longest = 0
+        self._grids: dict[int, dict[int, Cell]] = {}  # by the logarithm of a cell's bytes, then by the cell's number
+        self.held = 0
 
     def add(self, start: int, end: int, msg: Any) -> None:
-        insort(self.items, (start, msg.op_id, end, msg))
-        if end - start > self._longest:
-            self._longest = end - start
+        """Bytes that a message touches until they are removed; its op id is another than those of all others."""
+        shift = _grid_of(start, end)
+        grid = self._grids.get(shift)
+        if grid is None:
+            grid = self._grids[shift] = {}
+        key, first, last = (start, msg.op_id, end), start >> shift, (end - 1) >> shift
+        self._enter(grid, first, key, msg)
+        if last != first:
+            self._enter(grid, last, key, msg)
+        self.held += 1
 
-    def remove(self, start: int, msg: Any) -> None:
-        del self.items[bisect_left(self.items, (start, msg.op_id))]
-        if not self.items:
-            self._longest = 0
+    def _enter(self, grid: dict[int, Cell], number: int, key: Key, msg: Any) -> None:
+        cell = grid.get(number)
+        if cell is None:
+            grid[number] = {key: msg}
+        else:
+            cell[key] = msg
 
-    def over(self, start: int, end: int) -> Iterator[Any]:
+    def remove(self, start: int, end: int, msg: Any) -> None:
+        shift = _grid_of(start, end)
+        grid, key = self._grids[shift], (start, msg.op_id, end)
+        for number in {start >> shift, (end - 1) >> shift}:
+            cell = grid[number]
+            del cell[key]
+            if not cell:
+                del grid[number]
+        self.held -= 1
+
+    def over(self, start: int, end: int) -> list[Any]:
         """The messages that touch one of these bytes, in order of address."""
-        items = self.items
-        if not items:
-            return
-        i = bisect_left(items, (start - self._longest,))
-        while i < len(items) and items[i][0] < end:
-            if items[i][2] > start:
-                yield items[i][3]
-            i += 1
+        found: list[tuple[Key, Any]] = []
+        if self.held:
+            for shift, grid in self._grids.items():
+                if grid:
+                    self._look(found, shift, grid, start, end)
+            if len(found) > 1:
+                found.sort(key=_place)
+        return [msg for _, msg in found]
+
+    def _look(self, found: list[tuple[Key, Any]], shift: int, grid: dict[int, Cell], start: int, end: int) -> None:
+        """Those of one grid. A range that lies in two cells is met in the first of them, or in the first that is looked at."""
+        first, last = start >> shift, (end - 1) >> shift
+        numbers = range(first, last + 1) if last - first < len(grid) else [one for one in grid if first <= one <= last]
+        for number in numbers:
+            cell = grid.get(number)
+            if cell is None:
+                continue
+            for key, msg in cell.items():
+                if key[0] < end and key[2] > start and (key[0] >> shift == number or number == first):
+                    found.append((key, msg))
+
+
+def _grid_of(start: int, end: int) -> int:
+    """The logarithm of the bytes of its cells: the least that are as many as the range has."""
+    return (end - start - 1).bit_length() if end > start else 0
+
+
+def _place(one: tuple[Key, Any]) -> Key:
+    """Ranges come in the order of their addresses, then of their ops."""
+    return one[0]
 
 
 class MemoryOrder:
@@ -53,15 +99,14 @@ class MemoryOrder:
 
     def load_issued(self, msg: DmaReadCmd) -> None:
         """The bytes from `low` to `high` of the load."""
-        if self._stores.items:
-            for store in self._stores.over(msg.low, msg.high):
-                depend(msg, store.op_id)
+        for store in self._stores.over(msg.low, msg.high):
+            depend(msg, store.op_id)
         msg.fresh = len(self._fresh)
         self._fresh.append(msg)
 
     def load_ended(self, msg: DmaReadCmd) -> None:
         if msg.fresh < 0:
-            self._loads.remove(msg.low, msg)
+            self._loads.remove(msg.low, msg.high, msg)
             return
         last = self._fresh.pop()
         if last is not msg:
@@ -88,11 +133,11 @@ class MemoryOrder:
                 depend(msg, store.op_id)
         self._reads.add(start, end, msg)
 
-    def read_ended(self, msg: Any, start: int) -> None:
-        self._reads.remove(start, msg)
+    def read_ended(self, msg: Any, start: int, end: int) -> None:
+        self._reads.remove(start, end, msg)
 
-    def store_ended(self, msg: Any, start: int) -> None:
-        self._stores.remove(start, msg)
+    def store_ended(self, msg: Any, start: int, end: int) -> None:
+        self._stores.remove(start, end, msg)
 
 
 def depend(msg: Any, op_id: int) -> None:

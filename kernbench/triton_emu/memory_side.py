@@ -29,6 +29,10 @@ class Translation(Protocol):
     def physical(self, address: int, nbytes: int) -> list[tuple[int, int]]:
         """The physical runs (address, bytes) of these bytes, in order. InputError where they are nowhere."""
 
+    def window(self, address: int) -> tuple[int, int, int] | None:
+        """The bytes `[from, to)` round an address, and the physical address of the first: they lie in one piece, to the end of
+        the run. None: not known."""
+
 
 class MemorySide:
     """Reads and writes memories for kernels, and names dependencies. It logs nothing."""
@@ -112,9 +116,11 @@ class MemorySide:
 
     def store_ended(self, msg: DmaWriteCmd) -> None:
         if msg.lanes is not None:
-            self._order.store_ended(msg, msg.dst_addr + msg.lanes.span[0])
+            low, high = msg.lanes.span
+            self._order.store_ended(msg, msg.dst_addr + low, msg.dst_addr + high)
             return
-        self._order.store_ended(msg, _span(msg.dst_addr, msg.handle, msg.dst_strides)[0])
+        start, end = _span(msg.dst_addr, msg.handle, msg.dst_strides)
+        self._order.store_ended(msg, start, end)
 
     def composite_issued(self, msg: CompositeCmd) -> None:
         """It reads what is there now, and its result is pending from now on."""
@@ -126,8 +132,8 @@ class MemorySide:
 
     def composite_ended(self, msg: CompositeCmd) -> None:
         for one in _streamed(msg):
-            self._order.read_ended(msg, one.addr)
-        self._order.store_ended(msg, msg.out_addr)
+            self._order.read_ended(msg, one.addr, one.addr + one.nbytes)
+        self._order.store_ended(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
 
 
 def _streamed(msg: CompositeCmd) -> list[TensorHandle]:

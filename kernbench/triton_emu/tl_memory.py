@@ -22,6 +22,7 @@ from kernbench.triton_emu.tl_tiles import TlTiles
 _UP, _frame = caller_of(__file__), sys._getframe
 _USUAL = CHANNELS[0]
 _FAR = 1 << 62
+_WINDOWS = 4  # of tensors that a program moved last: most go on with the same
 _ALIGN = {name: one.align for name, one in DTYPES.items()}
 
 
@@ -175,6 +176,12 @@ class TlMemory(TlTiles):
         translation = self._translation
         if translation is None:
             return at
+        for start, end, physical in self._windows:
+            if start <= at and at + nbytes <= end:
+                return int(physical) + at - int(start)
+        window = translation.window(at)
+        if window is not None:
+            self._windows = [window, *self._windows[: _WINDOWS - 1]]
         try:
             runs = translation.physical(at, nbytes)
         except InputError as error:

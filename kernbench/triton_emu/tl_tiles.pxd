@@ -8,6 +8,7 @@ from kernbench.triton_emu.scratchpad cimport Block
 cdef class TlTiles:
     cdef public KernelRunner _runner
     cdef public object _translation
+    cdef list _windows
     cdef public long long _count
     cdef public tuple _after
     cdef tuple _shape

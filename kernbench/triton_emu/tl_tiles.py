@@ -30,6 +30,7 @@ class TlTiles:
     def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
         self._runner = runner
         self._translation = translation
+        self._windows: list[tuple[int, int, int]] = []  # of addresses, and where they are in memory: those used last
         self._count = 0
         self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
         self._shape: tuple[int, ...] | None = None  # whose size was asked for last,

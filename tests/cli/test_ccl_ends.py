@@ -36,21 +36,22 @@ def odd(statement: str) -> None:
     Path("odd.yaml").write_text(ENTRY, encoding="utf-8")
 
 
-def interrupted(*more: str) -> tuple[int, str, str]:
-    """Ctrl-C in the second size, which says that it has begun."""
+def interrupted(*more: str, by: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
+    """Ctrl-C, or another signal, in the second size, which says that it has begun."""
     odd(WAITS)
     process = subprocess.Popen(command(*ODD, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None and process.stderr.readline() == "second size\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
         out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     return process.returncode, out, err
 
 
-def test_an_interrupt_leaves_one_object_with_what_is_done() -> None:
-    code, out, err = interrupted("--json", "--plot", "p.svg")
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_one_object_with_what_is_done(by: signal.Signals) -> None:
+    code, out, err = interrupted("--json", "--plot", "p.svg", by=by)
     found = json.loads(out)
     SCHEMA.validate(found)
     assert (code, err) == (130, "interrupted\n")

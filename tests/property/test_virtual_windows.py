@@ -33,6 +33,12 @@ def test_every_byte_is_where_it_was_put(tensors: list[list[tuple[int, int]]], da
     start = data.draw(st.sampled_from(sorted(byte) or [space.virtual_base]))
     nbytes = data.draw(st.integers(1, 300))
     expected = [byte.get(start + i, -1) for i in range(nbytes)]
+    window = space.window(start)
+    if window is not None:
+        low, high, first = window
+        assert all(byte[at] == first + at - low for at in range(low, high))
+        assert first // SLICE == (first + high - low - 1) // SLICE
+        assert (low <= start < high) == (start in byte)
     try:
         runs = space.physical(start, nbytes)
     except InputError:

@@ -123,20 +123,26 @@ class Windows:
             address, nbytes = address + part, nbytes - part
         return runs
 
+    def window(self, address: int) -> tuple[int, int, int] | None:
+        if address < 1 << 40:
+            return None
+        number = (address - (1 << 40)) // 1024
+        return (1 << 40) + 1024 * number, (1 << 40) + 1024 * (number + 1), 4096 * number
+
 
 def test_virtual_addresses_are_translated() -> None:
     def kernel(tl: Any) -> None:
         x = tl.load((1 << 40) + 1024, (16, 16), "f32")
         assert x.tolist() == A.tolist()
         tl.store((1 << 40) + 2048, x)
-        tl.load((1 << 40) + 512, (16, 16), "f32")
+        tl.load((1 << 40) + 1536, (16, 16), "f32")
 
     run = Run(kernel, memory={4096: A}, translation=Windows())
     error = run.fail()
     assert np.array_equal(run.store.read("hbm", 8192), A)
     assert isinstance(error, KernelError)
     assert str(error) == (
-        f"{at(kernel, 4)}: the 1024 bytes at 0x10000000200 lie apart in memory (0x200 is followed by 0x1000); "
+        f"{at(kernel, 4)}: the 1024 bytes at 0x10000000600 lie apart in memory (0x1200 is followed by 0x2000); "
         "move what lies in one piece at a time"
     )
 

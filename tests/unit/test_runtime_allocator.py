@@ -123,3 +123,15 @@ def test_bytes_in_no_tensor_are_refused(places: Places) -> None:
         "address: 20 bytes at 0x100000000005a: 0x1000000000064 is in no tensor; the tensor below it is weights; "
         "check the shape and the strides of the access"
     )
+
+
+def test_windows_end_with_slices(places: Places) -> None:
+    """A piece from one slice to the next but one."""
+    space = AddressSpace(places)
+    (start,) = space.add([(SLICE - 256, SLICE + 512)], "t")
+    assert space.window(start - 1) is None
+    assert space.window(start) == (start, start + 256, SLICE - 256)
+    assert space.window(start + 256) == (start + 256, start + 256 + SLICE, SLICE)
+    assert space.window(start + 256 + SLICE) == (start + 256 + SLICE, start + 512 + SLICE, 2 * SLICE)
+    assert space.physical(start + 255, 2) == [(SLICE - 1, 1), (SLICE, 1)]
+    assert space.physical(start + 256, SLICE) == [(SLICE, SLICE)]

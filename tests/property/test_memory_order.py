@@ -1,0 +1,31 @@
+"""Ranges of bytes on their way against a list that is gone through as a whole."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernbench.triton_emu.memory_order import Ranges
+
+#: Short ones, long ones, ranges of no byte; close together, so that they meet.
+LENGTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 100, 1024, 4000])
+RANGES = st.tuples(st.integers(0, 5000), LENGTHS).map(lambda one: (one[0], sum(one)))
+
+
+@given(st.lists(RANGES, max_size=30), st.data())
+def test_ranges_are_a_list(ranges: list[tuple[int, int]], data: st.DataObject) -> None:
+    held, known = Ranges(), {}
+    for number, (start, end) in enumerate(ranges):
+        known[start, number, end] = msg = SimpleNamespace(op_id=number)
+        held.add(start, end, msg)
+        if data.draw(st.booleans()):
+            start, number, end = data.draw(st.sampled_from(sorted(known)))
+            held.remove(start, end, known.pop((start, number, end)))
+        low, high = data.draw(RANGES)
+        if low == high:
+            continue
+        met = [known[one] for one in sorted(known) if one[0] < high and one[2] > low]
+        assert held.over(low, high) == met
+        assert held.held == len(known)

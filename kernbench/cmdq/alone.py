@@ -45,12 +45,21 @@ class _Route:
     capacity: Fraction  #: [byte/cycle] that a flow alone on it can reach
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What transfers of one engine and direction that move as many bytes on every channel have in common."""
+
+    cycles: int  #: at least
+    links: tuple[tuple[Link, int], ...]  #: [byte] on each
+
+
 class _Machine:
     """The machine's numbers that many jobs need, computed once."""
 
     def __init__(self, config: NpuConfig) -> None:
         self.config = config
         self._routes: dict[tuple[int, int, bool], _Route] = {}
+        self._ways: dict[tuple[int, bool, tuple[int, ...]], _Way] = {}  # programs move a few shapes very often
 
     def alone(self, entry: Entry) -> Alone:
         """The job of one entry."""
@@ -83,16 +92,22 @@ class _Machine:
 
     def _transfer(self, engine: int, transfer: Transfer) -> Alone:
         dram = channel_bytes(transfer, self.config.dram)
+        key = engine, transfer.write, dram
+        way = self._ways.get(key)
+        if way is None:
+            way = self._ways[key] = self._new_way(*key)
+        return Alone(way.cycles, self.config.dma.period, way.cycles, transfer, dram, way.links)
+
+    def _new_way(self, engine: int, write: bool, dram: tuple[int, ...]) -> _Way:
         on_link: dict[Link, int] = {}
         latency, moving = 0, 1
         for channel, nbytes in enumerate(dram):
             if nbytes:
-                route = self._route(engine, channel, transfer.write)
+                route = self._route(engine, channel, write)
                 latency = max(latency, route.latency)
                 moving = max(moving, -(-nbytes * route.capacity.denominator // route.capacity.numerator))
                 for link in route.links:
                     on_link[link] = on_link.get(link, 0) + nbytes
         if on_link and self.config.noc is not None:
             moving = max(moving, ceil_div(max(on_link.values()), self.config.noc.link_bytes_per_cycle))
-        cycles = self.config.dram.t_setup_cycles + latency + moving
-        return Alone(cycles, self.config.dma.period, cycles, transfer, dram, tuple(on_link.items()))
+        return _Way(self.config.dram.t_setup_cycles + latency + moving, tuple(on_link.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, lcm
 
 import numpy as np
@@ -24,7 +25,8 @@ def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
     period = min(dram.interleave_bytes * dram.channels, _FAR)
     if transfer.rows == 1:
         start, end = transfer.aligned_row(0)
-        return _span_bytes(start, end, dram, period)
+        turns, first = divmod(start, period)
+        return _span_bytes(first, end - turns * period, dram.interleave_bytes, dram.channels)
     pattern = lcm(transfer.alignment, period)
     distinct = pattern // gcd(transfer.stride, pattern)
     if min(distinct, transfer.rows) > MAX_ROWS:
@@ -37,15 +39,16 @@ def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
     return tuple(times * a + b for a, b in zip(one, last, strict=True))
 
 
-def _span_bytes(start: int, end: int, dram: Dram, period: int) -> tuple[int, ...]:
-    """Bytes of `[start, end)` on each channel: whole turns over all channels, and what the two ends add and take."""
-    size = dram.interleave_bytes
-    first_turn, first = divmod(start, period)
-    last_turn, last = divmod(end, period)
-    whole = (last_turn - first_turn) * size
+@lru_cache(maxsize=4096)  # where tiles lie in a turn, and how long they are, is often the same
+def _span_bytes(first: int, end: int, size: int, channels: int) -> tuple[int, ...]:
+    """Bytes of `[first, end)` on each channel: whole turns over all of them, and what the two ends add and take.
+
+    `first` is within the first turn; `size` is that of an interleave chunk.
+    """
+    turns, last = divmod(end, min(size * channels, _FAR))
+    whole = turns * size
     return tuple(
-        whole + min(max(last - base, 0), size) - min(max(first - base, 0), size)
-        for base in range(0, dram.channels * size, size)
+        whole + min(max(last - base, 0), size) - min(max(first - base, 0), size) for base in range(0, channels * size, size)
     )
 
 

@@ -112,6 +112,10 @@ def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
     return Fraction(cycles) / freq_ghz
 
 
-def ceil_div(numerator: int | Fraction, denominator: int | Fraction) -> int:
-    """The smallest integer at or above numerator / denominator, exactly."""
-    return -((-numerator) // denominator)
+def ceil_div(numerator: int | Fraction, *denominators: int | Fraction) -> int:
+    """The smallest integer at or above the quotient, exactly; by several it is divided one after the other."""
+    above, below = numerator.numerator, numerator.denominator
+    for one in denominators:  # in integers: fractions would be brought to lowest terms each time
+        above *= one.denominator
+        below *= one.numerator
+    return -(-above // below)

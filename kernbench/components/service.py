@@ -51,7 +51,7 @@ def _service(engine: Te | Ve, body: int) -> ServiceTime:
 
 def _te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
     if te.timing == "macs":
-        return ceil_div(m * n * k, te.rate(qbits_weight, qbits_activation))
+        return ceil_div(m * n * k, *te.rates(qbits_weight, qbits_activation))
     if te.rows is None or te.cols is None:
         raise InternalError("a systolic te without rows and cols")
     rows, cols = te.rows, te.cols
@@ -65,7 +65,7 @@ def _te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation
 
 
 def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
-    elementwise = ceil_div(length * batch, ve.rate(qbits))
+    elementwise = ceil_div(length * batch, *ve.rates(qbits))
     # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined tree.
     reduce = ve.reduction_pipeline + (length - 1).bit_length() + batch - 1
     if op == "softmax":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -180,7 +181,11 @@ class Te(Section):
 
     def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
         """MACs per cycle at these bit widths."""
-        return self.macs_per_cycle * self.f_w.get(qbits_weight, 1) * self.f_a.get(qbits_activation, 1)
+        return Fraction(prod(self.rates(qbits_weight, qbits_activation)))
+
+    def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
+        """What they are the product of."""
+        return self.macs_per_cycle, self.f_w.get(qbits_weight, 1), self.f_a.get(qbits_activation, 1)
 
 
 class Ve(Section):
@@ -204,7 +209,11 @@ class Ve(Section):
 
     def rate(self, qbits_activation: int) -> Fraction:
         """Elementwise operations per cycle at this bit width."""
-        return self.lanes * self.ops_per_lane * self.f_a.get(qbits_activation, 1)
+        return Fraction(prod(self.rates(qbits_activation)))
+
+    def rates(self, qbits_activation: int) -> tuple[Fraction | int, ...]:
+        """What they are the product of."""
+        return self.lanes, self.ops_per_lane, self.f_a.get(qbits_activation, 1)
 
 
 class KvLayout(Section):

@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq.entries import TeEntry, VeEntry
-from kernbench.cmdq.footprint import regions_of, work_of
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.common.units import cycles_to_ns
@@ -39,29 +38,40 @@ def energy_pj(
 ) -> dict[str, float]:
     """Picojoules by part, and their `total`, of a run of so many cycles; `by_parts`: what components' jobs did."""
     pe, model = plan.pe, plan.pe.energy
-    by_bits, ops, streamed = by_parts
+    by_bits, ops, streamed = by_entries(program, plan, times)
+    for bits, macs in by_parts[0].items():
+        by_bits[bits] = by_bits.get(bits, 0) + macs
     default = model.mac_pj.get(8, Fraction(0))
 
     def bytes_of(names: Iterable[str]) -> int:
         return sum(counters[name]["bytes"] for name in names if name in counters)
 
-    moved = bytes_of(plan.dma[: plan.with_scratchpad]) + streamed
     parts = {
         "dram": bytes_of(plan.resources[: plan.channels]) * model.dram_pj_per_byte,
         "noc": bytes_of(plan.resources[plan.channels :]) * model.noc_pj_per_byte_hop,
-        "mac": sum((n * model.mac_pj.get(bits, default) for bits, n in by_bits.items()), Fraction(0)),
-        "ve": ops * model.ve_op_pj,
+        "spm": (bytes_of(plan.dma[: plan.with_scratchpad]) + streamed + by_parts[2]) * model.spm_pj_per_byte,
+        "mac": sum((macs * model.mac_pj.get(bits, default) for bits, macs in by_bits.items()), Fraction(0)),
+        "ve": (ops + by_parts[1]) * model.ve_op_pj,
         "static": model.static_mw * cycles_to_ns(cycles, pe.freq_ghz),
     }
-    for entry, time in zip(program.entries, times, strict=True):
-        if time.end is None or not isinstance(entry, TeEntry | VeEntry):
-            continue
-        if isinstance(entry, TeEntry):
-            parts["mac"] += work_of(entry) * model.mac_pj.get(entry.qbits_weight, default)
-        else:
-            parts["ve"] += work_of(entry) * model.ve_op_pj
-        if (pe.te if isinstance(entry, TeEntry) else pe.ve).spm_traffic:
-            moved += sum(region.nbytes for region in regions_of(entry, pe))
-    parts["spm"] = moved * model.spm_pj_per_byte
     parts["total"] = sum(parts.values(), Fraction(0))
     return {name: float(value) for name, value in sorted(parts.items())}
+
+
+def by_entries(program: Program, plan: Plan, times: Sequence[EntryTimes]) -> Work:
+    """What the jobs of entries that have ended did."""
+    jobs, pe = plan.program["compute"], plan.pe
+    macs: dict[int, int] = {}
+    ops = streamed = 0
+    rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
+    for position, work, nbytes in rows:
+        if times[position].end is None:
+            continue
+        entry = program.entries[position]
+        if isinstance(entry, TeEntry):
+            macs[entry.qbits_weight] = macs.get(entry.qbits_weight, 0) + work
+            streamed += nbytes if pe.te.spm_traffic else 0
+        elif isinstance(entry, VeEntry):
+            ops += work
+            streamed += nbytes if pe.ve.spm_traffic else 0
+    return macs, ops, streamed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 import pytest
@@ -110,6 +111,11 @@ def test_cycles_to_ns_is_exact() -> None:
 def test_ceil_div_is_the_smallest_integer_not_below(numerator: int, denominator: Fraction) -> None:
     result = ceil_div(numerator, denominator)
     assert result >= numerator / denominator > result - 1
+
+
+@given(st.integers(-(10**9), 10**9), st.lists(st.fractions(Fraction(1, 1000), 1000), min_size=1, max_size=4))
+def test_ceil_div_by_several_divides_by_their_product(numerator: int, factors: list[Fraction]) -> None:
+    assert ceil_div(numerator, *factors) == ceil_div(numerator, prod(factors, start=Fraction(1)))
 
 
 def test_names() -> None:

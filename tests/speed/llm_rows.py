@@ -11,18 +11,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MARK_S, MARK_MIB = 30.0, 1000.0  # all layers of Llama-2-7B, 128 tokens of prompt, 16 decoded
 _SCRIPT = """
-import resource, time
+import time
 from kernbench.config import load_config
 from kernbench.workloads.llm_run import run_llm
 from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.model_files import load_model
 from kernbench.workloads.precision import uniform_precision
+from tests.speed.peak import peak_mib
 begin = time.process_time()
 job = Job(prompt=128, tokens=16)
 programs = LlmPrograms(load_model("llama2-7b"), uniform_precision(), load_config("npu_server"), job)
 run = run_llm(programs, reuse=REUSE)
 spent = time.process_time() - begin
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = peak_mib()
 print(run.segments, run.simulated, sum(step.total.cycles for step in run.steps), spent, peak)
 """
 

@@ -20,17 +20,18 @@ CONFIG = "npu_mobile"
 HELP_GOAL, RUN_GOAL = 0.15, 0.35  # [s]
 COMMAND = "from kernbench.cli.main import main; main({})"  # as the script of the package does
 LOAD = """
-import gc, json, resource, sys, time
+import gc, json, sys, time
 from kernbench.cmdq.cache import load_cached
 from kernbench.cmdq.plan import plan_npu
 from kernbench.config import load_config
+from tests.speed.peak import peak_mib
 gc.set_threshold(100_000, 20, 20)  # as the command line has it
 config = load_config({config!r})
 began = time.process_time()
 program = load_cached({path!r}, config)
 plan_npu(program, config)
 spent = time.process_time() - began
-print(json.dumps([spent, len(program), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+print(json.dumps([spent, len(program), peak_mib()]))
 """
 
 
@@ -112,7 +113,7 @@ def load_rows(sizes: tuple[int, ...], repeats: int) -> list[Load]:
                 for cache, found in told.items():
                     found.append(json.loads(_process(code, {"KERNBENCH_CACHE": cache})[1]))
         plain, kept = (statistics.median(spent for spent, _, _ in found) for found in told.values())
-        peaks = [max(peak for _, _, peak in found) >> 10 for found in told.values()]
+        peaks = [round(max(peak for _, _, peak in found)) for found in told.values()]
         rows.append(Load(told["off"][0][1], plain, kept, *peaks))
     return rows
 

@@ -13,10 +13,11 @@ PRESETS = ("sip_4x4", "pod_8sip")
 MARK_BUILD_S, MARK_ROUTES_S, MARK_MIB = 2.0, 1.0, 500.0  # building 1,024 PEs; all routes within a SIP of 128; all of it
 #: Builds a preset, then finds every route within its first SIP: from each PE to each PE, and to each slice of HBM.
 _SCRIPT = """
-import resource, sys, time
+import sys, time
 from kernbench.config import load_config
 from kernbench.policy.routing import PathRouter
 from kernbench.topology.builder import build_topology
+from tests.speed.peak import peak_mib
 before = time.process_time()
 topology = build_topology(load_config(sys.argv[1]))
 built = time.process_time()
@@ -25,7 +26,7 @@ pes = [node.id for node in topology.nodes if node.kind == "pe_dma" and node.sip 
 slices = [router.resolver.address(0, cube, part) for cube in range(config.cubes) for part in range(config.slices)]
 routes = sum(len(router.find_path(a, b)) > 0 for a in pes for b in pes)
 routes += sum(len(router.find_memory_path(a, b)) > 0 for a in pes for b in slices)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = peak_mib()
 print(config.pes, built - before, routes, time.process_time() - built, peak)
 """
 

@@ -20,14 +20,15 @@ _JOBS = {
     "validate": "validate(open_trace(path)).events",
 }
 _SCRIPT = """
-import resource, sys, time
+import sys, time
 from kernbench.trace import metrics, open_trace
 from kernbench.trace.validate import validate
+from tests.speed.peak import peak_mib
 path = sys.argv[1]
 before = time.process_time()
 events = {job}
 seconds = time.process_time() - before
-print(events, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(events, seconds, peak_mib())
 """
 
 

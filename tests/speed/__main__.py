@@ -6,7 +6,6 @@ import argparse
 import json
 import platform
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.speed.llm_rows import llm_line, llm_row, reuse_line
 from tests.speed.measure import Row, Size, measure
 from tests.speed.replay_rows import replay_rows, replay_table
 from tests.speed.report_rows import report_rows
+from tests.speed.sample import plain
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
 from tests.speed.start_rows import load_rows, start_rows, start_table
 from tests.speed.sweep_rows import sweep_row, sweep_table
@@ -96,14 +96,14 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= core
-        report |= {"starts": [asdict(row) for row in starts], "loads": [asdict(row) for row in loads]}
-        report |= {"systems": [asdict(row) for row in systems], "llm": asdict(model)}
-        report["components"] = [asdict(row) for row in parts]
-        report["sweep"] = asdict(sweep)
+        report |= {"starts": [plain(row) for row in starts], "loads": [plain(row) for row in loads]}
+        report |= {"systems": [plain(row) for row in systems], "llm": plain(model)}
+        report["components"] = [plain(row) for row in parts]
+        report["sweep"] = plain(sweep)
         report |= {"kernels": kernels, "replay": replays}
-        report["collectives"] = [asdict(row) for row in collectives]
-        report["sends"] = [asdict(row) for row in sends]
-        report["checks"] = [asdict(row) for row in checks]
+        report["collectives"] = [plain(row) for row in collectives]
+        report["sends"] = [plain(row) for row in sends]
+        report["checks"] = [plain(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -138,7 +138,7 @@ def _core_rows(quick: bool) -> dict[str, Any]:
     growth = growth_rows(quick)
     print(f"\n{growth_table(growth)}", flush=True)
     rows: dict[str, list[Any]] = {"skipping": skipped, "yardstick": yards, "growth": growth}
-    return {"isa": isa(), **{name: [asdict(row) for row in of] for name, of in rows.items()}}
+    return {"isa": isa(), **{name: [plain(row) for row in of] for name, of in rows.items()}}
 
 
 def _traces(quick: bool) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _traces(quick: bool) -> dict[str, Any]:
     else:
         zoom = page["zoom_ms"]
         print(f"  loaded in {page['load_s']:.2f} s, zoom {zoom['median']:.1f} ms, at most {zoom['largest']:.1f} ms")
-    return {"runs": [asdict(run) for run in runs], "read": [asdict(row) for row in read], "page": page}
+    return {"runs": [plain(run) for run in runs], "read": [plain(row) for row in read], "page": page}
 
 
 def _line(row: Row) -> str:

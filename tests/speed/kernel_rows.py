@@ -17,6 +17,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.install import kernel_system
 from kernbench.triton_emu.launch import PeWork
+from tests.speed.sample import Sample
 
 PES = 64
 MARK_LOGGED_US, MARK_US = 8.0, 4.0  # of CPU time a load or product
@@ -30,7 +31,8 @@ def kernel_rows(quick: bool = False) -> dict[str, Any]:
     rows: dict[str, Any] = {"pes": PES, "ops_per_pe": ops}
     for kernel in (loads, dots):
         for name, logged in (("logged", True), ("plain", False)):
-            rows[f"{kernel.__name__}_{name}_us"] = min(_run(kernel, ops, logged) for _ in range(3))
+            found = Sample(_run(kernel, ops, logged) for _ in range(3 if quick else 5))
+            rows[f"{kernel.__name__}_{name}_us"], rows[f"{kernel.__name__}_{name}_spread"] = found, found.spread
     return rows
 
 
@@ -89,7 +91,7 @@ def kernel_table(rows: dict[str, Any]) -> str:
     lines = [f"kernels on {rows['pes']} PEs, CPU us an op     with the op log     without"]
     for name in ("loads", "dots"):
         logged, plain = rows[f"{name}_logged_us"], rows[f"{name}_plain_us"]
-        lines.append(f"  {name:34} {logged:14.1f}   {plain:9.1f}")
+        lines.append(f"  {name:34} {logged:14.1f} {logged.about:7} {plain:5.1f} {plain.about}")
     return "\n".join([*lines, f"  {'marks':34} {MARK_LOGGED_US:14.1f}   {MARK_US:9.1f}"])
 
 

@@ -18,6 +18,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.catalogue import WORKLOADS
 from kernbench_core import Core
 from tests.speed.measure import Size, core_jobs, engine_ticks
+from tests.speed.sample import Sample
 from tests.speed.skip_loads import SHORT, SPARSE, STABLE, sparse_tables, stable_tables
 from tests.speed.workloads import LOADS, Load, Tables, core_tables, jobs_for
 
@@ -39,7 +40,7 @@ class SkipRow:
     entries: int
     stepping: float  #: [s]
     skipping: float  #: [s]
-    ratio: float  #: median of the ratios within a round
+    ratio: Sample  #: of the ratios within a round
 
     @property
     def cycles_a_second(self) -> float:
@@ -53,7 +54,7 @@ class Yard:
     load: str
     loop: float
     stepping: float
-    ratio: float
+    ratio: Sample
 
 
 def skip_rows(rounds: int = 5) -> list[SkipRow]:
@@ -97,7 +98,7 @@ def _timed(name: str, cycles: int, entries: int, runs: Callable[[bool], Callable
     for _ in range(rounds):
         for skip, spent in samples.items():
             spent.append(_seconds(runs(skip)))
-    ratio = statistics.median(a / b for a, b in zip(samples[False], samples[True], strict=True))
+    ratio = Sample(a / b for a, b in zip(samples[False], samples[True], strict=True))
     return SkipRow(name, cycles, entries, statistics.median(samples[False]), statistics.median(samples[True]), ratio)
 
 
@@ -110,11 +111,12 @@ def _seconds(run: Callable[[], object]) -> float:
 
 def skip_table(rows: list[SkipRow]) -> str:
     """As text, with the goals."""
-    out = ["load      cycles  entries  stepping ms  skipping ms  step/skip  M cycles/s  us an entry"]
+    out = ["load      cycles  entries  stepping ms  skipping ms  step/skip         M cycles/s  us an entry"]
     for row in rows:
         goal = f"(goal {GOALS[row.load]:g})" if row.load in GOALS else f"(goal {DECODE_GOAL / 1e6:g} M cycles/s)"
-        spent = f"{row.stepping * 1e3:12.2f} {row.skipping * 1e3:12.3f} {row.ratio:9.1f}x {row.cycles_a_second / 1e6:11.1f}"
-        out.append(f"{row.load:8} {row.cycles:8} {row.entries:7} {spent} {row.skipping / row.entries * 1e6:12.2f}  {goal}")
+        spent = f"{row.stepping * 1e3:12.2f} {row.skipping * 1e3:12.3f} {row.ratio:9.1f}x {row.ratio.about:7}"
+        rates = f"{row.cycles_a_second / 1e6:11.1f} {row.skipping / row.entries * 1e6:12.2f}"
+        out.append(f"{row.load:8} {row.cycles:8} {row.entries:7} {spent} {rates}  {goal}")
     return "\n".join(out)
 
 
@@ -143,7 +145,7 @@ def _yard(load: Load, size: Size, library: ctypes.CDLL) -> Yard:
         theirs.append(_seconds(lambda: loop(size.pes, size.core_cycles, flows, *rate, streams, load.ports)))
     busy = [resource["busy"] for resource in core.counters()["resources"]]
     ticks = engine_ticks(core_jobs(core), busy, size.core_cycles)
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    ratio = Sample(a / b for a, b in zip(ours, theirs, strict=True))
     return Yard(load.name, statistics.median(theirs) / ticks * 1e9, statistics.median(ours) / ticks * 1e9, ratio)
 
 
@@ -151,5 +153,5 @@ def yard_table(rows: list[Yard]) -> str:
     """As text, with the goal."""
     if not rows:
         return "no C compiler: no yardstick"
-    lines = [f"  {row.load:8} {row.loop:6.2f} {row.stepping:8.2f} {row.ratio:7.2f}x" for row in rows]
+    lines = [f"  {row.load:8} {row.loop:6.2f} {row.stepping:8.2f} {row.ratio:7.2f}x {row.ratio.about}" for row in rows]
     return "\n".join([f"  load     C loop stepping   ratio (goal: at most {YARDSTICK_GOAL:g})", *lines])

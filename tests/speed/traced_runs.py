@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.trace.schema import LEVELS
 from kernbench.workloads.catalogue import WORKLOADS
+from tests.speed.sample import Sample
 
 TARGET, CONFIG = "llama2-7b-decode", "npu_server"
 MARKS = {"summary_over_off": 1.5, "full_ns_an_event_in_the_loop": 20.0, "seconds_a_million_lines": 0.2}  #: at most
@@ -57,9 +57,9 @@ class TracedRun:
     level: str
     events: int
     nbytes: int
-    whole: float  #: from the first cycle to the result, or to TRACE_END, which needs the result
-    loop: float  #: in the core
-    lines: float  #: records sorted and made lines
+    whole: Sample  #: from the first cycle to the result, or to TRACE_END, which needs the result
+    loop: Sample  #: in the core
+    lines: Sample  #: records sorted and made lines
 
 
 def traced_runs(rounds: int = 5) -> list[TracedRun]:
@@ -81,30 +81,36 @@ def _once(config: NpuConfig, program: Program, level: str) -> TracedRun:
         began = time.process_time()
         machine.run()
         machine.result()
-        return TracedRun(level, 0, 0, time.process_time() - began, core.seconds, 0.0)
+        return TracedRun(level, 0, 0, *_once_each(time.process_time() - began, core.seconds, 0.0))
     tracing = machine.trace(sink, TraceOptions(level))
     lines: Any = Timed(tracing.format, "text")
     tracing.format = lines
     began = time.process_time()
     machine.run()
     tracing.close()
-    return TracedRun(level, tracing.format.lines, sink.nbytes, time.process_time() - began, core.seconds, lines.seconds)
+    spent = time.process_time() - began
+    return TracedRun(level, tracing.format.lines, sink.nbytes, *_once_each(spent, core.seconds, lines.seconds))
+
+
+def _once_each(whole: float, loop: float, lines: float) -> tuple[Sample, Sample, Sample]:
+    return Sample([whole]), Sample([loop]), Sample([lines])
 
 
 def _median(runs: list[TracedRun]) -> TracedRun:
     first = runs[0]
-    whole, loop, lines = (statistics.median(getattr(run, name) for run in runs) for name in ("whole", "loop", "lines"))
+    whole, loop, lines = (Sample(getattr(run, name) for run in runs) for name in ("whole", "loop", "lines"))
     return TracedRun(first.level, first.events, first.nbytes, whole, loop, lines)
 
 
 def traced_table(runs: list[TracedRun]) -> str:
     """As text, with the marks."""
     off = runs[0]
-    out = ["level       events    MB   run s  over off   loop ns/event   lines s/million"]
+    out = ["level       events    MB   run s           over off   loop ns/event   lines s/million"]
     for run in runs:
         each = f"{(run.loop - off.loop) / run.events * 1e9:13.1f} {run.lines / run.events * 1e6:17.3f}" if run.events else ""
         ratio = run.whole / off.whole
-        out.append(f"{run.level:8} {run.events:9,} {run.nbytes / 1e6:5.0f} {run.whole:7.3f} {ratio:8.2f}x {each}")
+        whole = f"{run.whole:7.3f} {run.whole.about:7} {ratio:8.2f}x"
+        out.append(f"{run.level:8} {run.events:9,} {run.nbytes / 1e6:5.0f} {whole} {each}")
     summary, full = runs[1], runs[2]
     figures = {
         "summary_over_off": summary.whole / off.whole,

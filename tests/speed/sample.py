@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 
@@ -19,9 +19,6 @@ class Sample(float):
         sample.spread = (max(found) - min(found)) / 2 / abs(sample) if sample else 0.0
         return sample
 
-    def __getnewargs__(self) -> tuple[list[float]]:  # type: ignore[override]  # float takes one number
-        return ([float(self)],)
-
     @property
     def about(self) -> str:
         """The spread, behind the median."""
@@ -30,5 +27,6 @@ class Sample(float):
 
 def plain(row: Any) -> dict[str, Any]:
     """A dataclass as plain JSON types; beside each sample its spread."""
-    spreads = {f"{one.name}_spread": value.spread for one in fields(row) if isinstance(value := getattr(row, one.name), Sample)}
-    return {**asdict(row), **spreads}
+    samples = {one.name: value for one in fields(row) if isinstance(value := getattr(row, one.name), Sample)}
+    medians = {name: float(value) for name, value in samples.items()}
+    return {**asdict(replace(row, **medians)), **{f"{name}_spread": value.spread for name, value in samples.items()}}

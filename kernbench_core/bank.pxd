@@ -65,6 +65,9 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
     cycle_t clear             # no request is denied in an earlier cycle, while nothing changes (clear.pyx)
     cycle_t doubt             # that is not looked for in an earlier cycle,
     int32_t doubts            # so often it was found to be soon
+    cycle_t trial, looked     # a scratchpad with flows to others is looked at in no earlier cycle, and was last in that one,
+    int32_t trials            # and so often that did not pay (pair_clear.pyx)
+    int32_t step              # 1 + its place among those that are run cycle by cycle; 0: it is none
     bint rolls                # it is run up to what it brings next (rolling.pyx), so it has no horizon,
     bint laid                 # and its lanes stand on the wheel
 

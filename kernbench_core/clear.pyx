@@ -17,13 +17,13 @@ from kernbench_core.dma cimport DmaJob
 from kernbench_core.dram cimport Dram
 from kernbench_core.jump cimport banks_differ
 from kernbench_core.lanes cimport vectors
+from kernbench_core.pair_clear cimport open_pair, pair_found, pair_may_look, pair_over
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of, next_body_cycle
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 from kernbench_core.walk cimport PORTS, take
 
 cdef enum:
-    SPAN = 64                 # cycles that are laid out at once: a bit each
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
     TRIES = 64                # looks that do not pay, of all scratchpads, before each of them looks rarely
     RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
@@ -31,20 +31,6 @@ cdef enum:
     QUIET = 24                # and so many after a change, where looks did not pay
     LANES = 320               # with more, or with more TEs and VEs, it is not tried
     BODIES = 16
-
-cdef struct Course:           # the requests to come of one lane
-    cycle_t at                # the next: a flow's first piece, a body cycle; NEVER: none
-    slot_t lane
-    int32_t side              # of the ports
-    int64_t carry             # a flow: what it has in that cycle [1/den B]
-    int64_t pay               # and what the next piece costs
-    int64_t bank              # of it
-    int64_t lines             # to the end of its run
-    int64_t chunk             # lines of the runs behind it,
-    int64_t hop               # and how far a bank their first ones are from where the run before ended; -1: not known
-    bint dense                # a TE or VE: its requests are worked out by ahead.pyx
-    cycle_t i                 # that body cycle
-    Stream* stream            # and its streams
 
 cdef struct Plan:             # SPAN cycles from `begin` on
     cycle_t begin
@@ -57,17 +43,11 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
     """Where a flow stands; false where its requests may be cut."""
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Dram* d = memory_of(s, f.job)
-    cdef int64_t wait
     x.at = a.next_at
     if x.at == NEVER:
         return True
     x.side = 1 if a.to_writes else 0
-    x.carry = f.carry + (x.at + 1 - f.seen) * f.num
-    x.pay = f.piece * f.den
-    if x.carry < x.pay:
-        wait = quotient(x.pay - x.carry + f.num - 1, f.num)
-        x.at += wait
-        x.carry += wait * f.num
+    open_carry(x, f)
     x.bank = f.bank
     x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
     x.hop = -1
@@ -109,6 +89,9 @@ cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) n
         taken = first + (at - w.begin) * each
         while carry >= pay:
             mask = <uint64_t>1 << bank
+            if lines == 0 and x.hop == ALL:
+                x.at = NEVER
+                return True
             if lines == 0 or taken[each - 1] & mask:
                 w.end = at
                 return False
@@ -278,6 +261,9 @@ cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept n
             bodies += 1
             if bodies > BODIES or not open_body(s, p, &x[n], &s.compute[x[n].lane - s.n_flows], a):
                 return -1
+        elif a.paired:
+            if not open_pair(s, p, &x[n]):
+                return -1
         elif not open_flow(s, p, &x[n], &s.share.flow[x[n].lane], a):
             return -1
         n += x[n].at != NEVER
@@ -291,7 +277,7 @@ cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     cdef int64_t lines
     cdef int32_t k
     for k in range(n):
-        if s.lane[x[k].lane].compute:
+        if s.lane[x[k].lane].compute or s.lane[x[k].lane].paired:       # of those all lines are known
             continue
         f = &s.share.flow[x[k].lane]
         lines = x[k].lines
@@ -345,6 +331,9 @@ cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 
 cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
+    if p.n_pairs:
+        pair_over(p, now)
+        return
     if p.clear:
         clear_ends(s, p, now)
     if p.doubts > 1:
@@ -359,6 +348,11 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
     cdef int32_t n
     if p.clear > p.done:
         return True
+    if p.n_pairs:
+        if not pair_may_look(p):
+            return False
+        n = open_courses(s, p, x, streams)
+        return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
     if p.clear and p.clear - p.doubt >= 2 * SPAN:       # all that was looked at is over: look further
         p.clear = 0
         p.doubts = max(p.doubts - 1, -LOOK)
@@ -369,7 +363,7 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
         p.doubt = p.done + (SPAN << 3 * RARE) // 128
     if p.done < p.doubt or p.n_held:
         return False
-    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_pairs or p.n_order > LANES:
+    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > LANES:
         return False
     n = open_courses(s, p, x, streams)
     p.clear = clear_to(s, p, x, n) if n >= 0 else p.done
@@ -386,6 +380,7 @@ cdef void keep_looks(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         s.kept[2 * k] = s.spm[k].doubt
         s.kept[2 * k + 1] = s.spm[k].doubts
+        s.spm[k].trial = s.spm[k].trials = 0
         s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
     s.kept[2 * s.n_spm] = TRIES - s.looks
     s.looks = 0

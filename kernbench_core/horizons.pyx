@@ -1,6 +1,7 @@
 """When each scratchpad may next bring an event that others see, and P5 and P6 of those whose time has come."""
 from kernbench_core.component cimport component_flow_changed
-from kernbench_core.pair cimport paired_cycle
+from kernbench_core.pair cimport pair_turn, paired_cycle
+from kernbench_core.pair_clear cimport far_lane
 from kernbench_core.rolling cimport roll
 from kernbench_core.scratchpad cimport scratchpad_due, scratchpad_touch
 from kernbench_core.skip cimport scratchpad_next
@@ -14,6 +15,8 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
         component_flow_changed(s, flow)
     else:
         scratchpad_touch(s, s.lane[flow].spm, now)
+        if s.lane[flow].paired:
+            scratchpad_touch(s, s.lane[far_lane(s, flow)].spm, now)
 
 
 cdef void find_horizons(Sim* s) noexcept nogil:
@@ -24,6 +27,8 @@ cdef void find_horizons(Sim* s) noexcept nogil:
     for k in range(s.n_touched):
         s.spm[s.touched[k]].touched = False
         s.horizon[s.touched[k]] = scratchpad_next(s, s.touched[k])
+        if s.far_lanes:
+            pair_turn(s, s.touched[k])
     s.n_touched = 0
     s.soonest = NEVER
     for k in range(s.n_member):

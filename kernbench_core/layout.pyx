@@ -355,8 +355,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
     a.own(<void**>&s.lane, lanes, sizeof(Lane))
     a.keep_before(&s.lane[0].ends_at)
-    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t))
-    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t))
+    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.lane, s.lane)
     a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
     for k in range(lanes):

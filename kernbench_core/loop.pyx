@@ -23,6 +23,7 @@ from kernbench_core.groups cimport group_cycle, group_end, groups_next, groups_r
 from kernbench_core.horizons cimport find_horizons, touch_flow
 from kernbench_core.layout cimport lay_out, lay_out_traces
 from kernbench_core.narrow cimport narrow_count
+from kernbench_core.pair cimport pair_rest
 from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
 from kernbench_core.plug_layout cimport (
@@ -87,6 +88,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
+    pair_rest(s)
     narrow_count(s)
     groups_look(s)
     keep_looks(s)

@@ -2,7 +2,8 @@
 
 Such a flow has two lanes, one in each scratchpad's order; each bank decides for itself, as always. Its request is for lines of both
 sides, and is served when neither lacks any. So these scratchpads go through every cycle together, between the two halves of the
-flow's work: asking before any bank is arbitrated, and being served or held after all are.
+flow's work: asking before any bank is arbitrated, and being served or held after all are. Those that are known to deny nothing for some
+time (pair_clear.pyx) need not: they grant whatever is asked for, and are told where another one denies one of their flows something.
 
 Lines of both sides coincide: addresses are multiples of the line, and all scratchpads have the same line (`kernbench` checks it).
 """
@@ -13,37 +14,20 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.flow cimport cap_carry
 from kernbench_core.lane cimport activity_phase, flow_over, hold, press_later, unhold
 from kernbench_core.narrow_work cimport set_held
+from kernbench_core.pair_clear cimport far_lane, flow_of, pair_jump
 from kernbench_core.record_bank cimport record_conflicts, record_served
 from kernbench_core.record_walk cimport open_run
-from kernbench_core.scratchpad cimport scratchpad_touch, turn_of, wide_cycle
+from kernbench_core.scratchpad cimport scratchpad_advance, scratchpad_touch, turn_of, wide_cycle
 from kernbench_core.share cimport Flow, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
+from kernbench_core.tally cimport tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, nbytes_t, slot_t, uint64_t
-
-
-cdef void pair_spm(Sim* s, int32_t spm) noexcept nogil:
-    cdef int32_t k = s.n_paired
-    if s.spm[spm].n_pairs == 0:
-        while k and s.paired[k - 1] > spm:
-            s.paired[k] = s.paired[k - 1]
-            k -= 1
-        s.paired[k] = spm
-        s.n_paired += 1
-    s.spm[spm].n_pairs += 1
 
 
 cdef void unpair_spm(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """The scratchpad has one such lane less; without any it runs by itself again."""
-    cdef int32_t k = 0
-    s.spm[spm].n_pairs -= 1
     scratchpad_touch(s, spm, now)
-    if s.spm[spm].n_pairs:
-        return
-    while s.paired[k] != spm:
-        k += 1
-    s.n_paired -= 1
-    for k in range(k, s.n_paired):
-        s.paired[k] = s.paired[k + 1]
+    s.spm[spm].n_pairs -= 1
 
 
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
@@ -51,23 +35,45 @@ cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
     cdef slot_t far = far_lane(s, flow)
     s.lane[flow].paired = True
     s.lane[far].paired = True
-    pair_spm(s, s.lane[flow].spm)
-    pair_spm(s, s.lane[far].spm)
-    s.pair[s.n_pairs] = flow
-    s.n_pairs += 1
+    s.spm[s.lane[flow].spm].n_pairs += 1
+    s.spm[s.lane[far].spm].n_pairs += 1
 
 
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """The flow's last byte has moved in the cycle before `now`: its far lane goes."""
     cdef slot_t far = far_lane(s, flow)
-    cdef int32_t k = 0
     order_remove(&s.spm[s.lane[far].spm], far)
     unpair_spm(s, s.lane[flow].spm, now)
     unpair_spm(s, s.lane[far].spm, now)
-    while s.pair[k] != flow:
-        k += 1
-    s.n_pairs -= 1
-    s.pair[k] = s.pair[s.n_pairs]
+
+
+cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
+    """After it was looked for a clear time: the scratchpad is run cycle by cycle from its next one on, or is not any more."""
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k
+    cdef bint steps = p.n_pairs > 0 and p.clear <= p.done
+    if steps == (p.step > 0):
+        return
+    if p.step:
+        s.n_paired -= 1
+        s.paired[p.step - 1] = s.paired[s.n_paired]
+        s.spm[s.paired[p.step - 1]].step = p.step
+        p.step = 0
+        return
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].paired:
+            pair_jump(s, flow_of(s, p.order[k]), p.done)
+    s.paired[s.n_paired] = spm
+    s.n_paired += 1
+    p.step = s.n_paired
+
+
+cdef void pair_rest(Sim* s) noexcept nogil:
+    """A run returns, and nothing is known any more of which scratchpads are run cycle by cycle."""
+    cdef int32_t k
+    for k in range(s.n_paired):
+        s.spm[s.paired[k]].step = 0
+    s.n_paired = 0
 
 
 cdef inline bint add_bank(uint64_t* mask, int32_t bank) noexcept nogil:
@@ -121,6 +127,11 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         if not ask_both(s, flow, &s.spm[a.spm], &s.spm[b.spm]):
             a.next_at = now + 1
     b.next_at = a.next_at
+    if a.next_at <= now:
+        if s.spm[a.spm].step == 0:
+            take_all(&s.spm[a.spm], reads_of(s, flow), writes_of(s, flow))
+        if s.spm[b.spm].step == 0:
+            take_all(&s.spm[b.spm], reads_of(s, far_lane(s, flow)), writes_of(s, far_lane(s, flow)))
 
 
 cdef bint lacks(Sim* s, slot_t lane) noexcept nogil:
@@ -142,6 +153,7 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
             s.denied += 1
             a.next_at = now + p.penalty
             if a.first_denied == NEVER:
+                scratchpad_advance(s, a.spm, now)       # where it is in a clear time it may lie behind
                 hold(s, p, flow, now)
         else:
             if s.trace != NULL and s.trace.level >= TRACE_FULL:
@@ -158,21 +170,79 @@ cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         press_later(s, flow)
 
 
-cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """The cycle `now` of every scratchpad with such a lane; all of them have been run up to it."""
-    cdef int32_t k
+cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """A scratchpad in a clear time grants what is asked for."""
+    cdef int32_t w
+    for w in range(p.words):
+        if reads[w] | writes[w]:
+            tally_word(&p.grants, w, reads[w] | writes[w])
+            reads[w] = 0
+            writes[w] = 0
+    tally_done(&p.grants, 1)
+
+
+cdef int32_t find_pairs(Sim* s) noexcept nogil:
+    """The flows that have a side in a scratchpad that is run cycle by cycle, into `pair`; how many."""
+    cdef int32_t k, i, n = 0
+    cdef slot_t lane, flow
     cdef Spm* p
-    for k in range(s.n_pairs):
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        for i in range(p.n_order):
+            lane = p.order[i]
+            if s.lane[lane].paired:
+                flow = flow_of(s, lane)
+                if lane == flow or s.spm[s.lane[flow].spm].step == 0:   # else the other side finds it
+                    s.pair[n] = flow
+                    n += 1
+    return n
+
+
+cdef void in_order(Sim* s) noexcept nogil:
+    """For a trace of requests: scratchpad by scratchpad."""
+    cdef int32_t k, i, spm
+    for k in range(1, s.n_paired):
+        spm = s.paired[k]
+        i = k
+        while i and s.paired[i - 1] > spm:
+            s.paired[i] = s.paired[i - 1]
+            s.spm[s.paired[i]].step = i + 1
+            i -= 1
+        s.paired[i] = spm
+        s.spm[spm].step = i + 1
+
+
+cdef void tell(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+    """A flow of a scratchpad that may be in a clear time was denied something by the other one: the clear time is over."""
+    if s.spm[spm].step == 0:
+        scratchpad_touch(s, spm, now + 1)
+
+
+cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """The cycle `now` of the scratchpads with such a lane that may deny something; all of them have been run up to it."""
+    cdef int32_t k, n
+    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
+    cdef Spm* p
+    cdef slot_t flow
+    if traced:
+        in_order(s)
+    n = find_pairs(s)
+    for k in range(n):
         pair_ask(s, s.pair[k], now)
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         wide_cycle(s, p, turn_of(s, p, now))
-        if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        if traced:
             record_conflicts(s, p, now)
-    for k in range(s.n_pairs):
+    for k in range(n):
         pair_judge(s, s.pair[k], now)
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         if p.n_watch:
             activity_phase(s, p)
         p.done = now + 1
+    for k in range(n):
+        flow = s.pair[k]
+        if s.lane[flow].first_denied == now:
+            tell(s, s.lane[flow].spm, now)
+            tell(s, s.lane[far_lane(s, flow)].spm, now)

@@ -13,7 +13,8 @@ from kernbench_core.flow cimport settle_cursor
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.entry cimport entry_ended, entry_started
 from kernbench_core.overlap cimport overlap_allows
-from kernbench_core.pair cimport far_lane, pair_close, pair_open
+from kernbench_core.pair cimport pair_close, pair_open
+from kernbench_core.pair_clear cimport far_lane
 from kernbench_core.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.row_phase cimport row_open, row_phase

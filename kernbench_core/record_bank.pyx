@@ -7,7 +7,7 @@ from kernbench_core.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.masks cimport set_run
-from kernbench_core.pair cimport far_lane
+from kernbench_core.pair_clear cimport far_lane
 from kernbench_core.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.share cimport Flow
 from kernbench_core.sim cimport memory_of

@@ -214,7 +214,7 @@ cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     cdef Spm* p = &s.spm[spm]
     p.laid = False
     while p.done < to:
-        if p.n_order == 0 or (s.skip and scratchpad_uncontended(s, spm)):
+        if p.n_order == 0 or (s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, spm)):
             jump_clear(s, spm, to)
         elif p.clear > p.done:
             jump_clear(s, spm, min(to, p.clear))

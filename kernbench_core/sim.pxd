@@ -82,9 +82,9 @@ cdef struct Sim:
     cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
     cycle_t soonest           # the smallest of them
     Wheel* wheel              # of a scratchpad that is alone
-    int32_t* paired           # scratchpads with lanes of flows between scratchpads: they are run together
+    int32_t* paired           # scratchpads with lanes of flows between scratchpads that are run cycle by cycle (pair.pyx)
     slot_t* pair              # those flows
-    int32_t n_paired, n_pairs
+    int32_t n_paired
     bint far_lanes            # every flow may have one in another scratchpad
     int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
     int32_t* touched          # scratchpads whose horizon is to be found again

@@ -12,6 +12,7 @@ from kernbench_core.events cimport TRACE_FULL
 from kernbench_core.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.lane cimport body_over, flow_over
 from kernbench_core.masks cimport set_run
+from kernbench_core.pair_clear cimport far_lane, pair_jump
 from kernbench_core.rolling cimport may_roll
 from kernbench_core.share cimport Flow, flow_cycles, flow_next
 from kernbench_core.sim cimport Sim, memory_of, reads_of, writes_of
@@ -176,11 +177,13 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     p.rolls = p.laid = False
     if p.n_order == 0:
         return NEVER
-    if s.stops.on_conflict or p.n_asks or p.n_pairs:
+    if s.stops.on_conflict or p.n_asks or p.n_pairs and not (s.skip and scratchpad_clear(s, spm)):
         return p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
+    if p.n_pairs:
+        to = p.clear - 1                        # behind that it is looked again before anything is asked for
+    elif s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
         to = min(to, p.clear) if not p.uncontended else to
     elif may_roll(s, p):
         p.rolls = True
@@ -191,6 +194,8 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         rounds = -patience(p)
     for k in range(n_order):
         a = &s.lane[order[k]]
+        if a.paired and order[k] >= s.n_flows:  # its end is that of the lane at the other side
+            continue
         rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, order[k])
@@ -202,6 +207,12 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     if rounds > 0 and to > soon:
         to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
     return max(to, p.done)
+
+
+cdef inline void jump_pair(Sim* s, Spm* p, slot_t lane, cycle_t to) noexcept nogil:
+    """A flow between scratchpads is moved here, by its lane at this side, unless one of them is run cycle by cycle."""
+    if lane < s.n_flows and p.step == 0 and s.spm[s.lane[far_lane(s, lane)].spm].step == 0:
+        pair_jump(s, lane, to)
 
 
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil:
@@ -225,6 +236,8 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
                 a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
             if e.body_left == 0:
                 body_over(s, p, lane, a.next_at)
+        elif a.paired:
+            jump_pair(s, p, lane, now + cycles)
         else:
             f = &s.share.flow[lane]
             if a.next_at >= now + cycles:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
 from tests.oracles.ref_system import simulate_system
+from tests.system_rings import rings
 from tests.system_roads import PlainRoads
 from tests.systems_of_pes import System, systems_of_pes
 
@@ -50,6 +51,20 @@ def check_system(system: System, data: st.DataObject) -> None:
 
     assert_same(run_in_pieces(config, parsed, want["cycles"], data), want)
     check_laws(want)
+
+
+def check_rings(system: System, data: st.DataObject) -> None:
+    """Too long for the reference: skipping against stepping."""
+    config, parsed = load_config(system[0]), load_program(system[1])
+    stepped = Machine(config, parsed)
+    stepped.run(skip=False)
+    want = stepped.result().to_dict()
+
+    skipped = Machine(config, parsed)
+    skipped.shuffle_lists(data.draw(st.integers(0, 2**32 - 1), label="seed"))
+    skipped.run()
+    assert skipped.result().to_dict() == want
+    assert run_in_pieces(config, parsed, want["cycles"], data).result().to_dict() == want
 
 
 def run_in_pieces(config: Any, parsed: Any, cycles: int, data: st.DataObject) -> Machine:
@@ -97,3 +112,17 @@ def test_core_equals_reference_on_systems(system: System, data: st.DataObject) -
 @given(systems_of_pes(), st.data())
 def test_core_equals_reference_on_systems_for_long(system: System, data: st.DataObject) -> None:
     check_system(system, data)
+
+
+@settings(RELAXED, max_examples=60)
+@given(rings(), st.data())
+def test_long_transfers_between_scratchpads(system: System, data: st.DataObject) -> None:
+    """Scratchpads that deny nothing for some time go over it at once, others beside them deny something."""
+    check_rings(system, data)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=3000)
+@given(rings(), st.data())
+def test_long_transfers_between_scratchpads_for_long(system: System, data: st.DataObject) -> None:
+    check_rings(system, data)

@@ -3,8 +3,9 @@ from kernbench_core.heap cimport TimerHeap
 from kernbench_core.types cimport cycle_t, int32_t
 
 cdef struct Group:            # scratchpads that share no resource with others, and what stands between their cycles (groups.pyx)
-    cycle_t soonest           # this and the `n_` as in Sim, where they stand during its turn
-    int32_t first_spm, n_spm  # its part of `member` and `touched`,
+    int32_t first_spm, n_spm  # its part of `member` and `touched`; the `n_` are as in Sim, where they stand during its turn
+    int32_t first_tree        # of `horizon`,
+    int32_t leaves            # which is the tree of so many, a power of two,
     int32_t first_flow        # of `free_flow`, `rejoin` and `joins`,
     int32_t first_compute     # of `ends`,
     int32_t first_res         # of `share.dirty`,

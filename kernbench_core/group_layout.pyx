@@ -11,7 +11,7 @@ from kernbench_core.control cimport Control, Entry
 from kernbench_core.group cimport Group
 from kernbench_core.heap cimport Timer
 from kernbench_core.sim cimport Sim, memory_of
-from kernbench_core.types cimport FIFO, NONE, OP_COMPUTE, OP_DMA, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
+from kernbench_core.types cimport FIFO, NEVER, NONE, OP_COMPUTE, OP_DMA, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
 
 
 cdef int32_t root(int32_t[::1] up, int32_t k) noexcept nogil:
@@ -92,18 +92,25 @@ cdef list sizes_of(Sim* s, int32_t[::1] group, list flows):
     return sizes
 
 
+cdef int32_t leaves_of(int32_t n):
+    """The power of two that is not below `n`."""
+    return 1 << (n - 1).bit_length() if n > 1 else 1
+
+
 cdef void share_out(Sim* s, list sizes):
     """Each group's part of a list begins where that of the one before it ends. `n_free` is how many flows it has."""
-    cdef int32_t k, spm = 0, flow = 0, compute = 0, res = 0, word = 0, i
+    cdef int32_t k, spm = 0, tree = 0, flow = 0, compute = 0, res = 0, word = 0, i
     cdef Group* g
     for k in range(s.groups.n):
         g = &s.groups.group[k]
         g.first_spm, g.first_flow, g.first_compute, g.first_res, g.word = spm, flow, compute, res, word
         g.n_spm, g.n_free = sizes[k][0], sizes[k][1]
+        g.first_tree, g.leaves = tree, leaves_of(g.n_spm)
         g.words = (sizes[k][4] + 63) // 64
         for i in range(g.n_free):               # the lowest is taken first
             s.free_flow[flow + i] = flow + g.n_free - 1 - i
         spm += g.n_spm
+        tree += 2 * g.leaves
         flow += g.n_free
         compute += sizes[k][2]
         res += sizes[k][3]
@@ -116,6 +123,7 @@ cdef void seat(Sim* s, int32_t[::1] group):
     cdef int32_t[::1] spms = np.zeros(s.groups.n, dtype=np.int32), engines = np.zeros(s.groups.n, dtype=np.int32)
     for k in range(s.n_spm):
         s.member[s.groups.group[group[k]].first_spm + spms[group[k]]] = k
+        s.place[k] = spms[group[k]]
         spms[group[k]] += 1
     for g in range(s.groups.n):
         for w in range(s.groups.group[g].words):
@@ -135,14 +143,19 @@ cdef void groups_look(Sim* s) noexcept nogil:
     """Every scratchpad was brought up to date, and no horizon is kept: all that they do next is to be found again."""
     cdef int32_t k, i
     cdef Group* g
+    cdef cycle_t* tree
     for k in range(s.groups.n):
         g = &s.groups.group[k]
         for i in range(g.n_spm):
             s.touched[g.first_spm + i] = s.member[g.first_spm + i]
         g.n_touched = g.n_spm
-        g.soonest = s.groups.at[k] = 0
+        s.groups.at[k] = 0
+        tree = s.horizon + g.first_tree
+        for i in range(g.leaves):
+            tree[g.leaves + i] = 0 if i < g.n_spm else NEVER
+        for i in range(g.leaves - 1, 0, -1):
+            tree[i] = tree[2 * i]               # not above the right one: there are no gaps
     s.n_touched = s.n_spm
-    s.soonest = 0
     if s.groups.n > 1:                          # nobody's turn
         s.n_touched = s.n_member = s.n_free = s.joins.n = s.ends.n = s.word = s.words = 0
 
@@ -183,6 +196,8 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     a.own(<void**>&s.groups.group, s.groups.n, sizeof(Group))
     a.own(<void**>&s.groups.at, s.groups.n, sizeof(cycle_t))
     a.own(<void**>&s.member, s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.place, s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.horizon, sum(2 * leaves_of(size[0]) for size in sizes), sizeof(cycle_t), False)
     a.own(<void**>&s.free_flow, s.n_flows, sizeof(slot_t))
     a.own(<void**>&s.wanted, words, sizeof(uint64_t))
     a.own(<void**>&s.groups.seat, s.n_dma + s.n_compute + s.n_plugs, sizeof(int32_t), False)
@@ -195,6 +210,7 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     a.own(<void**>&s.groups.early.item, s.control.n if s.groups.n > 1 else 0, sizeof(Timer), False)
     if s.groups.n == 1:
         s.n_member = s.n_spm
+        s.leaves = s.groups.group[0].leaves
         s.n_free = s.groups.group[0].n_free
         s.words = words
     return 0

@@ -24,7 +24,8 @@ cdef void enter(Sim* s, Group* g) noexcept nogil:
     s.n_member = g.n_spm
     s.touched += g.first_spm
     s.n_touched = g.n_touched
-    s.soonest = g.soonest
+    s.horizon += g.first_tree
+    s.leaves = g.leaves
     s.free_flow += g.first_flow
     s.n_free = g.n_free
     s.rejoin += g.first_flow
@@ -44,7 +45,7 @@ cdef void leave(Sim* s, Group* g) noexcept nogil:
     s.member -= g.first_spm
     s.touched -= g.first_spm
     g.n_touched = s.n_touched
-    g.soonest = s.soonest
+    s.horizon -= g.first_tree
     s.free_flow -= g.first_flow
     g.n_free = s.n_free
     s.rejoin -= g.first_flow
@@ -65,7 +66,7 @@ cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
     if s.any_wanted or s.n_rejoin or s.share.n_dirty:
         return at
     find_horizons(s)
-    to = share_next(s, s.soonest)
+    to = share_next(s, s.horizon[1])
     if s.ends.n:
         to = min(to, s.ends.item[0].at)
     return max(to, at)

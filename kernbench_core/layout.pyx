@@ -343,7 +343,6 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
     a.keep_before(&s.spm[0].banks)
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
-    a.own(<void**>&s.horizon, s.n_spm, sizeof(int64_t), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
     for k in range(s.n_spm):
         lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)

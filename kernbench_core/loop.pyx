@@ -60,7 +60,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     if s.groups.n > 1:
         return groups_next(s, limit)
     find_horizons(s)
-    to = min(to, s.soonest)
+    to = min(to, s.horizon[1])
     to = share_next(s, to)
     if s.ends.n:
         to = min(to, s.ends.item[0].at)
@@ -82,7 +82,6 @@ cdef void catch_up(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         scratchpad_advance(s, k, s.cycle)
         s.spm[k].touched = True
-        s.horizon[k] = 0
         s.spm[k].calm = NEVER
         s.spm[k].rolls = s.spm[k].laid = False
     for k in range(s.n_compute):

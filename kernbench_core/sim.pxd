@@ -79,8 +79,9 @@ cdef struct Sim:
     bint skip                 # quiet scratchpads are advanced in closed form
     int64_t looks             # looks for clear times that paid are worth so many that did not (clear.pyx)
     int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
-    cycle_t* horizon          # of each scratchpad: it brings no event in an earlier cycle
-    cycle_t soonest           # the smallest of them
+    cycle_t* horizon          # a tree for each group: [leaves + place] of a scratchpad: it brings no event in an earlier cycle;
+    int32_t leaves            # [i], the smaller one of [2 * i] and [2 * i + 1]: so [1] is the smallest of all
+    int32_t* place            # [scratchpads] where it stands in `member` of its group
     Wheel* wheel              # of a scratchpad that is alone
     int32_t* paired           # scratchpads with lanes of flows between scratchpads that are run cycle by cycle (pair.pyx)
     slot_t* pair              # those flows

@@ -114,7 +114,7 @@ def test_core_equals_reference_on_systems_for_long(system: System, data: st.Data
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=150)
 @given(rings(), st.data())
 def test_long_transfers_between_scratchpads(system: System, data: st.DataObject) -> None:
     """Scratchpads that deny nothing for some time go over it at once, others beside them deny something."""

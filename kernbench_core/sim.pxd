@@ -58,7 +58,7 @@ cdef struct Sim:
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin
     Groups groups
-    int32_t* member           # scratchpads, group by group
+    int32_t *member, *place   # scratchpads, group by group; where each stands in its group
     int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
     uint64_t* wanted          # bit an engine: P3 has something to try there
     int32_t word, words
@@ -81,7 +81,6 @@ cdef struct Sim:
     int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
     cycle_t* horizon          # a tree for each group: [leaves + place] of a scratchpad: it brings no event in an earlier cycle;
     int32_t leaves            # [i], the smaller one of [2 * i] and [2 * i + 1]: so [1] is the smallest of all
-    int32_t* place            # [scratchpads] where it stands in `member` of its group
     Wheel* wheel              # of a scratchpad that is alone
     int32_t* paired           # scratchpads with lanes of flows between scratchpads that are run cycle by cycle (pair.pyx)
     slot_t* pair              # those flows

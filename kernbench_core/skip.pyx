@@ -164,6 +164,27 @@ cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
     return max(p.doubt - 1, p.done) if s.skip and p.doubt > p.done else NEVER
 
 
+cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
+    """The same with flows to or from other scratchpads, which may all be held where the clear time is over."""
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k
+    cdef slot_t lane
+    cdef Lane* a
+    cdef cycle_t to
+    if s.stops.on_conflict or not s.skip or not scratchpad_clear(s, spm):
+        return p.done
+    to = p.clear - 1                            # behind that it is looked again before anything is asked for
+    for k in range(p.n_order):
+        lane = p.order[k]
+        a = &s.lane[lane]
+        if a.paired and lane >= s.n_flows:      # it ends with the lane at the other side
+            continue
+        if a.ends_at < to:
+            a.ends_at = earliest_end(s, lane)
+            to = min(to, a.ends_at)
+    return max(to, p.done)
+
+
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move. Where something may be denied,
     a flow may be held at once, and leave its resources `backpressure_cycles` later."""
@@ -177,13 +198,11 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     p.rolls = p.laid = False
     if p.n_order == 0:
         return NEVER
-    if s.stops.on_conflict or p.n_asks or p.n_pairs and not (s.skip and scratchpad_clear(s, spm)):
-        return p.done
+    if s.stops.on_conflict or p.n_asks or p.n_pairs:
+        return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if p.n_pairs:
-        to = p.clear - 1                        # behind that it is looked again before anything is asked for
-    elif s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
+    if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
         to = min(to, p.clear) if not p.uncontended else to
     elif may_roll(s, p):
         p.rolls = True
@@ -194,8 +213,6 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         rounds = -patience(p)
     for k in range(n_order):
         a = &s.lane[order[k]]
-        if a.paired and order[k] >= s.n_flows:  # its end is that of the lane at the other side
-            continue
         rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, order[k])

@@ -1,4 +1,4 @@
-"""Hypothesis strategy for long transfers between the scratchpads of one cube: rings and crowds whose banks hardly ever meet, or do."""
+"""Hypothesis strategy for long transfers between the scratchpads of one cube, whose banks hardly ever meet, or do."""
 
 from __future__ import annotations
 

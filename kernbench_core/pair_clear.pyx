@@ -21,7 +21,7 @@ from kernbench_core.types cimport NEVER, int64_t, nbytes_t
 cdef enum:
     FEW = 4                   # a clear time of fewer cycles is not worth the look,
     MANY = 16                 # one of more shows that looks pay
-    TRIALS = 3                # after so many that did not, the next comes 1 << TRIALS cycles later
+    TRIALS = 3                # after so many that did not, the next comes (1 << TRIALS) - 2 cycles later: that is the longest pause
 
 
 cdef bint whole(Flow* f, DmaJob* j, nbytes_t line) noexcept nogil:

@@ -46,6 +46,8 @@ cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil:
                 continue
             f.frozen = True
             kb_rate(level, f.weight, &num, &den, &bad)
+            if bad:
+                break                       # there is no rate to set, and the run ends in this phase
             set_rate(s, flow, num, den, now)
             for h in range(f.route.length):
                 fill[s.path[f.route.first + h]].freezing += f.weight

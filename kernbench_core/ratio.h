@@ -49,13 +49,15 @@ static inline int kb_less(kb_ratio a, kb_ratio b, int *bad) {
     return x < y;
 }
 
-/* r * k as a rate: terms of at most 31 bits, else rounded down to a multiple of 2^-31 */
+/* r * k as a rate: terms of at most 31 bits, else rounded down to a multiple of 2^-31. Sets *bad, and no rate, where that is 0:
+ * a flow of rate 0 would move nothing, and what is found from rates divides by them. */
 static inline void kb_rate(kb_ratio r, int64_t k, int64_t *num, int64_t *den, int *bad) {
     kb_wide n, limit = (kb_wide)1 << 31;
     if (kb_mul(r.num, k, &n)) { *bad = 1; return; }
     kb_ratio v = kb_lowest(n, r.den);
     if (v.num >= limit || v.den >= limit) {
         if (kb_mul(v.num, limit, &n)) { *bad = 1; return; }
+        if (n < v.den) { *bad = 1; return; }
         v = kb_lowest(n / v.den, limit);
     }
     *num = (int64_t)v.num;

@@ -98,7 +98,7 @@ cdef struct Share:
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last
-    bint overflow             # a max-min share needed terms past 128 bits
+    bint overflow             # a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil

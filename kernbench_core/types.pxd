@@ -37,7 +37,7 @@ cpdef enum Status:
     ABORTED = 2
     DEADLOCK = 3
     FAILED = 4
-    OVERFLOW = 5              # a max-min share needs terms that 128 bits do not hold
+    OVERFLOW = 5              # a max-min share needs terms that 128 bits do not hold, or is below 2^-31 B/cycle
 
 cpdef enum Allocation:
     SHARED_BW = 0

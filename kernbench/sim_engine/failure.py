@@ -55,9 +55,9 @@ def overflow_refusal(config: MachineConfig) -> InputError:
     return InputError(
         Problem(
             config.source,
-            "a max-min share of this program needs terms of more than 128 bits",
+            "a max-min share of this program needs terms of more than 128 bits, or is below 2^-31 bytes per cycle",
             "allocation",
             getattr(config, "allocation", ""),
-            "use shared_bw_v1, or capacities with smaller denominators",
+            "use shared_bw_v1, or capacities with smaller denominators and weights closer to each other",
         )
     )

@@ -18,6 +18,10 @@ from kernbench.sim_engine.machine import Machine
 from tests.cli.conftest import Kbsim
 
 SMALL = ("--config", "small.yaml")
+WIDE_APART = (  # beside a KV load, a load of weights would get less than 2^-31 bytes per cycle
+    *("--set", "allocation=max_min_v1", "--set", "dram.peak_bw_bytes_per_cycle=0.25"),
+    *("--set", "dma.channels.kv_load.weight=2147483647"),
+)
 ENDINGS = {
     "done": (("tiles.json",), 0),
     "aborted": (("tiles.json", "--set", "max_cycles=500"), 3),
@@ -150,6 +154,12 @@ REFUSALS = [
         "override dram.chanels=2: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
         "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, "
         "row_buffer; did you mean channels?",
+    ),
+    (
+        ("run", "tiles.json", *SMALL, *WIDE_APART),
+        'small.yaml: allocation = "max_min_v1", but a max-min share of this program needs terms of more than 128 bits, '
+        "or is below 2^-31 bytes per cycle; use shared_bw_v1, or capacities with smaller denominators and weights closer "
+        "to each other",
     ),
     (("step", "tiles.json", *SMALL), "kbsim step: give at least one of --cycles and --until"),
     (

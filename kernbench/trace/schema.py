@@ -310,8 +310,9 @@ EVENTS: tuple[Event, ...] = (
     Event(130, "ENERGY_SAMPLE", "summary", 8, "", "Energy of one window, by the machine's `energy` section.", (
         Field("window_cycles", "int", "length", "cycle"),
         *(Field(f"{part}_pj", "number", what, "pJ") for part, what in (
-            ("dram", "bytes of DRAM"), ("noc", "bytes times hops"), ("spm", "bytes of lines granted"), ("mac", "MACs of jobs that ended"),
-            ("ve", "operations of jobs that ended"), ("static", "static power over the window"))),
+            ("dram", "bytes of DRAM"), ("noc", "bytes times hops"),
+            ("spm", "bytes that transfers moved, and operand regions of jobs that ended"),
+            ("mac", "MACs of jobs that ended"), ("ve", "operations of jobs that ended"), ("static", "static power over the window"))),
     )),
     Event(131, "POWER_STATE", "full", 8, "", "An engine was idle for a whole window (IDLE), or did something again (ACTIVE); written where it changes. "
           "Engines begin ACTIVE.", (UNIT, Field("state", "text", "from this window on", choices=("ACTIVE", "IDLE")))),

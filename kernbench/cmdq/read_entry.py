@@ -171,6 +171,8 @@ def _stride_problem(entry: Entry) -> list[FieldProblem]:
 
 def _integer(value: Any, low: int) -> int:
     if type(value) is not int:
+        if isinstance(value, (float, Fraction)):
+            raise _Bad("it must be an integer, without a decimal point")
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise _Bad("it must be an integer")
         value = value.__index__()
@@ -190,7 +192,8 @@ def _read_choice(field: FieldSpec, value: Any) -> Any:
     if type(value) is not str and not isinstance(value, bool) and hasattr(value, "__index__"):
         value = value.__index__()
     if type(value) not in (int, str) or value not in field.choices:
-        raise _Bad(f"it must be one of {', '.join(map(str, field.choices))}")
+        point = ", without a decimal point" if isinstance(value, (float, Fraction)) else ""
+        raise _Bad(f"it must be one of {', '.join(map(str, field.choices))}{point}")
     return value
 
 

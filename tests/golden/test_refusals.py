@@ -87,6 +87,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({k: v for k, v in ADD.items() if k != "in2_bank"}, f"prog.json:2:1: {VE_AT}: in2_bank: it is missing"),
     # qbits
     ({**LOAD, "qbits": 3}, f"prog.json:2:63: {LOAD_AT}: qbits = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
+    ({**LOAD, "qbits": 8.0}, f"prog.json:2:63: {LOAD_AT}: qbits = 8, but it must be one of 1, 2, 4, 8, 16, 32, 64, without a decimal point"),
     ({**KV, "qbits_kv": 0}, f"prog.json:2:92: {KV_AT}: qbits_kv = 0, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ({**GEMM, "qbits_weight": True}, f"prog.json:2:71: {TE_AT}: qbits_weight = true, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ({**ADD, "qbits_activation": "8"}, f'prog.json:2:61: {VE_AT}: qbits_activation = "8", but it must be one of 1, 2, 4, 8, 16, 32, 64'),
@@ -117,7 +118,8 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     # sizes of jobs
     ({**GEMM, "m": 0}, f"prog.json:2:33: {TE_AT}: m = 0, but it must be at least 1"),
     ({**GEMM, "n": -1}, f"prog.json:2:42: {TE_AT}: n = -1, but it must be at least 1"),
-    ({**GEMM, "k": 1.5}, f"prog.json:2:51: {TE_AT}: k = 3/2, but it must be an integer"),
+    ({**GEMM, "k": 1.5}, f"prog.json:2:51: {TE_AT}: k = 3/2, but it must be an integer, without a decimal point"),
+    ({**GEMM, "k": 2.0}, f"prog.json:2:51: {TE_AT}: k = 2, but it must be an integer, without a decimal point"),
     ({**ADD, "length": 0}, f"prog.json:2:37: {VE_AT}: length = 0, but it must be at least 1"),
     ({**ADD, "batch": 0}, f"prog.json:2:167: {VE_AT}: batch = 0, but it must be at least 1"),
     # engines

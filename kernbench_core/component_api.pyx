@@ -110,6 +110,18 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     want(s, engine)
 
 
+cdef void keep(kb_job* to, const kb_job* job) noexcept nogil:
+    """What it says of itself; the rest of its arrays may be anything, and must not come into a snapshot."""
+    cdef int32_t k
+    to.opcode = job.opcode
+    to.n_params = job.n_params
+    to.n_regions = job.n_regions
+    for k in range(job.n_params):
+        to.params[k] = job.params[k]
+    for k in range(job.n_regions):
+        to.region[k] = job.region[k]
+
+
 cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* job) noexcept nogil:
     cdef Plug* u = <Plug*>core
     cdef Sim* s = <Sim*>u.sim
@@ -133,7 +145,7 @@ cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* 
     p.state[u.id].ghosts += 1
     p.open += 1
     ghost.by = u.id
-    ghost.job = job[0]
+    keep(&ghost.job, job)
     ghost.job.entry = -1
     ghost.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
     p.row[g + 1] = NONE

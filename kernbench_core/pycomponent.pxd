@@ -18,7 +18,7 @@ cdef class Plugged:
     cpdef submit(self, int32_t kind, int32_t engine, params=*, regions=*, int32_t opcode=*)
     cpdef int64_t submit_transfer(
         self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
-        int64_t place, int64_t travel) except? -1
+        int64_t place, int64_t travel, int64_t peer=*) except? -1
     cpdef int64_t submit_compute(
         self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
         int64_t out_bytes) except? -1

@@ -54,10 +54,11 @@ class Plugged:
         route: int,
         place: int,
         travel: int,
+        peer: int = -1,
     ) -> int:
         """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
 
-        `memory` and `route` are -1 on a machine whose engines have ways of their own.
+        `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
         """
 
     def submit_compute(

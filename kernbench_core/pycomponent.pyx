@@ -150,14 +150,14 @@ cdef class Plugged:
 
     cpdef int64_t submit_transfer(
             self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
-            int64_t place, int64_t travel) except? -1:
+            int64_t place, int64_t travel, int64_t peer=-1) except? -1:
         """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
 
-        `memory` and `route` are -1 on a machine whose engines have ways of their own.
+        `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
         """
         cdef kb_job job
         job.opcode = 0
-        job.n_params = 6 if memory < 0 else 8
+        job.n_params = 6 if memory < 0 else 8 if peer < 0 else 9
         job.n_regions = 1
         job.params[0] = channel
         job.params[1] = write
@@ -167,6 +167,7 @@ cdef class Plugged:
         job.params[5] = 1
         job.params[6] = memory
         job.params[7] = route
+        job.params[8] = peer
         put_region(&job.region[0], place, travel, not write)
         self.check_called()
         return self.said(self.api.submit(self.api.core, KB_DMA, engine, &job))

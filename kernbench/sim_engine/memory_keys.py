@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+TOP = (1 << 63) - 1  #: no key is above
 MOST = 1024  # keys of a run; a longer one is cut in two
 
 
+def _below(run: list[int], key: int) -> int:
+    """How many of a run are below `key`: `bisect_left` for keys that are machine integers where this is compiled."""
+    low, high = 0, len(run)
+    while low < high:
+        middle = (low + high) // 2
+        one = run[middle]
+        if one < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 class Keys:
-    """Distinct integers in order. Finding, adding and removing one takes about the logarithm of how many there are."""
+    """Distinct integers of at most 63 bits, in order.
+
+    Finding, adding and removing one takes about the logarithm of how many there are.
+    """
 
     def __init__(self) -> None:
         self._runs: list[list[int]] = [[]]  # in order; none is empty but an only one
@@ -21,40 +37,40 @@ class Keys:
 
     def before(self, key: int) -> int | None:
         """The greatest one that is not above `key`; None where there is none."""
-        at = bisect_right(self._firsts, key)
+        at = _below(self._firsts, key + 1)
         run = self._runs[at]
-        i = bisect_right(run, key)
+        i = _below(run, key + 1)
         if i:
             return run[i - 1]
         return self._runs[at - 1][-1] if at else None
 
     def within(self, start: int, end: int) -> list[int]:
         """Those in `[start, end)`, in order."""
-        at = bisect_right(self._firsts, start)
+        at = _below(self._firsts, start + 1)
         run = self._runs[at]
-        i, j = bisect_left(run, start), bisect_left(run, end)
+        i, j = _below(run, start), _below(run, end)
         found = run[i:j]
         while j == len(run) and at + 1 < len(self._runs):
             at += 1
             run = self._runs[at]
-            j = bisect_left(run, end)
+            j = _below(run, end)
             found += run[:j]
         return found
 
     def add(self, key: int) -> None:
         """One more, which is not there yet."""
-        at = bisect_right(self._firsts, key)
+        at = _below(self._firsts, key + 1)
         run = self._runs[at]
-        run.insert(bisect_left(run, key), key)
+        run.insert(_below(run, key), key)
         if len(run) > MOST:
             self._cut(at)
 
     def discard(self, keys: Sequence[int]) -> None:
         """Without these, each of which is there."""
         for key in keys:
-            at = bisect_right(self._firsts, key)
+            at = _below(self._firsts, key + 1)
             run = self._runs[at]
-            del run[bisect_left(run, key)]
+            del run[_below(run, key)]
             if not run and len(self._runs) > 1:
                 del self._runs[at]
                 del self._firsts[max(at - 1, 0)]

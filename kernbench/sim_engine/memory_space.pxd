@@ -1,3 +1,5 @@
+cimport cython
+
 from kernbench.sim_engine.memory_keys cimport Keys
 from kernbench.sim_engine.memory_ranges cimport RangeMap
 
@@ -8,3 +10,13 @@ cdef class Space(dict):
     cdef public RangeMap pending
 
     cpdef put(self, object addr, object array)
+
+    cdef _clear(self, object start, object end)
+
+    cdef tuple _block_at(self, object addr)
+
+    @cython.locals(found=tuple)
+    cpdef tensor(self, object start, object end, tuple shape, object dtype)
+
+
+cpdef stored_bytes(object array)

@@ -17,7 +17,7 @@ from kernbench.sim_engine.memory_ranges import RangeMap
 
 def stored_bytes(array: Array) -> int:
     """Bytes of an array in memory, where elements of i4 are packed."""
-    return array.size // 2 if array.dtype == INT4 else array.nbytes
+    return array.size // 2 if array.itemsize == 1 and array.dtype == INT4 else array.nbytes
 
 
 def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np.uint8]:
@@ -49,8 +49,8 @@ class Space(dict[int, Array]):
     def put(self, addr: int, array: Array) -> None:
         """Store an array of at least one byte, over whatever is there."""
         old = self.get(addr)
-        nbytes = array.nbytes if array.itemsize > 1 else stored_bytes(array)
-        if old is not None and (old.nbytes if old.itemsize > 1 else stored_bytes(old)) == nbytes:
+        nbytes = stored_bytes(array)
+        if old is not None and stored_bytes(old) == nbytes:
             if self.owned:
                 self.owned.discard(addr)
         else:
@@ -81,6 +81,8 @@ class Space(dict[int, Array]):
         """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
         first = self._block_at(start)
         keys = self.starts.within(start + 1, end)
+        if first is None and not keys:
+            return
         if first is not None:
             keys.insert(0, first[0])
         rest = [part for key in keys for part in self._outside(key, start, end)]
@@ -139,12 +141,18 @@ class Space(dict[int, Array]):
         return out if at == end else None
 
     def tensor(self, start: int, end: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
-        """The bytes `[start, end)` as elements of whole bytes, as `gather` has them."""
+        """The bytes `[start, end)` as elements of whole bytes, which are no i4, as `gather` has them."""
         found = self._block_at(start)
         if found is not None:
             key, array = found
-            if key not in self.owned and array.dtype != INT4 and key + array.nbytes >= end:
-                return np.ndarray(shape, dtype, array, start - key)  # a view, made by one call
+            if key not in self.owned and key + array.nbytes >= end:
+                own, size = array.dtype, array.itemsize
+                if (own is dtype or own == dtype) and (start - key) % size == 0:
+                    flat = array if array.ndim == 1 else array.reshape(-1)
+                    part = flat[(start - key) // size : (end - key) // size]
+                    return part if part.shape == shape else part.reshape(shape)
+                if size > 1 or own != INT4:
+                    return np.ndarray(shape, dtype, array, start - key)  # a view, made by one call
         data = self.gather(start, end)
         return None if data is None else data.view(dtype).reshape(shape)
 

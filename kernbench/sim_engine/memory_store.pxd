@@ -8,6 +8,9 @@ cdef class MemoryStore:
     cpdef write(self, object space, object addr, object data)
 
     @cython.locals(memory=Space)
-    cpdef exact(self, object space, object addr, object shape, object dtype)
+    cpdef tensor(self, object space, object addr, tuple shape, object dtype)
+
+    @cython.locals(memory=Space)
+    cdef _typed(self, object space, object addr, tuple shape, object dtype)
 
     cpdef Space _space(self, object name)

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from kernbench.common.dtypes import INT4, Array, dtype_of, nbytes_of, unpack_i4
 from kernbench.sim_engine.memory_space import Space, bytes_of, stored_bytes
 
+LAST = (1 << 62) - 1  # address
+
 
 class MemoryStore:
-    """Arrays by space and byte address. Spaces come into being when they are first written."""
+    """Arrays by space and byte address, of at most 62 bits. Spaces come into being when they are first written."""
 
     def __init__(self) -> None:
         self._storage: dict[str, Space] = {}
@@ -30,7 +32,7 @@ class MemoryStore:
         size = data.itemsize
         if not data.flags.c_contiguous:
             raise ValueError(f"{space}[{addr:#x}]: a strided array is not one range of bytes; make a contiguous copy of it")
-        if addr < 0 or addr % size:
+        if addr < 0 or addr % size or addr > LAST:
             _check_address(space, addr, size)
         if size == 1 and data.dtype == INT4 and data.size % 2:
             raise ValueError(f"{space}[{addr:#x}]: {data.size} elements of i4 do not fill whole bytes")
@@ -45,7 +47,7 @@ class MemoryStore:
         unpacked. Raises ValueError where the bytes do not make that shape, were never written, or are pending.
         """
         if shape is not None and dtype is not None:
-            return self._tensor(space, addr, tuple(shape), dtype)
+            return self.tensor(space, addr, tuple(shape), dtype_of(dtype).numpy)
         tensor = self._storage[space].tensors.get(addr) if space in self._storage else None
         if tensor is None:
             raise ValueError(f"{space}[{addr:#x}]: no tensor begins here; to read bytes of one give shape and dtype")
@@ -61,16 +63,16 @@ class MemoryStore:
             raise ValueError(f"{space}[{addr:#x}]: the tensor here has {have} bytes, and shape {tuple(shape)} takes {want}")
         return self._typed(space, addr, own_shape if shape is None else tuple(shape), own_dtype)
 
-    def exact(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
-        """The stored array itself, where one was written here that has this shape and type; `read` for all else."""
+    def tensor(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        """The tensor at `addr`: `read` with a shape and the type that its elements have in numpy."""
         memory = self._storage.get(space)
-        if memory is None or memory.pending.held or addr in memory.owned:
-            return None
-        array = memory.get(addr)
-        if array is None:
-            return None
-        own = array.dtype
-        return array if (own is dtype or own == dtype) and array.shape == shape else None
+        if memory is not None and not memory.pending.held:
+            array = memory.get(addr)
+            if array is not None and addr not in memory.owned:
+                own = array.dtype
+                if (own is dtype or own == dtype) and array.shape == shape:
+                    return array
+        return self._typed(space, addr, shape, dtype)
 
     def knows(self, space: str) -> bool:
         """Whether anything was ever written in a space, or is pending there."""
@@ -90,6 +92,7 @@ class MemoryStore:
         """The record `op_id` will give these bytes their value: until something is written there they have none."""
         if nbytes <= 0:
             return
+        _check_address(space, addr, 1)
         self._space(space).pending.put(addr, addr + nbytes, op_id)
 
     def pending(self, space: str, addr: int, nbytes: int) -> list[int]:
@@ -122,27 +125,26 @@ class MemoryStore:
             memory = self._storage[name] = Space()
         return memory
 
-    def _tensor(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array:
-        wanted = dtype_of(dtype).numpy
-        array = self.exact(space, addr, shape, wanted)
-        return self._typed(space, addr, shape, wanted) if array is None else array
-
     def _typed(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         """The tensor of these bytes; ValueError where some have no value."""
         count = prod(shape)
         if count == 0:
             return np.empty(shape, dtype)
-        try:
-            nbytes = nbytes_of(shape, "i4") if dtype == INT4 else count * dtype.itemsize
-        except ValueError as error:
-            raise ValueError(f"{space}[{addr:#x}]: {error}") from None
-        _check_address(space, addr, 1 if dtype == INT4 else dtype.itemsize)
+        size = dtype.itemsize
+        packed, nbytes = size == 1 and dtype == INT4, count * size
+        if packed:
+            try:
+                nbytes = nbytes_of(shape, "i4")
+            except ValueError as error:
+                raise ValueError(f"{space}[{addr:#x}]: {error}") from None
+        if addr < 0 or addr % size or addr > LAST:
+            _check_address(space, addr, size)
         memory = self._storage.get(space)
         if memory is not None and not (memory.pending.held and memory.pending.over(addr, addr + nbytes)):
             array = memory.get(addr) if addr not in memory.owned else None
             if array is not None and array.dtype == dtype and stored_bytes(array) == nbytes:
                 return array if array.shape == shape else array.reshape(shape)
-            if dtype != INT4:
+            if not packed:
                 array = memory.tensor(addr, addr + nbytes, shape, dtype)
                 if array is not None:
                     return array
@@ -165,6 +167,8 @@ class MemoryStore:
 def _check_address(space: str, addr: int, align: int) -> None:
     if addr < 0:
         raise ValueError(f"{space}: the address {addr} is negative")
+    if addr > LAST:
+        raise ValueError(f"{space}[{addr:#x}]: the address has more than 62 bits")
     if addr % align:
         raise ValueError(f"{space}[{addr:#x}]: the address is not a multiple of the element size, {align} bytes")
 

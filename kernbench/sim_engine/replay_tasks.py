@@ -41,17 +41,14 @@ class Place:
     """An operand of all ops of a template: `where` its address is among an op's values, its space, shape and type."""
 
     def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
-        self.where, self.space, self.shape, self.dtype = where, space, shape, dtype
+        self.where, self.space, self.shape, self.dtype = where, space, tuple(shape), dtype
         self._numpy = dtype_of(dtype).numpy
 
     def read(self, store: MemoryStore, op: ReplayOp) -> Array:
         """The operand's elements; InputError where they were never written."""
         addr = op.params.values_of_op[self.where]
-        found = store.exact(self.space, addr, self.shape, self._numpy)
-        if found is not None:
-            return found
         try:
-            return store.read(self.space, addr, self.shape, self.dtype)
+            return store.tensor(self.space, addr, self.shape, self._numpy)
         except ValueError as error:
             raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
 

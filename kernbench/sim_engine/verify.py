@@ -11,6 +11,7 @@ import numpy as np
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of, widen
 from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.memory_keys import TOP
 from kernbench.sim_engine.memory_ranges import RangeMap
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_blame import blame
@@ -190,7 +191,7 @@ def _only_result(log: Iterable[OpRecord], expected: Array) -> Output:
         for space, start, end in ReplayOp(record, 0).writes:
             if space == "hbm":
                 written.put(start, end, record.params.get("dtype_out") or record.params.get("dtype") or "u8")
-    found = written.over(0, 1 << 63)
+    found = written.over(0, TOP)
     remedy = "name the outputs: DataExecutor(op_log, outputs=[Output(...)])"
     apart = sum(1 for one, after in pairwise(found) if one[1] != after[0] or one[2] != after[2])
     if not found or apart:

@@ -43,8 +43,10 @@ cdef class KernelRunner(CommandSource):
 
     cpdef bint resume(self, long long now) except -1
 
-    @cython.locals(tile=KernelTensor, product=GemmCmd)
     cpdef bint ended(self, Flight flight) except -1
+
+    @cython.locals(tile=KernelTensor, product=GemmCmd)
+    cdef _settle(self, object msg)
 
     cpdef Flight issue(self, object msg, object line)
 

@@ -29,6 +29,7 @@ from kernbench.triton_emu.source_lines import kernel_line, line_of
 from kernbench.triton_emu.tl_queues import take
 
 _NEVER = NEVER
+Reason = str | tuple[str, KernelTensor]  #: of a wait; with a tile, whose name is put into it when somebody asks
 MakeContext = Callable[["KernelRunner", int, tuple[int, ...]], Any]
 
 
@@ -70,7 +71,7 @@ class KernelRunner(CommandSource):
         self._over = False  # its program has ended
         self._failed: KernelError | None = None
         # What a paused kernel waits for.
-        self._reason: str | KernelTensor = ""
+        self._reason: Reason = ""
         self._since: int | None = None
         self._wanted: Flight | None = None
         self._any = False  # with `next_due`: a kernel that waits for time goes on then
@@ -149,35 +150,11 @@ class KernelRunner(CommandSource):
     def ended(self, flight: Flight) -> bool:
         msg = flight.msg
         flight.msg = None  # handles and messages refer to each other until here
-        kind = type(msg)
-        if kind is GemmCmd:
-            product: GemmCmd = msg
-            tile: Any = product.out  # a KernelTensor
-            tile.flight = None
-        elif kind is DmaReadCmd or isinstance(msg, DmaReadCmd):
-            tile = msg.handle
-            tile.flight = None
-            try:
-                tile.value = self.memory.load_ended(msg)
-            except KernelError as error:
-                self._failed, self._wanted, self._any, self.next_due = error, None, False, _NEVER
-                return True
-        elif isinstance(msg, DmaWriteCmd):
-            self.memory.store_ended(msg)
-        elif isinstance(msg, CompositeCmd):
-            self.memory.composite_ended(msg)
-            assert isinstance(msg.work.out, MemoryTensor)
-            msg.work.out.flight = None
-        elif kind is IpcqRecvCmd:
-            try:
-                take(msg)
-            except KernelError as error:
-                self._failed, self._wanted, self._any, self.next_due = error, None, False, _NEVER
-                return True
-        elif kind is not IpcqSendCmd:
-            if isinstance(msg, MathCmd):
-                msg.out.value = msg.value
-            msg.out.flight = None
+        try:
+            self._settle(msg)
+        except KernelError as error:
+            self._failed, self._wanted, self._any, self.next_due = error, None, False, _NEVER
+            return True
         if self._any or flight is self._wanted:
             self._wanted, self._any = None, False
         elif self._greenlet is not None or self.scheduler.open:
@@ -185,6 +162,32 @@ class KernelRunner(CommandSource):
         if flight.command >= 0:
             self.scheduler.after = (flight.command,)
         return True
+
+    def _settle(self, msg: Any) -> None:
+        """What the end of a command means for its tensors and for memory. KernelError where it brought what cannot be."""
+        kind = type(msg)
+        if kind is GemmCmd:
+            product: GemmCmd = msg
+            tile: Any = product.out  # a KernelTensor
+            tile.flight = None
+        elif kind is IpcqSendCmd:
+            return
+        elif kind is IpcqRecvCmd:
+            take(msg)
+        elif kind is DmaReadCmd or (kind is not DmaWriteCmd and isinstance(msg, DmaReadCmd)):
+            tile = msg.handle
+            tile.flight = None
+            tile.value = self.memory.load_ended(msg)
+        elif isinstance(msg, DmaWriteCmd):
+            self.memory.store_ended(msg)
+        elif isinstance(msg, CompositeCmd):
+            self.memory.composite_ended(msg)
+            assert isinstance(msg.work.out, MemoryTensor)
+            msg.work.out.flight = None
+        else:
+            if isinstance(msg, MathCmd):
+                msg.out.value = msg.value
+            msg.out.flight = None
 
     # The side of the kernel.
 
@@ -195,7 +198,7 @@ class KernelRunner(CommandSource):
             self.pause("the command queue is full", None, True)
         return scheduler.issue(msg, self.now, line)
 
-    def wait_for(self, flight: Flight, reason: str) -> None:
+    def wait_for(self, flight: Flight, reason: Reason) -> None:
         """Until a command has ended."""
         while flight.end < 0:
             self.pause(reason, flight)
@@ -219,10 +222,8 @@ class KernelRunner(CommandSource):
         if self.scalar_cycles:
             self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 
-    def pause(
-        self, reason: str | KernelTensor, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER
-    ) -> None:
-        """Switch to the core until a command (or any) has ended, or a cycle has come. A load's reason is its tile."""
+    def pause(self, reason: Reason, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER) -> None:
+        """Switch to the core until a command (or any) has ended, or a cycle has come."""
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until
         self._leave()
@@ -259,8 +260,8 @@ class KernelRunner(CommandSource):
         if work is not None and running is not None:
             program = work.programs[self._next_program - 1]
         reason = self._reason
-        if isinstance(reason, KernelTensor):
-            reason = f"the load of {reason.handle_id}"
+        if isinstance(reason, tuple):
+            reason = reason[0].format(reason[1].handle_id)
         waits = reason if running is not None and self._since is not None else ""
         if work is not None and running is None and self.scheduler.open:
             waits = "the program's last commands"

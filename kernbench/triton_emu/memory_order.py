@@ -11,7 +11,8 @@ from typing import Any
 from kernbench.common.pe_ops import DmaReadCmd
 
 Key = tuple[int, int, int]  # start, op id, end
-Cell = dict[Key, Any]
+Entry = tuple[int, int, int, Any]  # the same, and the message
+_FIRST = -(1 << 62)  # no range begins before
 
 
 class Ranges:
@@ -22,7 +23,8 @@ class Ranges:
     """
 
     def __init__(self) -> None:
-        self._grids: dict[int, dict[int, Cell]] = {}  # by the logarithm of a cell's bytes, then by the cell's number
+        # By the logarithm of a cell's bytes, then by the cell's number: what lies there, alone as most do, or with others.
+        self._grids: dict[int, dict[int, Entry | dict[Key, Entry]]] = {}
         self.held = 0
 
     def add(self, start: int, end: int, msg: Any) -> None:
@@ -31,61 +33,88 @@ class Ranges:
         grid = self._grids.get(shift)
         if grid is None:
             grid = self._grids[shift] = {}
-        key, first, last = (start, msg.op_id, end), start >> shift, (end - 1) >> shift
-        self._enter(grid, first, key, msg)
+        entry, first, last = (start, msg.op_id, end, msg), start >> shift, _last(start, end) >> shift
+        self._enter(grid, first, entry)
         if last != first:
-            self._enter(grid, last, key, msg)
+            self._enter(grid, last, entry)
         self.held += 1
 
-    def _enter(self, grid: dict[int, Cell], number: int, key: Key, msg: Any) -> None:
-        cell = grid.get(number)
-        if cell is None:
-            grid[number] = {key: msg}
-        else:
-            cell[key] = msg
+    def _enter(self, grid: dict[int, Entry | dict[Key, Entry]], number: int, entry: Entry) -> None:
+        there = grid.get(number)
+        if there is None:
+            grid[number] = entry
+            return
+        if isinstance(there, tuple):
+            there = grid[number] = {there[:3]: there}
+        there[entry[:3]] = entry
 
     def remove(self, start: int, end: int, msg: Any) -> None:
         shift = _grid_of(start, end)
-        grid, key = self._grids[shift], (start, msg.op_id, end)
-        for number in {start >> shift, (end - 1) >> shift}:
-            cell = grid[number]
-            del cell[key]
-            if not cell:
-                del grid[number]
+        grid, key, first, last = self._grids[shift], (start, msg.op_id, end), start >> shift, _last(start, end) >> shift
+        self._leave(grid, first, key)
+        if last != first:
+            self._leave(grid, last, key)
         self.held -= 1
 
+    def _leave(self, grid: dict[int, Entry | dict[Key, Entry]], number: int, key: Key) -> None:
+        there = grid[number]
+        if not isinstance(there, tuple):
+            del there[key]
+            if there:
+                return
+        del grid[number]
+
     def over(self, start: int, end: int) -> list[Any]:
-        """The messages that touch one of these bytes, in order of address."""
-        found: list[tuple[Key, Any]] = []
+        """The messages that touch one of these bytes, in order of address, then of their ops."""
+        found: list[Entry] = []
         if self.held:
             for shift, grid in self._grids.items():
                 if grid:
                     self._look(found, shift, grid, start, end)
             if len(found) > 1:
-                found.sort(key=_place)
-        return [msg for _, msg in found]
+                found.sort()
+        return [entry[3] for entry in found]
 
-    def _look(self, found: list[tuple[Key, Any]], shift: int, grid: dict[int, Cell], start: int, end: int) -> None:
+    def _look(
+        self, found: list[Entry], shift: int, grid: dict[int, Entry | dict[Key, Entry]], start: int, end: int
+    ) -> None:
         """Those of one grid. A range that lies in two cells is met in the first of them, or in the first that is looked at."""
         first, last = start >> shift, (end - 1) >> shift
-        numbers = range(first, last + 1) if last - first < len(grid) else [one for one in grid if first <= one <= last]
-        for number in numbers:
-            cell = grid.get(number)
-            if cell is None:
-                continue
-            for key, msg in cell.items():
-                if key[0] < end and key[2] > start and (key[0] >> shift == number or number == first):
-                    found.append((key, msg))
+        if last - first < len(grid):
+            for number in range(first, last + 1):
+                there = grid.get(number)
+                if there is not None:
+                    _meet(found, there, start, end, _FIRST if number == first else number << shift)
+        else:
+            for number, there in grid.items():
+                if first <= number <= last:
+                    _meet(found, there, start, end, _FIRST if number == first else number << shift)
+
+
+def _meet(found: list[Entry], there: Entry | dict[Key, Entry], start: int, end: int, least: int) -> None:
+    """Those of one cell that touch bytes of `[start, end)` and do not begin before `least`."""
+    if isinstance(there, tuple):
+        low, high = there[0], there[2]
+        if least <= low < end and high > start:
+            found.append(there)
+        return
+    for entry in there.values():
+        low, high = entry[0], entry[2]
+        if least <= low < end and high > start:
+            found.append(entry)
+
+
+def _last(start: int, end: int) -> int:
+    """The last byte of a range; one of no byte lies where it starts."""
+    return end - 1 if end > start else start
 
 
 def _grid_of(start: int, end: int) -> int:
     """The logarithm of the bytes of its cells: the least that are as many as the range has."""
-    return (end - start - 1).bit_length() if end > start else 0
-
-
-def _place(one: tuple[Key, Any]) -> Key:
-    """Ranges come in the order of their addresses, then of their ops."""
-    return one[0]
+    shift = 0
+    while end - start > 1 << shift:
+        shift += 1
+    return shift
 
 
 class MemoryOrder:
@@ -99,8 +128,9 @@ class MemoryOrder:
 
     def load_issued(self, msg: DmaReadCmd) -> None:
         """The bytes from `low` to `high` of the load."""
-        for store in self._stores.over(msg.low, msg.high):
-            depend(msg, store.op_id)
+        if self._stores.held:
+            for store in self._stores.over(msg.low, msg.high):
+                depend(msg, store.op_id)
         msg.fresh = len(self._fresh)
         self._fresh.append(msg)
 
@@ -118,13 +148,16 @@ class MemoryOrder:
             self._loads.add(found.low, found.high, found)
             found.fresh = -1
         self._fresh.clear()
-        for load in self._loads.over(start, end):
-            depend(load, msg.op_id)
-        for store in self._stores.over(start, end):
-            depend(msg, store.op_id)
-        for reader in self._reads.over(start, end):
-            if reader is not msg:
-                depend(msg, reader.op_id)
+        if self._loads.held:
+            for load in self._loads.over(start, end):
+                depend(load, msg.op_id)
+        if self._stores.held:
+            for store in self._stores.over(start, end):
+                depend(msg, store.op_id)
+        if self._reads.held:
+            for reader in self._reads.over(start, end):
+                if reader is not msg:
+                    depend(msg, reader.op_id)
         self._stores.add(start, end, msg)
 
     def read_issued(self, msg: Any, start: int, end: int) -> None:

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.common.handles cimport TensorHandle
-from kernbench.common.pe_ops cimport DmaReadCmd
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
 from kernbench.sim_engine.memory_store cimport MemoryStore
 from kernbench.triton_emu.memory_order cimport MemoryOrder
 
@@ -18,3 +18,9 @@ cdef class MemorySide:
 
     @cython.locals(tile=TensorHandle)
     cpdef load_ended(self, DmaReadCmd msg)
+
+    @cython.locals(tile=TensorHandle, start="long long", end="long long")
+    cpdef store_issued(self, DmaWriteCmd msg)
+
+    @cython.locals(start="long long", end="long long")
+    cpdef store_ended(self, DmaWriteCmd msg)

@@ -74,8 +74,7 @@ class MemorySide:
             elif msg.src_strides is None:
                 shape, dtype = tile.shape, tile.dtype
                 kind = _NUMPY.get(dtype) or dtype_of(dtype).numpy
-                found = self.store.exact(msg.src_space, msg.src_addr, shape, kind)
-                value = self.store.read(msg.src_space, msg.src_addr, shape, dtype) if found is None else found
+                value = self.store.tensor(msg.src_space, msg.src_addr, shape, kind)
             else:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:
@@ -90,7 +89,9 @@ class MemorySide:
         if msg.lanes is not None:
             self._lanes_issued(msg, msg.lanes)
             return
-        start, end = _span(msg.dst_addr, tile, strides)
+        start, end = msg.dst_addr, msg.dst_addr + msg.nbytes
+        if strides is not None:
+            start, end = _span(msg.dst_addr, tile, strides)
         self._order.store_issued(msg, start, end)
         value = tile.value
         if value is None:
@@ -119,7 +120,9 @@ class MemorySide:
             low, high = msg.lanes.span
             self._order.store_ended(msg, msg.dst_addr + low, msg.dst_addr + high)
             return
-        start, end = _span(msg.dst_addr, msg.handle, msg.dst_strides)
+        start, end = msg.dst_addr, msg.dst_addr + msg.nbytes
+        if msg.dst_strides is not None:
+            start, end = _span(msg.dst_addr, msg.handle, msg.dst_strides)
         self._order.store_ended(msg, start, end)
 
     def composite_issued(self, msg: CompositeCmd) -> None:
@@ -143,9 +146,7 @@ def _streamed(msg: CompositeCmd) -> list[TensorHandle]:
     return list({(one.addr, one.nbytes): one for one in operands if one.space == "hbm"}.values())
 
 
-def _span(addr: int, tile: Any, strides: tuple[int, ...] | None) -> tuple[int, int]:
-    """From the first byte of a tensor in memory to past its last."""
-    if strides is None:
-        return addr, addr + tile.nbytes
+def _span(addr: int, tile: Any, strides: tuple[int, ...]) -> tuple[int, int]:
+    """From the first byte of a strided tensor in memory to past its last."""
     low, high = span_of(tile.shape, strides, tile.dtype)
     return addr + low, addr + high

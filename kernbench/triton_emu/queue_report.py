@@ -64,7 +64,7 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
         "plane": mine.plane,
         "used": ring.used,
         "slots": ring.slots,
-        "held": ring.waiting[0].line if ring.waiting and not sends else "",
+        "held": ring.waiting.first().line if ring.waiting.count and not sends else "",
         "since": flight.issued,
         "last_send": ring.last_send,
         "last_recv": ring.last_recv,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.flight import Reach
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.policy.routing.windows import AddressMap, address_map
@@ -220,7 +221,7 @@ class Queues:
             ring.credit_cycles = self.config.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
                 ring.line = self.config.pe.spm.bank_width_bytes
-                ring.way = (*reach.peer_route(source, target), target)
+                ring.way = Reach(0, 0, reach.peer_route(source, target), target)
                 room[target] += ring.slots
         more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]
         if any(more):

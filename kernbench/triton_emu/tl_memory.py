@@ -29,10 +29,18 @@ _ALIGN = {name: one.align for name, one in DTYPES.items()}
 class Completion:
     """Of a store: something to wait for."""
 
-    def __init__(self, flight: Flight, handle_id: str, op_id: int | None) -> None:
+    def __init__(self, flight: Flight, tile: KernelTensor, op_id: int | None, target: str = "") -> None:
+        """Of a command on a tile; `target`: who a send goes to."""
         self.flight: Flight | None = flight
-        self.handle_id = handle_id
         self.op_id = op_id
+        self.known_name, self.number = tile.known_name, tile.number  #: of the tile, which it does not keep
+        self.target = target
+
+    @property
+    def handle_id(self) -> str:
+        """What is waited for, for errors and states."""
+        tile = self.known_name or f"t{self.number}"
+        return f"the send of {tile} to {self.target}" if self.target else f"the store of {tile}"
 
 
 class TlMemory(TlTiles):
@@ -89,7 +97,7 @@ class TlMemory(TlTiles):
         tile.flight = flight = runner.issue(msg, line)
         runner.memory.load_issued(msg)
         while wait and flight.end < 0:
-            runner.pause(tile, flight)
+            runner.pause(("the load of {}", tile), flight)
         return tile
 
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
@@ -104,36 +112,35 @@ class TlMemory(TlTiles):
         *,
         strides: Sequence[int] | None = None,
         wait: bool = False,
-        channel: str = "act_weight",
+        channel: str = _USUAL,
     ) -> Completion:
         """A tensor into memory, visible to every load from now on; returns something to wait for."""
-        return self._store(addr, value, self.line_of(_frame(_UP)), strides=strides, wait=wait, channel=channel)
+        return self.store_at(addr, value, self.line_of(_frame(_UP)), strides, wait, channel)
 
-    def _store(
-        self,
-        addr: int,
-        value: Any,
-        line: str,
-        *,
-        strides: Sequence[int] | None = None,
-        wait: bool = False,
-        channel: str = "act_weight",
+    def store_at(
+        self, addr: int, value: Any, line: str, strides: Sequence[int] | None, wait: bool, channel: str
     ) -> Completion:
         """The store asked for at a line."""
         tile = self.operand_tile(value, line)
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, line)
-        if channel not in CHANNELS:
+        if channel is not _USUAL and channel not in CHANNELS:
             self._refuse_channel(channel, line)
-        addr = self.place_of(addr, tile.shape, steps, tile.dtype, tile.nbytes, line)
-        msg = DmaWriteCmd(tile, addr, tile.nbytes, steps, channel, op_id=runner.memory.new_id(), line=line)
+        nbytes = tile.nbytes
+        at = self.place_of(addr, tile.shape, steps, tile.dtype, nbytes, line)
+        msg = DmaWriteCmd.__new__(DmaWriteCmd)
+        msg.handle, msg.dst_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
+        msg.dst_strides, msg.lanes, msg.rmw, msg._quiet, msg.dependency_ids = steps, None, "", False, ()
+        msg.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
-        flight = runner.issue(msg, line)
+        done = Completion.__new__(Completion)
+        done.flight = flight = runner.issue(msg, line)
+        done.op_id, done.known_name, done.number, done.target = msg.op_id, tile.known_name, tile.number, ""
         runner.memory.store_issued(msg)
-        if wait:
-            runner.wait_for(flight, f"the store of {tile.handle_id}")
-        return Completion(flight, f"the store of {tile.handle_id}", msg.op_id)
+        if wait and flight.end < 0:
+            runner.wait_for(flight, done.handle_id)
+        return done
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
@@ -149,8 +156,7 @@ class TlMemory(TlTiles):
         """Where a tensor's first element is in memory."""
         align = _ALIGN.get(dtype) or dtype_of(dtype).align
         if type(addr) is int:
-            if not -_FAR < addr < _FAR:
-                raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
+            self._check_address(addr, line)
             at = addr
             if at % align:
                 raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
@@ -169,19 +175,23 @@ class TlMemory(TlTiles):
 
     def _physical(self, addr: Any, nbytes: int, line: str) -> int:
         """Where bytes are in memory; they must lie in one piece."""
-        try:
-            at = int(addr.__index__())
-        except AttributeError:
-            raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
+        if type(addr) is not int:
+            try:
+                addr = int(addr.__index__())
+            except AttributeError:
+                raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
+            self._check_address(addr, line)
+        at: int = addr
         translation = self._translation
         if translation is None:
             return at
-        for start, end, physical in self._windows:
+        for window in self._windows:
+            start, end, physical = window
             if start <= at and at + nbytes <= end:
-                return int(physical) + at - int(start)
-        window = translation.window(at)
-        if window is not None:
-            self._windows = [window, *self._windows[: _WINDOWS - 1]]
+                return physical + at - start
+        found = translation.window(at)
+        if found is not None:
+            self._windows = [found, *self._windows[: _WINDOWS - 1]]
         try:
             runs = translation.physical(at, nbytes)
         except InputError as error:
@@ -193,6 +203,10 @@ class TlMemory(TlTiles):
                     "move what lies in one piece at a time"
                 )
         return int(runs[0][0])
+
+    def _check_address(self, addr: int, line: str) -> None:
+        if not -_FAR < addr < _FAR:
+            raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
 
     def _refuse_channel(self, channel: str, line: str) -> NoReturn:
         raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")

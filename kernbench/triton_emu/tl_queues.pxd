@@ -11,7 +11,8 @@ cdef class TlQueues(TlWaits):
     @cython.locals(runner=KernelRunner, ring=Ring, sent=KernelTensor, msg=IpcqSendCmd, done=Completion)
     cpdef Completion _send(self, object direction, object tile, object plane, object line)
 
-    @cython.locals(runner=KernelRunner, ring=Ring, tile=KernelTensor, msg=IpcqRecvCmd, number="long long", slot="long long")
+    @cython.locals(runner=KernelRunner, ring=Ring, tile=KernelTensor, msg=IpcqRecvCmd, lengths=tuple, nbytes="long long",
+                   number="long long", slot="long long")
     cpdef KernelTensor _receive(self, object direction, object shape, object dtype, object plane, object line)
 
     cpdef Ring _ring(self, dict queues, object direction, object plane, object line)

@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
+from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.source_lines import caller_of, line_of
+from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl_memory import Completion
 from kernbench.triton_emu.tl_waits import TlWaits
 
@@ -50,7 +51,7 @@ class TlQueues(TlWaits):
 
         It waits, and the kernel does not, until the neighbour has a free slot for it. With `wait` the kernel does.
         """
-        done = self._send(direction, tile, plane, line_of(_frame(_UP)))
+        done = self._send(direction, tile, plane, self.line_of(_frame(_UP)))
         if wait:
             assert done.flight is not None
             self._runner.wait_for(done.flight, done.handle_id)
@@ -60,7 +61,7 @@ class TlQueues(TlWaits):
         """The send asked for at a line."""
         runner = self._runner
         ring = self._ring(runner.scheduler.queues.queues_out, direction, plane, line)
-        sent = self.operand(tile, line)
+        sent = self.operand_tile(tile, line)
         if sent.nbytes > ring.slot_bytes:
             raise KernelError(
                 f"{line}: {sent.handle_id} {sent.dtype}{list(sent.shape)} has {sent.nbytes} bytes, and a slot of the queue to "
@@ -71,7 +72,7 @@ class TlQueues(TlWaits):
         msg.dependency_ids, self._after = self._after, ()
         done = Completion.__new__(Completion)
         done.flight, done.op_id = runner.issue(msg, line), msg.op_id
-        done.handle_id = f"the send of {sent.handle_id} to {ring.target_name}"
+        done.known_name, done.number, done.target = sent.known_name, sent.number, ring.target_name
         return done
 
     def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
@@ -81,7 +82,7 @@ class TlQueues(TlWaits):
         that tile, or what `store` returns.
         """
         frame = _frame(_UP)
-        tile = self._receive(direction, shape, dtype, plane, line_of(frame))
+        tile = self._receive(direction, shape, dtype, plane, self.line_of(frame))
         assert tile.flight is not None
         self._runner.wait_for(tile.flight, f"a message from {self._source(direction, plane)}")
         if copy_to is None:
@@ -91,30 +92,30 @@ class TlQueues(TlWaits):
             made = tl.unary("copy", tile, frame, out=copy_to)
             self.wait(made)
             return made
-        return self._store(copy_to, tile, line_of(frame), wait=True)
+        return self.store_at(copy_to, tile, self.line_of(frame), None, True, CHANNELS[0])
 
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
         """The same without waiting: the tensor is in flight, and what uses it waits."""
-        return self._receive(direction, shape, dtype, plane, line_of(_frame(_UP)))
+        return self._receive(direction, shape, dtype, plane, self.line_of(_frame(_UP)))
 
     def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
         runner = self._runner
         ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
         lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-        nbytes = self._size(lengths, dtype, line)
+        nbytes = self.size_of(lengths, dtype, line)
         number = ring.received
         slot = ring.address(number)
         if ring.in_scratchpad:
             self._count += 1
             tile = KernelTensor.__new__(KernelTensor)
-            tile.handle_id, tile.shape, tile.dtype, tile.line = f"t{self._count}", lengths, dtype, line
+            tile.known_name, tile.number, tile.shape, tile.dtype, tile.line = None, self._count, lengths, dtype, line
             tile.nbytes = nbytes  # type: ignore[misc]  # no property there
             tile.value = tile.flight = tile.op_id = None
             tile.space, tile.poison, tile.addr = "tcm", "", -1
             tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
             tile.block = None
         else:
-            tile = self._new(lengths, dtype, nbytes, line)
+            tile = self.new_tile(lengths, dtype, nbytes, line)
         tile.op = "recv"
         msg = IpcqRecvCmd.__new__(IpcqRecvCmd)
         msg.handle, msg.ring, msg.number, msg.slot, msg.line, msg.message = tile, ring, number, slot, line, None

@@ -15,9 +15,10 @@ cdef class TlTiles:
     cdef object _dtype
     cdef long long _nbytes
     cdef object _code
-    cdef dict _lines
+    cdef dict _lines, _codes
     cdef tuple _owner
 
+    @cython.locals(lines=dict)
     cdef line_of(self, object frame)
 
     @cython.locals(tile=KernelTensor)
@@ -41,6 +42,9 @@ cdef class TlTiles:
     cpdef Block _take(self, long long nbytes, tuple who, long long number=*)
 
     cdef long long size_of(self, tuple shape, object dtype, object line) except? -1
+
+
+cdef bint _alike(tuple shape, tuple known) except -1
 
 
 cdef bint _uses(object msg, KernelTensor tile) except -1

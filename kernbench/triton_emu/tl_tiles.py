@@ -38,13 +38,17 @@ class TlTiles:
         self._nbytes = 0  # and what it was
         self._owner: Owner | None = None  # of the last tile, but its number
         self._code: Any = None  # that asked for a line last,
-        self._lines: dict[int, str] = {}  # and its lines so far, by the instruction
+        self._lines: dict[int, str] = {}  # and its lines so far, by the instruction;
+        self._codes: dict[int, dict[int, str]] = {}  # of all, by the codes' id(), as in source_lines
 
     def line_of(self, frame: FrameType) -> str:
         """The source line of a frame."""
         code, at = frame.f_code, frame.f_lasti
         if code is not self._code:
-            self._code, self._lines = code, {}
+            lines = self._codes.get(id(code))
+            if lines is None:
+                lines = self._codes[id(code)] = {}
+            self._code, self._lines = code, lines
         line = self._lines.get(at)
         if line is None:
             line = self._lines[at] = line_of(frame)
@@ -56,15 +60,16 @@ class TlTiles:
         """A tensor as a command needs it: complete, and in the scratchpad."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
-        if value._tl is not self:
-            raise KernelError(f"{line}: {value.handle_id} ({value.line}) is of another program; its tile went with that")
-        if value.poison:
-            self._refuse_poison(value, line)
-        if value.flight is not None:
-            self._runner.wait_implicitly(value.flight, value.handle_id, line)
-        if value.addr < 0:
-            self._place(value, line)
-        return value
+        tile: KernelTensor = value
+        if tile._tl is not self:
+            raise KernelError(f"{line}: {tile.handle_id} ({tile.line}) is of another program; its tile went with that")
+        if tile.poison:
+            self._refuse_poison(tile, line)
+        if tile.flight is not None:
+            self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
+        if tile.addr < 0:
+            self._place(tile, line)
+        return tile
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
         """A command whose result is pending."""
@@ -150,7 +155,7 @@ class TlTiles:
             runner.pause(f"{nbytes} bytes of scratchpad for {shown(who, number)}", None, True)
 
     def size_of(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
-        if shape is self._shape and dtype is self._dtype:  # as in a loop
+        if dtype is self._dtype and (shape is self._shape or _alike(shape, self._shape)):  # as in a loop
             return self._nbytes
         if shape and min(shape) < 0:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
@@ -183,6 +188,11 @@ class TlTiles:
             f"{line}: {tile.handle_id} {tile.dtype}{list(tile.shape)} is read, but nothing has written it since it was taken "
             f"in {tile.poison}; give it as out= to a load or an op first"
         )
+
+
+def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
+    """Whether a shape is of one axis, a plain integer, and as the known one."""
+    return known is not None and len(shape) == 1 and len(known) == 1 and type(shape[0]) is int and shape[0] == known[0]
 
 
 def _uses(msg: Any, tile: KernelTensor) -> bool:

@@ -40,7 +40,7 @@ class TlWaits(TlMath):
     def _wait_tile(self, tile: KernelTensor) -> None:
         flight = tile.flight
         if flight is not None and flight.end < 0:
-            self._runner.wait_for(flight, f"tl.wait({tile.handle_id})")
+            self._runner.wait_for(flight, ("tl.wait({})", tile))
 
     def wait_any(self, *handles: Any) -> int:
         """Until one of these has come: its number among them, the first of several."""

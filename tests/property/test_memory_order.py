@@ -14,6 +14,14 @@ LENGTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 100, 1024, 4000])
 RANGES = st.tuples(st.integers(0, 5000), LENGTHS).map(lambda one: (one[0], sum(one)))
 
 
+def test_a_range_of_no_byte_is_met_once() -> None:
+    held = Ranges()
+    held.add(4, 4, msg := SimpleNamespace(op_id=0))
+    assert (held.over(3, 5), held.over(0, 8), held.over(4, 5), held.over(3, 4)) == ([msg], [msg], [], [])
+    held.remove(4, 4, msg)
+    assert held.over(0, 8) == []
+
+
 @given(st.lists(RANGES, max_size=30), st.data())
 def test_ranges_are_a_list(ranges: list[tuple[int, int]], data: st.DataObject) -> None:
     held, known = Ranges(), {}

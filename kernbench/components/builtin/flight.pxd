@@ -5,6 +5,7 @@ cdef class Reach:
     cdef public long long end
     cdef public long long memory
     cdef public long long route
+    cdef public long long peer
 
 
 @cython.freelist(64)

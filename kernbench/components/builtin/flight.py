@@ -13,12 +13,13 @@ Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the co
 
 
 class Reach:
-    """Bytes `[start, end)` of one memory, and the way of a DMA engine to them; -1 where the engine needs none."""
+    """Bytes `[start, end)` of one memory or scratchpad, and the way of a DMA engine to them; -1 where the engine needs none."""
 
-    def __init__(self, start: int, end: int, way: Sequence[int]) -> None:
+    def __init__(self, start: int, end: int, way: Sequence[int], peer: int = -1) -> None:
         self.start = start
         self.end = end
         self.memory, self.route = way or (-1, -1)
+        self.peer = peer  #: a scratchpad's number, -1: it is a memory
 
 
 class Flight:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernbench.components.builtin.flight import Flight
+from kernbench.common.handles import TensorHandle
+from kernbench.common.queue_ops import IpcqSendCmd
+from kernbench.components.builtin.fifo import Fifo
+from kernbench.components.builtin.flight import Flight, Reach
 
 if TYPE_CHECKING:
     from kernbench.common.dtypes import Array
@@ -47,7 +49,11 @@ class Message:
 
     def __init__(self, flight: Flight, ready: int) -> None:
         """`flight`: of the send. `ready`: the cycle from which it may go."""
-        tile, msg = flight.msg.handle, flight.msg
+        self._fill(flight, ready)
+
+    def _fill(self, flight: Flight, ready: int) -> None:
+        msg: IpcqSendCmd = flight.msg
+        tile: TensorHandle = msg.handle
         self.flight: Any = flight  #: None once it has a slot
         self.ready = ready
         self.shape: tuple[int, ...] = tile.shape
@@ -56,7 +62,7 @@ class Message:
         self.value: Array | None = tile.value  #: None: pending
         self.src: int = tile.addr  #: where it was in the sender's scratchpad
         self.line: str = msg.line  #: of the send
-        self.op_id: int = msg.op_id  #: of its record
+        self.op_id: Any = msg.op_id  #: of its record, a number
         self.slot = -1  #: address of its slot
         self.arrived = False
         self.command = -1  #: id of its transfer in a traced run
@@ -88,17 +94,17 @@ class Ring:
         self.addresses: tuple[int, ...] = ()  #: of the slots
         self.room = 0  #: [byte] from one slot to the next
         self.line = 1  #: [byte] of the scratchpads
-        self.way: tuple[int, ...] = ()  #: parameters of a job that say the way to the receiver's scratchpad
+        self.way: Reach | None = None  #: to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
-        self.credits: deque[int] = deque([0] * slots)  #: the cycles from which they may be used
-        self.waiting: deque[Message] = deque()
+        self.credits = Fifo([0] * slots)  #: the cycles from which they may be used
+        self.waiting = Fifo()  #: messages without one
         self.sent = 0  #: sends that took a credit
-        self.in_flight: deque[Message] = deque()  #: in the order of their sends
+        self.in_flight = Fifo()  #: messages in the order of their sends
         self.last_send = ""  #: line of the last one that was received
         # The receiver's side.
-        self.inbox: deque[Message] = deque()  #: visible to the receiver
-        self.posted: deque[Any] = deque()  #: receives that wait, in order: (cycle it may be served, flight)
+        self.inbox = Fifo()  #: messages that the receiver sees
+        self.posted = Fifo()  #: receives that wait, each to be served from the cycle in which its flight is due
         self.received = 0  #: receives that were issued
         self.taken = 0  #: messages that were received
         self.tail = 0  #: messages whose slots are free again
@@ -113,7 +119,7 @@ class Ring:
     @property
     def idle(self) -> bool:
         """Nothing is in it, and nobody waits for it."""
-        return not (self.used or self.waiting or self.posted)
+        return not (self.used or self.waiting.count or self.posted.count)
 
     def lay_out(self, first: int, room: int) -> None:
         """Its slots lie from an address on, one every so many bytes."""
@@ -138,8 +144,8 @@ class Ring:
             self.freed.discard(self.tail)
             self.tail += 1
             at = self.clock.now + self.credit_cycles
-            self.credits.append(at)
-            if self.waiting:
+            self.credits.put(at)
+            if self.waiting.count:
                 self.sender.look(at, self)
 
 

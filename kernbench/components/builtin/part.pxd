@@ -20,6 +20,12 @@ cdef class Serving(Typed):
 
     cpdef int64_t send(self, Typed processor, Flight flight) except? -1
 
+    cpdef begin(self, Flight flight, long long now)
+
+    cpdef deliver(self, long long now)
+
+    cpdef look(self, long long cycle, object ring)
+
     cpdef int choose(self) except -1
 
     @cython.locals(command=Command, clock=Clock)

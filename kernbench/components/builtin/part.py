@@ -45,6 +45,18 @@ class Serving(Typed):
         """Give the core the job of a plain command; its number."""
         raise NotImplementedError
 
+    def begin(self, flight: Flight, now: int) -> None:
+        """Of a part that serves its commands itself: one was handed over, in a cycle that may be still to come."""
+        raise NotImplementedError
+
+    def deliver(self, now: int) -> None:
+        """P1, where `next_due` has come."""
+        raise NotImplementedError
+
+    def look(self, cycle: int, ring: Any) -> None:
+        """Something of a queue can go on in that cycle, which has not begun."""
+        raise NotImplementedError
+
     def tile_orders(self, stage: Stage, line: str) -> Sequence[Order]:
         """The same of a stage of a tile token that is served here."""
         raise NotImplementedError

@@ -20,6 +20,7 @@ cdef class Processor(Typed):
     cdef public CommandSource source
     cdef public CommandQueue scheduler
     cdef QueueClock _time
+    cdef list _done
     cdef long long _cycles
     cdef object _launch
     cdef long long _begin_at
@@ -35,6 +36,9 @@ cdef class Processor(Typed):
 
     @cython.locals(scheduler=CommandQueue, source=CommandSource, due=int64_t, later=int64_t, queues=Serving, came="bint")
     cpdef int64_t step(self, int64_t now) except? -1
+
+    @cython.locals(flight=Flight)
+    cdef _received(self)
 
     @cython.locals(flight=Flight, part=Serving, end=int64_t)
     cpdef int64_t notify(self, int32_t notice, int64_t number, int64_t now) except? -1

@@ -7,7 +7,6 @@ from typing import Any, cast
 from kernbench.common.naming import PE_CPU
 from kernbench.components.base import BUSY, NEVER, Clock, ComponentBase, Job, OpLog, Typed
 from kernbench.components.builtin.flight import Flight
-from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 _NEVER = NEVER
@@ -45,6 +44,7 @@ class Processor(Typed):
         self.source = source
         self.scheduler = scheduler
         self._time = scheduler.queues.time
+        self._done = scheduler.queues.done
         self._cycles = max(cycles, 1)
         self._launch: int | None = None  # the job that is worked on
         self._begin_at = NEVER
@@ -84,7 +84,7 @@ class Processor(Typed):
             came = queues.next_due <= now
             scheduler.deliver(now)
             if came:
-                self._received(queues)
+                self._received()
             due = scheduler.next_due
         if self._resume or now >= self._begin_at or now >= source.next_due:
             self._resume = False
@@ -99,11 +99,12 @@ class Processor(Typed):
         later = source.next_due
         return later if later < due else due
 
-    def _received(self, queues: PeIpcq) -> None:
+    def _received(self) -> None:
         """Messages that the programs asked for are there."""
-        for flight in queues.done:
+        for one in self._done:
+            flight: Flight = one
             self._resume |= self.source.ended(flight)
-        queues.done.clear()
+        self._done.clear()
 
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""

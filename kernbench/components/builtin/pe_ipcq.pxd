@@ -1,8 +1,11 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from kernbench.common.pe_ops cimport DmaReadCmd
 from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.builtin.flight cimport Flight
+from kernbench.components.base cimport Typed
+from kernbench.components.builtin.fifo cimport Fifo
+from kernbench.components.builtin.flight cimport Flight, Reach
 from kernbench.components.builtin.ipcq_ring cimport Message, QueueClock, Ring
 from kernbench.components.builtin.part cimport Serving
 from kernbench.components.builtin.pe_dma cimport Transfers
@@ -19,27 +22,30 @@ cdef class QueueControl(Serving):
     cdef public list done
     cdef public dict queues_out, queues_in
 
-    @cython.locals(send=IpcqSendCmd, ready="long long", ring=Ring)
+    @cython.locals(send=IpcqSendCmd, message=Message, ready="long long", ring=Ring)
     cpdef begin(self, Flight flight, long long now)
 
-    cpdef look(self, long long cycle, Ring ring)
+    @cython.locals(way=Reach)
+    cpdef int64_t send(self, Typed processor, Flight flight) except? -1
+
+    cpdef look(self, long long cycle, object ring)
 
     @cython.locals(first=tuple, ring=Ring)
     cpdef deliver(self, long long now)
 
-    @cython.locals(message=Message, credit="long long")
+    @cython.locals(message=Message, credit="long long", waiting=Fifo, credits=Fifo)
     cpdef _send(self, Ring ring, long long now)
 
-    @cython.locals(place="long long", before="long long", travel="long long", there="long long", receiver=Serving)
-    cpdef _move(self, Ring ring, Message message)
+    @cython.locals(place="long long", before="long long", travel="long long", flight=Flight, receiver=Serving)
+    cdef _move(self, Ring ring, Message message)
 
-    @cython.locals(flight=Flight, message=Message, msg=IpcqRecvCmd)
+    @cython.locals(flight=Flight, message=Message, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)
     cpdef _receive(self, Ring ring, long long now)
 
     @cython.locals(send=IpcqSendCmd, receive=IpcqRecvCmd, ring=Ring)
     cpdef ended(self, Flight flight)
 
-    @cython.locals(ring=Ring, message=Message, came=bint, due="long long")
+    @cython.locals(ring=Ring, message=Message, first=Flight, came=bint)
     cpdef _arrived(self, IpcqSendCmd msg, Flight flight)
 
     @cython.locals(message=Message, read=DmaReadCmd)

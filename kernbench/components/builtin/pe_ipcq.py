@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.naming import PE_IPCQ
 from kernbench.common.pe_ops import DmaReadCmd
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.base import DMA, NEVER, Clock
-from kernbench.components.builtin.flight import Flight, Order
+from kernbench.components.base import DMA, NEVER, Clock, Typed
+from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.pe_dma import PeDma
@@ -62,18 +62,19 @@ class QueueControl(Serving):
             send: IpcqSendCmd = flight.msg
             ring: Ring = send.ring
             send.message = Message(flight, ready)
-            ring.waiting.append(send.message)
+            ring.waiting.put(send.message)
             self.look(ready, ring)
         else:
             ring = flight.msg.ring
-            ring.posted.append((ready, flight))
-            if ring.inbox:  # else it is looked at when a message comes
+            flight.due = ready
+            ring.posted.put(flight)
+            if ring.inbox.count:  # else it is looked at when a message comes
                 self.look(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
         """Something of a queue can go on in that cycle, which has not begun."""
         self._count += 1
-        heapq.heappush(self._due, (cycle, self._count, ring))
+        heappush(self._due, (cycle, self._count, ring))
         if cycle < self.next_due:
             self.next_due = cycle
             if cycle < self.scheduler.next_due:
@@ -87,7 +88,7 @@ class QueueControl(Serving):
             first = due[0]
             if first[0] > now:
                 break
-            heapq.heappop(due)
+            heappop(due)
             ring = first[2]
             if ring.sender is self:
                 self._send(ring, now)
@@ -97,40 +98,56 @@ class QueueControl(Serving):
 
     def _send(self, ring: Ring, now: int) -> None:
         waiting, credits = ring.waiting, ring.credits
-        while waiting:
-            message: Message = waiting[0]
-            if message.ready > now or not credits:
+        while waiting.count:
+            message: Message = waiting.first()
+            if message.ready > now or not credits.count:
                 return
-            credit = credits[0]
+            credit = credits.first()
             if credit > now:
                 self.look(credit, ring)
                 return
-            credits.popleft()
-            waiting.popleft()
+            credits.take()
+            waiting.take()
             message.slot = ring.address(ring.sent)
             ring.sent += 1
-            ring.in_flight.append(message)
-            self.scheduler.put(message.flight, self.choose(), self._move(ring, message))
+            ring.in_flight.put(message)
+            self._move(ring, message)
             message.flight = None
 
-    def _move(self, ring: Ring, message: Message) -> Sequence[Order]:
+    def _move(self, ring: Ring, message: Message) -> None:
         """The transfer of a message into its slot."""
+        flight: Flight = message.flight
         place = message.src - self.base
         if not ring.in_scratchpad:
-            return self._dma.piece(COMM, 1, place, message.slot, message.nbytes, message.line)
+            orders = self._dma.piece(COMM, 1, place, message.slot, message.nbytes, message.line)
+            self.scheduler.put(flight, self.choose(), orders)
+            return
         before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
         travel = before + message.nbytes
         if travel > ring.room:
             travel = ring.room
         receiver: Serving = ring.receiver
-        there = message.slot - receiver.base
-        return (((COMM, 1, there, travel, travel, 1, *ring.way), ((place - before, travel, 0),)),)
+        flight.addr, flight.place, flight.travel, flight.way = message.slot - receiver.base, place - before, travel, ring.way
+        flight.plain = True
+        self.scheduler.hand_over(flight)
+
+    def send(self, processor: Typed, flight: Flight) -> int:
+        """A message from scratchpad to scratchpad."""
+        way: Reach = flight.way
+        engine, travel = self.engines[flight.engine], flight.travel
+        return processor.submit_transfer(
+            engine, COMM, True, flight.addr, travel, way.memory, way.route, flight.place, travel, way.peer
+        )
 
     def _receive(self, ring: Ring, now: int) -> None:
         posted, inbox = ring.posted, ring.inbox
-        while inbox and posted and posted[0][0] <= now:
-            flight: Flight = posted.popleft()[1]
-            message: Message = inbox.popleft()
+        while inbox.count and posted.count:
+            flight: Flight = posted.first()
+            if flight.due > now:  # two messages came at once, and the second receive is not ready yet
+                self.look(flight.due, ring)
+                return
+            posted.take()
+            message: Message = inbox.take()
             ring.taken += 1
             msg: IpcqRecvCmd = flight.msg
             msg.message = message
@@ -146,8 +163,6 @@ class QueueControl(Serving):
                 place = msg.handle.addr - self.base
                 read = self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line)
                 self.scheduler.put(flight, self.choose(), read)
-        if inbox and posted:  # two messages came at once, and the second receive is not ready yet
-            self.look(posted[0][0], ring)
 
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""
@@ -168,15 +183,15 @@ class QueueControl(Serving):
         if self.record_copy is not None:
             self._record_arrival(msg, flight, self.record_copy)
         came = False
-        while ring.in_flight:
-            message = ring.in_flight[0]
+        while ring.in_flight.count:
+            message = ring.in_flight.first()
             if not message.arrived:
                 break
-            ring.inbox.append(ring.in_flight.popleft())
+            ring.inbox.put(ring.in_flight.take())
             came = True
-        if came and ring.posted:
-            due = ring.posted[0][0]
-            ring.receiver.look(flight.end if flight.end > due else due, ring)
+        if came and ring.posted.count:
+            first: Flight = ring.posted.first()
+            ring.receiver.look(flight.end if flight.end > first.due else first.due, ring)
 
     def _taken(self, msg: IpcqRecvCmd, flight: Flight) -> None:
         """Bytes of a slot in memory are in the scratchpad: the slot is free."""

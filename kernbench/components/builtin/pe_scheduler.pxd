@@ -38,7 +38,7 @@ cdef class CommandQueue(Typed):
     cpdef Flight job_ended(self, long long number, long long start, long long end)
 
     @cython.locals(part=Serving)
-    cdef _hand_over(self, Flight flight)
+    cdef hand_over(self, Flight flight)
 
     @cython.locals(part=Serving)
     cpdef put(self, Flight flight, int engine, object orders)

@@ -87,7 +87,7 @@ class CommandQueue(Typed):
         elif part is self._tiles:
             self._begin(flight, now)
         else:
-            self._hand_over(flight)
+            self.hand_over(flight)
         return flight
 
     def deliver(self, now: int) -> None:
@@ -100,10 +100,10 @@ class CommandQueue(Typed):
             if flight.part is self._tiles:
                 self._begin(flight, now)
             else:
-                self._hand_over(flight)
+                self.hand_over(flight)
             flight = self._first_due
         if self._tiles.next_due <= now:
-            self._tiles.deliver(self, now)
+            self._tiles.deliver_tiles(self, now)
         if self.queues.next_due <= now:
             self.queues.deliver(now)
         self._look_ahead()
@@ -147,7 +147,7 @@ class CommandQueue(Typed):
 
     def _begin(self, flight: Flight, now: int) -> None:
         """A composite op is handed over."""
-        self._tiles.begin(self, flight, now)
+        self._tiles.begin_tiles(self, flight, now)
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
@@ -162,7 +162,7 @@ class CommandQueue(Typed):
             else:
                 self._submit(flight, order)
 
-    def _hand_over(self, flight: Flight) -> None:
+    def hand_over(self, flight: Flight) -> None:
         """The jobs of a command for the engine that its part chooses."""
         part = flight.part
         if not flight.plain:

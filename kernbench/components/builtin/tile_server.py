@@ -37,7 +37,7 @@ class TileServer(PePart):
         """None of its own: its tiles have jobs."""
         return ()
 
-    def begin(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
+    def begin_tiles(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
         """The op is handed over: its first tiles set out."""
         plan: TilePlan = flight.msg.plan
         part = self._parts[plan.part]
@@ -58,7 +58,7 @@ class TileServer(PePart):
         flight.end = end
         return flight
 
-    def deliver(self, scheduler: CommandQueue, now: int) -> None:
+    def deliver_tiles(self, scheduler: CommandQueue, now: int) -> None:
         """P1: tiles whose time in the fetch and store part is over go on."""
         while self._timed and self._timed[0][0] <= now:
             _, _, tile = heapq.heappop(self._timed)

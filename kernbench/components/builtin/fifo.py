@@ -1,0 +1,40 @@
+"""First in, first out: what waits in a queue between PEs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Fifo:
+    """A queue in a ring of places, which grows; `collections.deque` where nobody looks up a method."""
+
+    def __init__(self, items: list[Any] | None = None) -> None:
+        self._places: list[Any] = [*(items or []), None, None]
+        self._first = 0
+        self.count = len(self._places) - 2
+
+    def put(self, one: Any) -> None:
+        room = len(self._places)
+        if self.count == room:
+            self._places = [*self._places[self._first :], *self._places[: self._first], *[None] * room]
+            self._first, room = 0, 2 * room
+        at = self._first + self.count
+        self._places[at - room if at >= room else at] = one
+        self.count += 1
+
+    def first(self) -> Any:
+        """The next one to be taken; there must be one."""
+        return self._places[self._first]
+
+    def take(self) -> Any:
+        """The first one, which is in it no longer."""
+        one = self._places[self._first]
+        self._places[self._first] = None
+        self._first = 0 if self._first + 1 == len(self._places) else self._first + 1
+        self.count -= 1
+        return one
+
+    def __iter__(self) -> Iterator[Any]:
+        """In order; nothing may be put or taken meanwhile."""
+        return iter([self._places[(self._first + k) % len(self._places)] for k in range(self.count)])

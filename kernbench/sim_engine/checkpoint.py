@@ -38,7 +38,7 @@ def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], sn
     """
     state = snapshot + trace
     sizes = {"state_bytes": len(state), "trace_bytes": len(trace)}
-    head = {**header, **sizes, "sha256": hashlib.sha256(state).hexdigest()}
+    head = {**header, **sizes, "sha256": _digest(state, len(trace))}
     write_whole(path, MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + zlib.compress(state, 1))
 
 
@@ -65,20 +65,24 @@ def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -
         if header.get(key) != want:
             rule, remedy = MISMATCH[key]
             raise InputError(Problem(where, f"{rule}, and this run's is {shown(want)}", key, header.get(key), remedy))
-    state = _state(where, body, size, digest)
-    if not 0 <= trace <= size:
-        raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY))
+    state = _state(where, body, size)
+    if len(state) != size or _digest(state, trace) != digest:
+        rule = "the checkpoint's state does not match its size and checksum: the file is cut off or damaged"
+        raise InputError(Problem(where, rule, remedy=REMEDY))
     return state[: size - trace], state[size - trace :]
 
 
-def _state(where: str, body: bytes, size: int, digest: str) -> bytes:
+def _digest(state: bytes, trace: int) -> str:
+    """The checksum of the state, and of where in it the trace's begins."""
+    return hashlib.sha256(b"%d\n" % trace + state).hexdigest()
+
+
+def _state(where: str, body: bytes, size: int) -> bytes:
+    """What is unpacked, of another size than `size` where the file does not end with it."""
     unpacker = zlib.decompressobj()
     try:
         # One byte more than promised, so that a file that holds more is seen without unpacking all of it.
         state = unpacker.decompress(body, max(size, 0) + 1)
     except (zlib.error, OverflowError):
         raise InputError(Problem(where, "the checkpoint's state is damaged", remedy=REMEDY)) from None
-    if len(state) != size or hashlib.sha256(state).hexdigest() != digest:
-        rule = "the checkpoint's state does not match its size and checksum: the file is cut off or damaged"
-        raise InputError(Problem(where, rule, remedy=REMEDY))
-    return state
+    return state if unpacker.eof and not unpacker.unused_data else b""

@@ -21,9 +21,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written
     to as it is. Raises InputError where that cannot be done.
     """
-    target = Path(path).resolve()
     try:
-        with placed(target) as file:
+        with placed(target_of(path)) as file:
             file.write(data)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(_refusal(path, getattr(error, "strerror", None) or str(error))) from None
@@ -32,7 +31,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse, before the work, a place where `write_whole` would fail after it; InputError says why."""
     try:
-        target = Path(path).resolve()
+        target = target_of(path)
         if target.is_dir():
             raise InputError(_refusal(path, "it is a directory"))
         if not target.parent.is_dir():
@@ -42,6 +41,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     place = target if target.exists() and not target.is_file() else target.parent
     if not os.access(place, os.W_OK):
         raise InputError(_refusal(path, f"there is no permission to write {place}"))
+
+
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """What a path leads to, over links; a pipe or device by the name it was given: what /dev/stdout links to may have none."""
+    given = Path(path)
+    return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
 
 
 def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:

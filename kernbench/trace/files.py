@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -162,7 +163,16 @@ _STARTS: dict[str, Callable[[], Any]] = {"gzip": _gzip, "zstd": _zstd}
 
 
 def first_line(path: str) -> bytes:
-    """The first line of a trace's text, with its line feed where it has one; empty where there is none."""
+    """The first line of a trace's text, with its line feed where it has one; empty where there is none.
+
+    InputError where the file cannot be opened, or is a pipe.
+    """
+    try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            rule = "it is a pipe, and a trace is read more than once"
+            raise InputError(Problem(path, rule, remedy="write it to a file first"))
+    except (OSError, ValueError):  # what is wrong with the name is told when it is opened
+        pass
     try:
         for block in blocks(path):
             return block[: block.find(b"\n") + 1] or block

@@ -66,6 +66,7 @@ class TraceFile:
         self._packer: Packer = PACKERS.get(self.path.suffix, _Plain)()
         self._held: list[bytes] = []
         self._size = 0
+        self._there = go_on_at or 0  # [B] of the file; a pipe cannot tell
         check_writable(path)
         try:
             if go_on_at is None:
@@ -95,10 +96,12 @@ class TraceFile:
         """Everything so far goes to the file; its size [B]."""
         try:
             if self._size:
-                self._file.write(self._packer.pack(b"".join(self._held)))
+                packed = self._packer.pack(b"".join(self._held))
+                self._file.write(packed)
                 self._held, self._size = [], 0
+                self._there += len(packed)
             self._file.flush()
-            return self._file.tell()
+            return self._there
         except OSError as error:
             self._held, self._size = [], 0
             raise self._refused(error) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 import tracemalloc
 import zlib
@@ -212,6 +213,18 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, data: bytes, rule: str) -> 
     with pytest.raises(InputError) as error:
         open_trace(path)
     assert str(error.value) == f"{path}:{'' if rule.startswith('1') else ' '}{rule}"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
+def test_a_pipe_is_refused() -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, LINE)
+    os.close(theirs)
+    try:
+        with pytest.raises(InputError, match="it is a pipe, and a trace is read more than once; write it to a file first"):
+            open_trace(f"/dev/fd/{ours}")
+    finally:
+        os.close(ours)
 
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -169,6 +170,16 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError, match="No space left"), sink.whole_file("/dev/full") as out:
         out.write(b"x" * 100)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
+def test_a_pipe_without_a_name_is_written_to() -> None:
+    ours, theirs = os.pipe()
+    with sink.whole_file(f"/dev/fd/{theirs}") as out:
+        out.write(b"a table")
+    os.close(theirs)
+    with open(ours, "rb") as pipe:
+        assert pipe.read() == b"a table"
 
 
 @pytest.mark.parametrize(("form", "extra"), [("perfetto", "perfetto"), ("parquet", "analysis")])

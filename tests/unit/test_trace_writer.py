@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,18 @@ def test_a_full_disk_leaves_a_valid_beginning(tmp_path: Path, name: str) -> None
             file.write(line)
     text = text_of(tmp_path / name)
     assert text and b"".join(LINES).startswith(text) and text.endswith(b"\n")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
+def test_a_pipe_gets_the_whole_text() -> None:
+    ours, theirs = os.pipe()
+    with TraceFile(f"/dev/fd/{theirs}") as file:
+        file.write(LINES[0])
+        assert file.flush() == len(LINES[0])
+        file.write(LINES[1])
+    os.close(theirs)
+    with open(ours, "rb") as pipe:
+        assert pipe.read() == LINES[0] + LINES[1]
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:

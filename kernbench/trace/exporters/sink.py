@@ -6,11 +6,10 @@ import contextlib
 import gzip
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable, placed
+from kernbench.common.files import check_writable, placed, target_of
 from kernbench.trace.writer import zstd_module
 
 _GZIP_LEVEL = 6
@@ -23,7 +22,7 @@ def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[Bina
     Where `pack`, a name that ends in `.gz` or `.zst` is packed so. InputError where it cannot be written.
     """
     check_writable(path)
-    target = Path(path).resolve()
+    target = target_of(path)
     try:
         with placed(target) as raw, _packed(raw, target.suffix if pack else "") as out:
             yield out

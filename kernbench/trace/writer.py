@@ -111,8 +111,12 @@ class TraceFile:
         try:
             if not self._file.closed:
                 self.flush()
+                self._file.close()
+        except OSError as error:
+            raise self._refused(error) from None
         finally:
-            self._file.close()
+            with suppress(OSError):  # it tries once more to write what has been said to be lost
+                self._file.close()
 
     def __enter__(self) -> TraceFile:
         return self

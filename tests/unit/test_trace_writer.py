@@ -91,6 +91,13 @@ def test_a_full_disk_leaves_a_valid_beginning(tmp_path: Path, name: str) -> None
     assert text and b"".join(LINES).startswith(text) and text.endswith(b"\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_said_where_the_last_unit_is_small() -> None:
+    with pytest.raises(InputError, match="cannot be written: No space left on device"), TraceFile("/dev/full") as file:
+        file.write(LINES[0])
+        file.flush()
+
+
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
 def test_a_pipe_gets_the_whole_text() -> None:
     ours, theirs = os.pipe()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kernbench.common.errors import InputError
 from kernbench.common.units import plain_number
-from kernbench.config.places import KEY, PathLike
+from kernbench.config.overrides import parse_overrides
+from kernbench.config.places import KEY, PathLike, normal_path
 from kernbench.sweep.axes import MOST_LEVELS, Axis, Span
 from kernbench.sweep.read import Reader
 
@@ -25,13 +27,29 @@ def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
         group = _group(read, ("zip", i))
         if group is not None:
             found.append(group)
-    seen: dict[str, PathLike] = {}
+    seen: dict[str, PathLike] = {}  # by name: what it sets
     for axis in found:
         for name in axis.names:
             if name in seen:
                 read.refuse(axis.place(name), "two axes have this name")
-            seen[name] = axis.path
+            seen[name] = _check_earlier(read, axis, name, seen)
     return tuple(found)
+
+
+def _check_earlier(read: Reader, axis: Axis, name: str, seen: Mapping[str, PathLike]) -> PathLike:
+    """What an axis sets; refuse it where points have nothing of what an earlier one set."""
+    try:
+        path = normal_path(parse_overrides({name: None})[0].path)
+    except InputError:  # no path: its points say so
+        return ()
+    for other, there in seen.items():
+        if other != name and there[: len(path)] == path:
+            if there == path:
+                read.refuse(axis.place(name), f"it sets what the axis {other} sets")
+            else:
+                rule = f"it sets all of {name}, and what the axis {other} set in it is lost"
+                read.refuse(axis.place(name), rule, remedy="name it first")
+    return path
 
 
 def plain(value: Any) -> Any:

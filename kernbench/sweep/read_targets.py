@@ -118,6 +118,9 @@ def _named(read: Reader) -> list[tuple[str, PathLike]]:
     given = read.get(("machine",))
     if isinstance(given, (list, tuple)):
         names = [read.text(("machine", i)) for i in range(len(given))]
+        for i, name in enumerate(names):
+            if name and name in names[:i]:
+                read.refuse(("machine", i), "the machine stands twice in its list", name)
         return [(name, ("machine", i)) for i, name in enumerate(names) if name]
     name = read.text(("machine",))
     return [(name, ("machine",))] if name else []

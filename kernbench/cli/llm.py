@@ -42,13 +42,14 @@ def llm(
     quiet: Quiet = False,
 ) -> int:
     """Run a language model on a machine, and say how many tokens a second it makes, and why."""
-    from kernbench.cli.llm_job import Asked, compare_runs, run_job
+    from kernbench.cli.llm_job import Asked, check_files, compare_runs, run_job
 
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
+    files = {"emit": emit, "trace": trace, "live_map": live_map}
+    check_files(files, plot, compared=bool(compare))
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
-    files = {"emit": emit, "trace": trace, "live_map": live_map}
     report = run_job(asked, files, (trace_level, trace_window, trace_cycles), reuse=not no_reuse, quiet=quiet or as_json)
     if report is not None:
         _show(report, as_json=as_json, quiet=quiet)

@@ -72,6 +72,30 @@ class Asked:
         return LlmPrograms(load_model(self.model), precision, machine, job, max_cycles=limit)
 
 
+def check_files(files: dict[str, Path | None], plot: Path | None, *, compared: bool) -> None:
+    """Refuse, before any work, files that would not be written: InputError says why."""
+    from kernbench.common.files import check_writable
+
+    wanted = {f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None}
+    if "--emit" in wanted and "--trace" in wanted:
+        raise _refused("with --emit nothing is run, so there is no trace", "--trace", wanted["--trace"])
+    if compared:
+        for option, path in wanted.items():
+            raise _refused("a comparison writes a plot alone", option, path, "leave it out, or run that case by itself")
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
+        raise _refused("its name must end in .svg or .png", "--plot", plot)
+    live_map = files["live_map"]
+    if live_map is not None and live_map.suffix.lower() != ".svg":
+        raise _refused("its name must end in .svg", "--live-map", live_map)
+    for path in (*wanted.values(), plot):
+        if path is not None:
+            check_writable(path)
+
+
+def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
+    return InputError(Problem("kbsim llm", rule, option, str(path), remedy))
+
+
 def run_job(
     asked: Asked, files: dict[str, Path | None], traced: tuple[str, int, str | None], *, reuse: bool, quiet: bool
 ) -> LlmReport | None:
@@ -94,10 +118,9 @@ def run_job(
 
 
 def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import write_whole
     from kernbench.workloads.live_map import live_map_svg
 
-    check_writable(path)
     step = programs.steps[-1]
     write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
     if not quiet:
@@ -117,10 +140,8 @@ def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
 def write_program(programs: LlmPrograms, path: Path) -> None:
     """Writes all of it as one program."""
     from kernbench.cmdq import check_program
-    from kernbench.common.files import check_writable
     from kernbench.config import NpuConfig
 
-    check_writable(path)
     program = programs.whole_program()
     if isinstance(programs.target, NpuConfig):
         check_program(program, programs.target)
@@ -147,6 +168,9 @@ def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_j
     from kernbench.cli.llm_compare import comparison_table, draw_comparison
 
     axes = [_axis(text) for text in wanted]
+    for i, (name, _) in enumerate(axes):
+        if name in [other for other, _ in axes[:i]]:
+            raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
     cases = _cases(asked, axes)
     found = [(label, run_one(case.programs(), reuse=True, quiet=quiet or as_json)) for label, case in cases]
     if plot is not None:

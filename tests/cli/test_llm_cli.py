@@ -105,6 +105,28 @@ def test_pictures(kbsim: Kbsim) -> None:
     assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--emit", "a.json", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but with --emit nothing is run'),
+        (("--compare", "kv=8,4", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but a comparison writes a plot alone'),
+        (("--compare", "kv=8,4", "--emit", "a.json"), 'kbsim llm: --emit = "a.json", but a comparison writes a plot alone'),
+        (("--compare", "kv=8", "--plot", "a.pdf"), 'kbsim llm: --plot = "a.pdf", but its name must end in .svg or .png'),
+        (("--compare", "kv=8", "--plot", "no/a.svg"), "no/a.svg: it cannot be written: there is no directory"),
+        (("--compare", "kv=8", "--compare", "kv=4"), "--compare: kv is compared twice; give all its values at once"),
+        (("--live-map", "map.txt"), 'kbsim llm: --live-map = "map.txt", but its name must end in .svg'),
+    ],
+)
+def test_files_and_options_that_do_not_go_together_are_refused_before_the_runs(
+    options: tuple[str, ...], said: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernbench.cli.llm_job.Asked.programs", lambda asked: pytest.fail("something is lowered"))
+    before = sorted(Path().iterdir())
+    got = kbsim("llm", *SMALL, *options)
+    assert (got.code, got.out, sorted(Path().iterdir())) == (2, "", before)
+    assert got.err.startswith(f"error: {said}")
+
+
 def test_a_run_of_all_steps_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> None:
     """The steps together count, and exactly: the END of a program is in the cycle after its last."""
     steps = [step["cycles"] for step in json.loads(kbsim("llm", *SMALL, "--json").out)["steps"]]

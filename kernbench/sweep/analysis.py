@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -45,6 +45,7 @@ class Influence:
     best: Any  #: the level whose mean is best
     gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 where it changes nothing
     levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; numbers rising
+    relative: bool = False  #: means are of parts of the mean of each point's target
 
 
 def influences(table: SweepTable, goal: Goal) -> list[Influence]:
@@ -68,7 +69,7 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
             groups.setdefault(json.dumps(cut), (cut, []))[1].append(value)
         if len(groups) > 1:
             sign = -1 if goal[1] == "max" else 1
-            out.append(_influence(name, sign, list(groups.values()), total))
+            out.append(replace(_influence(name, sign, list(groups.values()), total), relative=several))
     return sorted(out, key=lambda one: -one.share)
 
 

@@ -101,7 +101,7 @@ def _influences(table: SweepTable, goal: Goal) -> list[dict[str, Any]]:
         {
             "axis": one.name,
             "share": one.share,
-            "relative": len({entry.target for entry in table.entries}) > 1,
+            "relative": one.relative,
             "gain": one.gain if math.isfinite(one.gain) else None,
             "levels": [[plain_text(level), count, mean] for level, count, mean in one.levels],
         }

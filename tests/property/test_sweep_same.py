@@ -6,7 +6,9 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from kernbench.sweep.analysis import influences, pareto, ranked
 from kernbench.sweep.executors.threads import Threads
 from kernbench.sweep.load import load_spec
+from kernbench.sweep.page import page_bytes
 from kernbench.sweep.points import points_of
 from kernbench.sweep.row import Row
 from kernbench.sweep.runner import run_missing
@@ -95,6 +98,21 @@ def test_what_an_axis_explains(values: list[tuple[int, int, int]]) -> None:
     within = sum((ns - sum(group) / len(group)) ** 2 for group in groups.values() for ns in group)
     assert abs(found[0].share - (1 - within / total if total else 0)) < 1e-9
     assert {level: mean for level, _, mean in found[0].levels} == {axis: sum(g) / len(g) for axis, g in groups.items()}
+
+
+def test_means_are_parts_only_where_two_targets_have_results() -> None:
+    """A target of which nothing is done yet has no mean, and the page says cycles and not per cent."""
+    table = made_up([(1, 100, 1), (2, 300, 2)])
+    waiting = Entry(2, "later", "m", (1,), None, None)  # type: ignore[arg-type]
+    half = replace(table, entries=[*table.entries, waiting])
+    done = replace(waiting, row=Row(key="2", status="done", cycles=50, ns=50, metrics={}))
+    for one in (table, half):
+        found = influences(one, ("ns", "min"))[0]
+        assert (found.relative, [mean for _, _, mean in found.levels]) == (False, [100, 300])
+    assert influences(replace(table, entries=[*table.entries, done]), ("ns", "min"))[0].relative
+    named = [replace(entry, task=SimpleNamespace(key=str(entry.number))) for entry in half.entries]  # type: ignore[arg-type]
+    page = page_bytes(replace(half, entries=named), half.goals, {}).decode()
+    assert '"relative":false' in page and '"relative":true' not in page
 
 
 def test_a_table_says_its_names_once() -> None:

@@ -78,7 +78,8 @@ def _usage(error: Any, as_json: bool) -> int:
     path = "kbsim" if context is None else context.command_path
     if context is not None and not as_json:
         output.note(context.get_usage())
-    rule = error.format_message().replace("Value error, ", "").rstrip(".")
+    words = error.format_message().split()  # choices stand on lines of their own
+    rule = " ".join(words).replace("Value error, ", "").rstrip(".")
     return output.refuse(InputError(Problem(path, rule, remedy=f"see {path} --help")), as_json=as_json)
 
 

@@ -31,6 +31,14 @@ def test_a_command_that_is_nearly_one_is_named(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_a_missing_choice_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["trace", "export", "t.jsonl", "-o", "t.csv"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: kbsim trace export: Missing option '--to'. Choose from: chrome, perfetto, csv, parquet, jsonl; "
+        "see kbsim trace export --help\n"
+    )
+
+
 def test_help_leaves_what_it_does_not_use() -> None:
     """The stand-ins are gone again, and the whole modules are there for who imports them; the help is the same."""
     begin = "import sys; from kernbench.cli.main import exit_code; "

@@ -120,7 +120,8 @@ class Samples(Law):
         elif kind in ("DRAM", "NOC"):
             self._same(unit, {key: sums[key] for key in ("bytes", "busy", "member_cycles")}, counters)
         elif kind == "SRAM" and self.context.full:
-            none = {key: [0] * len(counters.get(key) or []) for key in _BANKS}
+            lists = {key: said if isinstance(said := counters.get(key), list) else [] for key in _BANKS}
+            none = {key: [0] * len(said) for key, said in lists.items()}
             self._same(unit, self._banks.get(unit, none), counters)
 
     def _same(self, unit: str, sums: dict[str, Any], counters: dict[str, Any]) -> None:

@@ -221,6 +221,7 @@ BROKEN: list[tuple[Change, list[str]]] = [
     (counters("te0", busy="x"), [
         "line 75: counters: samples of te0 add up to busy 8, but TRACE_END says x",
         "line 75: counters: counters of te0 have no busy, stalled and idle cycles"]),
+    (counters("spm", denials=5), ["line 75: counters: samples of spm add up to denials [0, 1], but TRACE_END says 5"]),
     (without_counters, ["line 75: counters: TRACE_END has no counters of ve0"]),
     (changed("ENERGY_SAMPLE", dram_pj=1281), ["line 75: energy: windows add up to 1921.0 pJ of dram, but TRACE_END says 1920"]),
     (changed("TRACE_END", energy_pj=ENERGY), ["line 75: energy: the parts add up to 2084.0 pJ, but the total is 2085"]),

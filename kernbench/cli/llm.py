@@ -47,18 +47,20 @@ def llm(
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
     files = {"emit": emit, "trace": trace, "live_map": live_map}
-    check_files(files, plot, compared=bool(compare))
+    check_files(files, plot, (model, config, policy), compared=bool(compare))
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
     report = run_job(asked, files, (trace_level, trace_window, trace_cycles), reuse=not no_reuse, quiet=quiet or as_json)
-    if report is not None:
-        _show(report, as_json=as_json, quiet=quiet)
+    _show(report, as_json=as_json, quiet=quiet)
     return output.OK
 
 
-def _show(report: LlmReport, *, as_json: bool, quiet: bool) -> None:
+def _show(report: LlmReport | None, *, as_json: bool, quiet: bool) -> None:
+    """Of a run; None where a program was written."""
     from kernbench.cli.render_llm import llm_summary
 
+    if report is None:
+        return
     if as_json:
         output.show_json(report.to_dict())
     elif not quiet:

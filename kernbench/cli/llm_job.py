@@ -72,9 +72,11 @@ class Asked:
         return LlmPrograms(load_model(self.model), precision, machine, job, max_cycles=limit)
 
 
-def check_files(files: dict[str, Path | None], plot: Path | None, *, compared: bool) -> None:
-    """Refuse, before any work, files that would not be written: InputError says why."""
-    from kernbench.common.files import check_writable
+def check_files(
+    files: dict[str, Path | None], plot: Path | None, read: Sequence[str | Path | None], *, compared: bool
+) -> None:
+    """Refuse, before any work, files that would not be written, or over what is `read`: InputError says why."""
+    from kernbench.common.files import check_apart, check_writable
 
     wanted = {f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None}
     if "--emit" in wanted and "--trace" in wanted:
@@ -87,9 +89,10 @@ def check_files(files: dict[str, Path | None], plot: Path | None, *, compared: b
     live_map = files["live_map"]
     if live_map is not None and live_map.suffix.lower() != ".svg":
         raise _refused("its name must end in .svg", "--live-map", live_map)
-    for path in (*wanted.values(), plot):
-        if path is not None:
-            check_writable(path)
+    for place in (*wanted.values(), plot):
+        if place is not None:
+            check_writable(place)
+    check_apart((*wanted.values(), plot), read)
 
 
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:

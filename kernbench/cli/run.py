@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -55,10 +56,8 @@ def run(
     from kernbench.cli.bench_run import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
     from kernbench.cli.triton_check import check_script
-    from kernbench.common.files import check_writable
 
-    if out is not None:
-        check_writable(out)
+    _check_places(out, (trace, report), (target, config))
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     told = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
     asked = replace(told, checks=checks == "on")
@@ -69,6 +68,15 @@ def run(
         return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait)
     refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
     return _run_program(target, config or DEFAULT_MACHINE, overrides, asked)
+
+
+def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterable[str | None]) -> None:
+    """Refuse, before the run, to write what cannot be written, or over what is read."""
+    from kernbench.common.files import check_apart, check_writable
+
+    check_apart((out, *others), read)
+    if out is not None:
+        check_writable(out)
 
 
 def _run_program(target: str, config: str, overrides: list[str] | None, asked: Asked) -> int:

@@ -75,7 +75,10 @@ def step(
     With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
+    from kernbench.common.files import check_apart
+
     _check(cycles, until, save, as_json=as_json, watch=watch)
+    check_apart((save, trace), (target, config))
     options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
     stepper = _stepper(target, config, overrides, strict_wait)
     machine = stepper.machine

@@ -36,7 +36,7 @@ def compare(
     as_json: Json = False,
 ) -> int:
     """Compare a sweep with an earlier one, point by point. Points that broke count as above any limit."""
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.compare import compare_sweeps
     from kernbench.sweep.compare_forms import junit, markdown, to_dict
     from kernbench.sweep.store import Store
@@ -46,6 +46,7 @@ def compare(
     for place in (markdown_to, junit_to):
         if place is not None:
             check_writable(place)
+    check_apart((markdown_to, junit_to), (base, new))
     with Store.read(base) as before, Store.read(new) as after:
         found = compare_sweeps(read_table(before, sweep), read_table(after, sweep))
     if markdown_to is not None:

@@ -50,7 +50,7 @@ def report(
     as_json: Json = False,
 ) -> int:
     """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.page import page_bytes
     from kernbench.sweep.store import Store
     from kernbench.sweep.table import csv_bytes, dicts, parquet_bytes, read_table
@@ -58,6 +58,7 @@ def report(
     for place in (csv, parquet, html):
         if place is not None:
             check_writable(place)
+    check_apart((csv, parquet, html), (store,))
     with Store.read(store) as opened:
         table = read_table(opened, sweep)
     goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))

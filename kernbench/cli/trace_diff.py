@@ -42,7 +42,7 @@ def diff(
     as_json: Json = False,
 ) -> int:
     """Compare two runs: what got slower, by how much, and on which resource."""
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.diff import compare
     from kernbench.trace.diff_forms import junit, markdown, to_dict
     from kernbench.trace.ran import read_run
@@ -52,6 +52,7 @@ def diff(
     for place in (markdown_to, junit_to):
         if place is not None:
             check_writable(place)
+    check_apart((markdown_to, junit_to), (a, b))
     found = compare(read_run(open_trace(a)), read_run(open_trace(b)))
     if markdown_to is not None:
         write_whole(markdown_to, markdown(found, limit).encode("utf-8", "replace"))

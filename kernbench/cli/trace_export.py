@@ -27,6 +27,7 @@ def export(
 ) -> int:
     """Write a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or JSON Lines that need no first line."""
     from kernbench.common.errors import InputError, Problem
+    from kernbench.common.files import check_apart
     from kernbench.trace.exporters.formats import TIMED
     from kernbench.trace.exporters.write import export as write
     from kernbench.trace.reader import open_trace
@@ -34,6 +35,7 @@ def export(
     if time is not None and to not in TIMED:
         rule = f"--to {to.value} has cycles and nanoseconds both"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
+    check_apart((out,), (file,))
     trace = open_trace(file)
     counts = write(trace, to, out, TimeUnit.NS if time is None else time)
     if as_json:

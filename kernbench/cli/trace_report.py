@@ -60,12 +60,13 @@ def report(
     dark: Annotated[bool, typer.Option("--dark", help="With --view: light on dark.")] = False,
 ) -> int:
     """Show a trace: one HTML page that needs no network, or with --view a picture."""
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.reader import open_trace
     from kernbench.trace.timeline import read_timeline
 
     target = _target(file, out, view)
     _check(view, lanes, by, dark)
+    check_apart((target,), (file,))
     check_writable(target)
     wanted = None if cycles is None else _cycles(cycles)
     trace = open_trace(file)

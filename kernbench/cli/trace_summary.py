@@ -42,13 +42,14 @@ def summary(
     as_json: Json = False,
 ) -> int:
     """Sum a trace up: utilisation, bandwidth, conflicts, phases, layers, stalls, tokens, energy, roofline."""
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.measure import metrics
     from kernbench.trace.reader import open_trace
 
     wanted = _format(form, out, as_json)
     if out is not None:
         check_writable(out)
+    check_apart((out,), (file,))
     trace = open_trace(file)
     found = metrics(trace)
     if wanted is Format.TABLE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -30,23 +30,40 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse, before the work, a place where `write_whole` would fail after it; InputError says why."""
+    target = target_of(path)
     try:
-        target = target_of(path)
         if target.is_dir():
             raise InputError(_refusal(path, "it is a directory"))
         if not target.parent.is_dir():
             raise InputError(_refusal(path, f"there is no directory {target.parent}"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise InputError(_refusal(path, str(error))) from None
     place = target if target.exists() and not target.is_file() else target.parent
     if not os.access(place, os.W_OK):
         raise InputError(_refusal(path, f"there is no permission to write {place}"))
 
 
+def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable[str | os.PathLike[str] | None]) -> None:
+    """Refuse to write over what the command reads, or writes under another option. `read` may have names that are no files."""
+    taken = {target_of(path): "the command reads it" for path in read if path is not None and os.path.isfile(path)}
+    for path in written:
+        if path is None or (Path(path).exists() and not Path(path).is_file()):  # a pipe or device takes what comes
+            continue
+        target = target_of(path)
+        if target in taken:
+            raise InputError(_refusal(path, taken[target]))
+        taken[target] = "two options name it"
+
+
 def target_of(path: str | os.PathLike[str]) -> Path:
     """What a path leads to, over links; a pipe or device by the name it was given: what /dev/stdout links to may have none."""
     given = Path(path)
-    return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
+    try:
+        return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(_refusal(path, str(error))) from None
+    except RuntimeError:
+        raise InputError(_refusal(path, "its links lead round in a circle")) from None
 
 
 def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:

@@ -119,6 +119,32 @@ def _never(*_: Any, **__: Any) -> bool:
     raise AssertionError("the run has begun")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "place", "reason"),
+    [
+        (("run", "tiles.json", *SMALL, "-o", "tiles.json"), "tiles.json", "the command reads it"),
+        (("run", "tiles.json", *SMALL, "--trace", "small.yaml"), "small.yaml", "the command reads it"),
+        (("run", "tiles.json", *SMALL, "--trace", "x", "-o", "x"), "x", "two options name it"),
+        (("step", "tiles.json", *SMALL, "-n", "1", "--save", "tiles.json"), "tiles.json", "the command reads it"),
+        (("trace", "export", "tiles.json", "--to", "chrome", "-o", "tiles.json"), "tiles.json", "the command reads it"),
+        (("trace", "summary", "tiles.json", "-o", "tiles.json"), "tiles.json", "the command reads it"),
+        (("trace", "report", "stuck.json", "--view", "gantt", "-o", "link.svg"), "link.svg", "the command reads it"),
+        (("trace", "diff", "tiles.json", "stuck.json", "--markdown", "stuck.json"), "stuck.json", "the command reads it"),
+        (("trace", "diff", "tiles.json", "stuck.json", "--markdown", "x", "--junit", "x"), "x", "two options name it"),
+        (("sweep", "report", "tiles.json", "--csv", "tiles.json"), "tiles.json", "the command reads it"),
+        (("sweep", "compare", "tiles.json", "stuck.json", "--junit", "tiles.json"), "tiles.json", "the command reads it"),
+        (("llm", "--model", "tiles.json", "--emit", "tiles.json"), "tiles.json", "the command reads it"),
+    ],
+)
+def test_what_is_read_is_not_written_over(arguments: tuple[str, ...], place: str, reason: str, kbsim: Kbsim) -> None:
+    Path("link.svg").symlink_to("stuck.json")
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    said = kbsim(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f"error: {place}: it cannot be written: {reason}; choose another place\n"
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
 def test_out_to_a_device_writes_to_it_and_does_not_replace_it(kbsim: Kbsim) -> None:
     assert kbsim("run", "tiles.json", *SMALL, "--out", "/dev/null").code == 0
     assert Path("/dev/null").is_char_device()

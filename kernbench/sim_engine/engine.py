@@ -199,11 +199,11 @@ class GraphEngine:
         return self.get_timing_result()
 
     def check(self) -> None:
-        """Raise what ended the run, if something did: InputError as it is, KernelFailed for any other."""
+        """Raise what ended the run, if something did: InputError and MemoryError as they are, KernelFailed for any other."""
         failure = self.machine.failure()
         if failure is None:
             return
-        if isinstance(self.activity.error, InputError):
+        if isinstance(self.activity.error, (InputError, MemoryError)):
             raise self.activity.error
         raise KernelFailed(failure, self.activity.error)
 

@@ -164,8 +164,6 @@ class BenchTarget:
         try:
             engine.check()
         except KernelFailed as failure:
-            if isinstance(failure.__cause__, MemoryError):
-                raise failure.__cause__ from None
             error = failure.traceback.rstrip("\n").split("\n")[-1]
         found = report(engine, verify=self.verify)
         fields = measured(found.result, config.freq_ghz)  # type: ignore[attr-defined]

@@ -40,6 +40,13 @@ def test_a_wrong_tensor_is_exit_code_1_with_index_op_and_line(kbsim: Kbsim) -> N
     assert first["ops"][-1] == "computed by op 2 (mul at sip0.cube0.pe0.pe_math, scale.py:10)"
 
 
+def test_a_bench_that_is_larger_than_memory_is_refused_in_a_line(kbsim: Kbsim) -> None:
+    said = kbsim("run", "gemm", "--set", "n=100000000000")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: kbsim: there is not enough memory for this run: Unable to allocate ")
+    assert said.err.count("\n") == 1
+
+
 def test_a_kernel_that_raises_is_exit_code_5_with_its_traceback(kbsim: Kbsim) -> None:
     said = kbsim(*RUN, "--set", "first=-1")
     assert said.code == 5 and said.out.startswith("failed  550 cycles")

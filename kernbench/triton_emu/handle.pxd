@@ -5,5 +5,7 @@ cdef class KernelTensor(TensorHandle):
     cdef public long long nbytes
     cdef public object _tl
     cdef public object block
+    cdef public KernelTensor whole
+    cdef public bint shared
     cdef public Flight flight
     cdef public object poison

@@ -44,6 +44,8 @@ class KernelTensor(TensorHandle):
         self.nbytes = nbytes  # type: ignore[misc]  # no property here
         self._tl = tl
         self.block: Block | None = None  #: its bytes of the scratchpad
+        self.whole: KernelTensor | None = None  #: of a part: the tile that has the bytes
+        self.shared = False  #: it is a part, or has parts: what writes its bytes may be the command of another handle
         self.flight: Flight | None = None  #: of the command that makes it, until that has ended
         self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
 
@@ -206,3 +208,5 @@ class KernelTensor(TensorHandle):
 
 if _UP:  # not compiled: a field there hides the property of TensorHandle by itself
     setattr(KernelTensor, "nbytes", 0)  # noqa: B010  # no compiler takes it otherwise
+    setattr(KernelTensor, "whole", None)  # noqa: B010  # and compiled fields begin so
+    setattr(KernelTensor, "shared", False)  # noqa: B010

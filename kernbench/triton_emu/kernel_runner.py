@@ -177,7 +177,8 @@ class KernelRunner(CommandSource):
         elif kind is DmaReadCmd or (kind is not DmaWriteCmd and isinstance(msg, DmaReadCmd)):
             tile = msg.handle
             tile.flight = None
-            tile.value = self.memory.load_ended(msg)
+            value = self.memory.load_ended(msg)
+            tile.value = value if tile.whole is None else None  # what a part holds is pending
         elif isinstance(msg, DmaWriteCmd):
             self.memory.store_ended(msg)
         elif isinstance(msg, CompositeCmd):
@@ -185,9 +186,10 @@ class KernelRunner(CommandSource):
             assert isinstance(msg.work.out, MemoryTensor)
             msg.work.out.flight = None
         else:
-            if isinstance(msg, MathCmd):
-                msg.out.value = msg.value
-            msg.out.flight = None
+            tile = msg.out
+            tile.flight = None
+            if isinstance(msg, MathCmd) and tile.whole is None:
+                tile.value = msg.value
 
     # The side of the kernel.
 

@@ -16,7 +16,7 @@ class TlParts:
 
     if TYPE_CHECKING:  # what TLContext gives
 
-        def operand(self, value: Any, line: str) -> KernelTensor: ...
+        def _placed(self, value: Any, line: str) -> KernelTensor: ...
 
     def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
         """Elements `[first, first + count)` of a tile, counted flat, in one axis. They stay where they are: it takes no time.
@@ -25,7 +25,7 @@ class TlParts:
         tile. Its elements are pending: what the tile held may have been written over, part by part.
         """
         line = line_of(sys._getframe(1))
-        tile = self.operand(tile, line)
+        tile = self._placed(tile, line)
         bits = dtype_of(tile.dtype).bits
         elements = tile.nbytes * 8 // bits
         if not 0 <= first <= first + count <= elements or first * bits % 8 or count * bits % 8:
@@ -37,5 +37,6 @@ class TlParts:
         made.space, made.op, made.op_id = tile.space, tile.op, tile.op_id
         made.addr, made.block, made._tl = tile.addr + first * bits // 8, tile.block, tile._tl
         made.value = made.flight = None
-        made.poison = ""
+        made.poison, made.shared = "", True
+        made.whole, tile.shared = tile if tile.whole is None else tile.whole, True
         return made

@@ -24,12 +24,17 @@ cdef class TlTiles:
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor operand_tile(self, object value, object line)
 
+    @cython.locals(tile=KernelTensor)
+    cdef KernelTensor placed_tile(self, object value, object line)
+
+    cdef list _writers(self, KernelTensor tile)
+
     cdef issue_for(self, object msg, KernelTensor tile, object line)
 
     @cython.locals(tile=KernelTensor)
     cdef KernelTensor result_tile(self, KernelTensor out, tuple shape, object dtype, object line, object op)
 
-    @cython.locals(flight=Flight)
+    @cython.locals(flight=Flight, whole=KernelTensor)
     cdef KernelTensor _into(self, KernelTensor out, tuple shape, object dtype, object line)
 
     @cython.locals(room=KernelTensor)
@@ -48,6 +53,8 @@ cdef bint _alike(tuple shape, tuple known) except -1
 
 
 cdef bint _uses(object msg, KernelTensor tile) except -1
+
+cdef bint _writes(object msg, KernelTensor tile) except -1
 
 
 @cython.locals(other=KernelTensor)

@@ -58,6 +58,14 @@ class TlTiles:
 
     def operand_tile(self, value: Any, line: str) -> KernelTensor:
         """A tensor as a command needs it: complete, and in the scratchpad."""
+        tile = self.placed_tile(value, line)
+        if tile.shared:
+            for flight in self._writers(tile):
+                self._runner.wait_implicitly(flight, tile.handle_id, line)
+        return tile
+
+    def placed_tile(self, value: Any, line: str) -> KernelTensor:
+        """The same, but that its parts may still be written."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
         tile: KernelTensor = value
@@ -70,6 +78,10 @@ class TlTiles:
         if tile.addr < 0:
             self._place(tile, line)
         return tile
+
+    def _writers(self, tile: KernelTensor) -> list[Flight]:
+        """The commands on their way that write bytes of a tile."""
+        return [one for one in self._runner.scheduler.open if one.end < 0 and _writes(one.msg, tile)]
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
         """A command whose result is pending."""
@@ -101,6 +113,9 @@ class TlTiles:
             if flight.end < 0 and _uses(flight.msg, out):
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line
+        whole = out.whole
+        if whole is not None and whole.value is not None:  # what Phase 1 knows of it holds no longer
+            whole.value, whole.op, whole.line = None, "an op on a part of it", line
         return out
 
     def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
@@ -171,6 +186,9 @@ class TlTiles:
     def operand(self, value: Any, line: str) -> KernelTensor:
         return self.operand_tile(value, line)
 
+    def _placed(self, value: Any, line: str) -> KernelTensor:
+        return self.placed_tile(value, line)
+
     def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
         self.issue_for(msg, tile, line)
 
@@ -205,6 +223,13 @@ def _uses(msg: Any, tile: KernelTensor) -> bool:
     if isinstance(msg, GemmCmd):
         return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
     return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+
+
+def _writes(msg: Any, tile: KernelTensor) -> bool:
+    """Whether a command writes bytes of a tile."""
+    if isinstance(msg, (DmaWriteCmd, IpcqSendCmd, CompositeCmd)):
+        return False
+    return _touch(msg.handle if isinstance(msg, _OF_ONE) else msg.out, tile)
 
 
 def _touch(one: Any, tile: KernelTensor) -> bool:

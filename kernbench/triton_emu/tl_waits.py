@@ -41,6 +41,9 @@ class TlWaits(TlMath):
         flight = tile.flight
         if flight is not None and flight.end < 0:
             self._runner.wait_for(flight, ("tl.wait({})", tile))
+        if tile.shared:
+            for writer in self._writers(tile):
+                self._runner.wait_for(writer, ("tl.wait({})", tile))
 
     def wait_any(self, *handles: Any) -> int:
         """Until one of these has come: its number among them, the first of several."""

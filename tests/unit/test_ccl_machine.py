@@ -191,6 +191,25 @@ def test_workers_as_in_frameworks() -> None:
         assert got[rank] == [x, pairs, [4 * one for one in own], [2, 20], own * 4]
 
 
+@pytest.mark.parametrize("name", [one.name for one in REGISTRY.entries if one.collective == "all_reduce"])
+def test_workers_get_what_each_algorithm_sums(name: str) -> None:
+    """Sums that are made in the place of what was loaded are not what was loaded."""
+    got: dict[int, list[int]] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        x = dist.from_numpy(np.arange(100, dtype=np.int32) + rank)
+        dist.all_reduce(x)
+        got[rank] = dist.to_numpy(x).tolist()
+
+    @bench(name="workers", description="one algorithm", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4, algorithms={"all_reduce": name})
+
+    GraphEngine("single_cube").run(run)
+    assert got == {rank: [4 * i + 6 for i in range(100)] for rank in range(4)}
+
+
 def test_workers_that_call_different_things_are_told() -> None:
     def worker(rank: int) -> None:
         dist.init_process_group()

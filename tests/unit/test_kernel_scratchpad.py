@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernbench.common.handles import PendingDataError
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.triton_emu.errors import KernelError, PoisonError, ScratchpadFullError
+from kernbench.triton_emu.errors import KernelError, PoisonError, ScratchpadFullError, StrictWaitError
 from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from tests.kernels import Run, at, easy
 
@@ -167,6 +168,82 @@ def test_a_buffer_is_written_again_and_again() -> None:
     run = Run(kernel, memory={1024 * i: A * (i + 1) for i in range(3)}).run()
     store = DataExecutor(run.log).run().store  # type: ignore[arg-type]
     np.testing.assert_array_equal(store.read("hbm", 8192, (16, 16), "f32"), A * 6)
+
+
+def _stored(kernel: Any, **how: Any) -> list[int]:
+    """What a kernel leaves at 4096, by Phase 2; Phase 1 knows nothing of it."""
+    run = Run(kernel, memory={0: np.arange(8, dtype=np.int32)}, **how).run()
+    assert run.store.pending("hbm", 4096, 32)
+    found: list[int] = DataExecutor(run.log).run().store.read("hbm", 4096, (8,), "i32").tolist()  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize("waits", ["", "part", "tile"])
+def test_what_is_written_over_a_part_is_written_over_its_tile(waits: str) -> None:
+    """Phase 1 no longer knows the tile, and who uses it gets what was written, whether or not the kernel waited."""
+
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (8,), "i32")
+        part = tl.part(tile, 0, 4)
+        tl.add(part, 100, out=part)
+        if waits:
+            tl.wait(part if waits == "part" else tile)
+        tl.store(4096, tile)
+        assert tile.pending and (tile + 1).pending
+
+    assert _stored(kernel, strict_wait=bool(waits)) == [100, 101, 102, 103, 4, 5, 6, 7]
+
+
+def test_parts_of_parts_and_parts_that_overlap() -> None:
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (8,), "i32")
+        first, second = tl.part(tile, 0, 6), tl.part(tile, 2, 6)
+        inner = tl.part(first, 3, 1)
+        tl.mul(inner, 100, out=inner)  # 3 of the tile
+        tl.add(second, 1, out=second)
+        tl.store(4096, first)
+        tl.store(4096 + 24, tl.part(tile, 6, 2))
+
+    assert _stored(kernel) == [0, 1, 3, 301, 5, 6, 7, 8]
+
+
+def test_a_load_into_a_part() -> None:
+    """It is pending: what else is written over its bytes would not be known to it."""
+
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (8,), "i32")
+        part = tl.part(tile, 0, 4)
+        tl.load(16, (4,), "i32", out=part, wait=False)
+        tl.add(tile, 1, out=tile)
+        assert part.pending
+        tl.store(4096, part)
+        tl.store(4096 + 16, part)
+
+    assert _stored(kernel) == [5, 6, 7, 8, 5, 6, 7, 8]
+
+
+def test_parts_that_are_written_are_not_known() -> None:
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (8,), "i32")
+        part = tl.part(tile, 0, 4)
+        tl.add(part, 100, out=part)
+        print(tile[5])
+
+    error = Run(kernel, memory={0: np.arange(8, dtype=np.int32)}).fail()
+    assert isinstance(error, PendingDataError)
+    assert str(error).startswith(f"{at(kernel, 3)}: t1 (the result of an op on a part of it) is pending in Phase 1")
+
+
+def test_an_overlap_on_its_way_is_refused_under_strict_waits() -> None:
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (8,), "i32")
+        part = tl.part(tile, 0, 4)
+        tl.add(part, 100, out=part)
+        tl.store(4096, tile)
+
+    error = Run(kernel, memory={0: np.arange(8, dtype=np.int32)}, strict_wait=True).fail()
+    assert isinstance(error, StrictWaitError)
+    assert str(error).startswith(f"{at(kernel, 4)}: t1 is used, but what makes it ({at(kernel, 3)}) has not ended")
 
 
 def test_out_has_the_results_shape_and_type() -> None:

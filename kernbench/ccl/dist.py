@@ -20,7 +20,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from kernbench.ccl.dist_calls import Calls, Request, ShardOf
+from kernbench.ccl.dist_calls import PAIR, Calls, Request, ShardOf
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api import Context
@@ -42,7 +42,7 @@ def spawn(
     """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
 
     `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. InputError where ranks
-    call different things, and as the groups and algorithms say.
+    call different things or name a rank, collective or algorithm that is not there, and as the groups say.
     """
     calls = Calls(ctx, ranks, algorithms or {})
     hub = getcurrent()
@@ -81,6 +81,10 @@ def _ask(name: str, *tensors: ShardOf, peer: int | None = None, value: Any = Non
     if not me.ready:
         remedy = 'call dist.init_process_group(backend="kernbench") first'
         raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has joined no group", remedy=remedy))
+    if peer is not None and (type(peer) is not int or not 0 <= peer < me.size or (name in PAIR and peer == me.rank)):
+        rule = f"it must be a{'nother' if name in PAIR else ''} rank from 0 to {me.size - 1}"
+        field = "src" if name in ("broadcast", "recv") else "dst"
+        raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, peer))
     return me.hub.switch(Request(name, tensors, peer, value))
 
 

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from kernbench.ccl.call import Call, Launcher, Queues
-from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.measure import queues_of
 from kernbench.ccl.registry import read_registry
 from kernbench.ccl.shapes import RING
+from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api import Context, DPPolicy
 from kernbench.runtime_api.tensors import DeviceTensor
+
+PAIR = ("send", "recv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +54,12 @@ class Calls:
 
     def __init__(self, ctx: Context, ranks: int, algorithms: dict[str, str]) -> None:
         config = ctx.config
+        if type(ranks) is not int or ranks < 1:
+            raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
         self._ctx, self._algorithms = ctx, algorithms
         self._registry = read_registry()
+        for collective, name in algorithms.items():
+            self._registry.find(collective, name)
         self._group = group_of(config, shape_for(config, ranks))
         self._launchers: dict[Queues, Launcher] = {}
 
@@ -65,12 +72,14 @@ class Calls:
                     self._pair(rank, one, one.peer, other)
                     return {rank: None, one.peer: None}
         names = {rank: one.name for rank, one in wanted.items()}
-        if len(wanted) < self._group.size or len(set(names.values())) > 1 or {"send", "recv"} & set(names.values()):
+        if len(wanted) < self._group.size or len(set(names.values())) > 1 or set(PAIR) & set(names.values()):
             called = ", ".join(f"rank {rank} {names.get(rank, 'has ended')}" for rank in range(self._group.size))
-            raise InputError(Problem("dist", f"ranks call what does not fit together: {called}"))
+            remedy = "a send waits for its recv: let one side receive first" if "send" in names.values() else ""
+            raise InputError(Problem("dist", f"ranks call what does not fit together: {called}", remedy=remedy))
         return self._together(next(iter(names.values())), wanted)
 
     def _together(self, name: str, wanted: dict[int, Request]) -> dict[int, Any]:
+        _check_tensors(name, wanted)
         if name == "from_numpy":
             return self._made([np.asarray(wanted[rank].value) for rank in sorted(wanted)])
         if name == "to_numpy":
@@ -106,7 +115,10 @@ class Calls:
         if collective.moves:
             x, out = one.tensors
             count = x.size // ranks if collective.blocks_in else x.size
-            if (x.size, out.size) != (collective.has(count, ranks), collective.gets(count, ranks)) or x.dtype != out.dtype:
+            if x.dtype != out.dtype:
+                rule = f"tensors of {x.dtype} and {out.dtype} are given, and both must have one type"
+                raise InputError(Problem(f"dist.{name}", rule))
+            if (x.size, out.size) != (collective.has(count, ranks), collective.gets(count, ranks)):
                 rule = f"tensors of {x.size} and {out.size} elements do not fit for {ranks} ranks"
                 raise InputError(Problem(f"dist.{name}", rule))
         entry = self._registry.find(name, self._algorithms.get(name))
@@ -125,6 +137,8 @@ class Calls:
 
     def _pair(self, source: int, one: Request, target: int, other: Request) -> None:
         """From one rank to another."""
+        _check_tensors("send", {source: one})
+        _check_tensors("recv", {target: other})
         x, out = one.tensors[0], other.tensors[0]
         if (x.size, x.dtype) != (out.size, out.dtype):
             rule = f"rank {source} sends {x.size} {x.dtype}, and rank {target} receives {out.size} {out.dtype}"
@@ -133,6 +147,20 @@ class Calls:
         pes = [self._group.pes[rank] for rank in (source, target)]
         self._ctx.install_queues({0: {(0, "E"): (1, "W")}, 1: {(0, "W"): (0, "E")}}, ranks=pes)
         self._ctx.launch("send_recv", moved, x.whole, out.whole, x.size, x.dtype, pes=pes)
+
+
+def _check_tensors(name: str, wanted: dict[int, Request]) -> None:
+    """InputError where a rank gives what is no tensor, or one whose elements cannot be moved or added."""
+    for rank, one in wanted.items():
+        for tensor in one.tensors:
+            if not isinstance(tensor, ShardOf):
+                rule = f"it takes tensors that dist.from_numpy made, and rank {rank} gives a {type(tensor).__name__}"
+                raise InputError(Problem(f"dist.{name}", rule))
+            reduces = name in COLLECTIVES and COLLECTIVES[name].reduces
+            if name != "to_numpy" and tensor.dtype not in CCL_DTYPES and (reduces or dtype_of(tensor.dtype).bits < 8):
+                rule = f"elements of {tensor.dtype} cannot be {'added' if reduces else 'moved one by one'}"
+                remedy = f"take one of {', '.join(CCL_DTYPES)}"
+                raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
 
 
 def _rooted(group: Group, root: int) -> Group:

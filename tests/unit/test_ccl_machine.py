@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -220,6 +221,80 @@ def test_workers_that_call_different_things_are_told() -> None:
         dist.spawn(ctx, worker, ranks=2)
 
     with pytest.raises(InputError, match=r"dist: ranks call what does not fit together: rank 0 recv, rank 1 barrier"):
+        GraphEngine("single_cube").run(run)
+
+
+def _own(rank: int, count: int = 8, dtype: Any = np.float32) -> Any:
+    return dist.from_numpy(np.zeros(count, dtype))
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (lambda rank: dist.reduce(_own(rank), dst=4), "dist.reduce of rank 0: dst = 4, but it must be a rank from 0 to 3"),
+        (
+            lambda rank: dist.broadcast(_own(rank), src=4),
+            "dist.broadcast of rank 0: src = 4, but it must be a rank from 0 to 3",
+        ),
+        (
+            lambda rank: dist.broadcast(_own(rank), src=-1),
+            "dist.broadcast of rank 0: src = -1, but it must be a rank from 0 to 3",
+        ),
+        (lambda rank: dist.send(_own(rank), dst=rank), "dist.send of rank 0: dst = 0, but it must be another rank from 0 to 3"),
+        (
+            lambda rank: dist.send(_own(rank), dst=(rank + 1) % 4),
+            "dist: ranks call what does not fit together: rank 0 send, rank 1 send, rank 2 send, rank 3 send; "
+            "a send waits for its recv: let one side receive first",
+        ),
+        (
+            lambda rank: dist.all_reduce(np.zeros(4)),  # type: ignore[arg-type]
+            "dist.all_reduce: it takes tensors that dist.from_numpy made, and rank 0 gives a ndarray",
+        ),
+        (
+            lambda rank: dist.all_gather(_own(rank, 32, np.float16), _own(rank)),
+            "dist.all_gather: tensors of f32 and f16 are given, and both must have one type",
+        ),
+        (
+            lambda rank: dist.all_reduce(_own(rank, dtype=np.bool_)),
+            "dist.all_reduce: elements of bool cannot be added; "
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+        ),
+        (
+            lambda rank: dist.broadcast(_own(rank, dtype=ml_dtypes.int4)),
+            "dist.broadcast: elements of i4 cannot be moved one by one; "
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+        ),
+    ],
+)
+def test_workers_are_told_what_is_wrong(calls: Any, said: str) -> None:
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        calls(rank)
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4)
+
+    with pytest.raises(InputError) as told:
+        GraphEngine("single_cube").run(run)
+    assert str(told.value) == said
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"ranks": 0}, "dist.spawn: ranks = 0, but it must be an integer of at least 1"),
+        ({"ranks": 2.0}, "dist.spawn: ranks = 2.0, but it must be an integer of at least 1"),
+        ({"ranks": 2, "algorithms": {"allreduce": "ring"}}, "allreduce: there is no such collective; .*; did you mean"),
+        ({"ranks": 2, "algorithms": {"all_reduce": "tree"}}, "tree: there is no such algorithm of all_reduce; there are ring"),
+    ],
+)
+def test_groups_of_workers_are_looked_at_first(how: dict[str, Any], said: str) -> None:
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, lambda rank: pytest.fail("a worker began"), **how)
+
+    with pytest.raises(InputError, match=said):
         GraphEngine("single_cube").run(run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -30,7 +30,7 @@ def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> N
 
 def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int, ...]:
     """The sizes of a grid, of one to three axes; None: a program for each of the `pes`."""
-    sizes = (pes,) if grid is None else (grid,) if isinstance(grid, int) else tuple(grid)
+    sizes = (pes,) if grid is None else tuple(grid) if isinstance(grid, Iterable) else (grid,)
     if not 1 <= len(sizes) <= MOST_AXES or not all(type(size) is int and size >= 1 for size in sizes):
         rule = f"it must be one to {MOST_AXES} integers of at least 1, and it is {sizes}"
         raise InputError(Problem(where, rule, "grid"))

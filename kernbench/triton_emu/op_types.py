@@ -14,6 +14,7 @@ from kernbench.sim_engine.math_ops import FLOAT, LOGIC
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 TO_BOOL = frozenset({*COMPARISONS, "any", "all"})
 TO_INDEX = frozenset({"argmax", "argmin"})
+_BITS = frozenset({"and", "or", "xor", "not", "shl", "shr"})
 _LAYOUT = frozenset({"copy", "cast", "transpose", "full"})
 
 
@@ -45,7 +46,7 @@ def scalar_type(value: Any, beside: str) -> str:
 
 
 def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> str:
-    """Of the result of an elementwise op on tensors of these types and on these numbers."""
+    """Of the result of an elementwise op on tensors of these types and on these numbers. ValueError for bits of a float."""
     if op in TO_BOOL:
         return "bool"
     if op == "where":
@@ -53,6 +54,8 @@ def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> 
     found = promoted(tuple(dtypes))
     for value in scalars:
         found = scalar_type(value, found)
+    if op in _BITS and dtype_of(found).kind == "float":
+        raise ValueError(f"{op} takes integers and truth values, and not {found}")
     if op in FLOAT and dtype_of(found).kind != "float":
         return "f32"
     if found == "bool" and op not in LOGIC and op not in _LAYOUT and op != "where":

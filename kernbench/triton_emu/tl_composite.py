@@ -28,6 +28,7 @@ from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.op_types import elementwise_type, product_shape
 from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.tl_products import check_acc
 
 if TYPE_CHECKING:
     from kernbench.triton_emu.handle import KernelTensor
@@ -97,6 +98,7 @@ class TlComposite:
         out_dtype: str | None, epilogue: Sequence[Epilogue],
     ) -> MemoryTensor:  # fmt: skip
         line = wanted.line
+        check_acc(dtype_acc, line)
         try:
             m, k, n, shape = product_shape(a.shape, b.shape, *swapped)
         except ValueError as error:
@@ -143,7 +145,10 @@ class TlComposite:
             raise KernelError(f"{line}: composite {math_op} takes tensors of one shape, and numbers: shapes are {shapes}")
         shape = tensors[0].shape
         numbers = [one for one in inputs if _is_number(one)]
-        dtype = out_dtype or elementwise_type(math_op, [one.dtype for one in tensors], numbers)
+        try:
+            dtype = out_dtype or elementwise_type(math_op, [one.dtype for one in tensors], numbers)
+        except ValueError as error:
+            raise KernelError(f"{line}: {error}") from None
         out = self._memory_tensor(wanted.out_ptr, shape, dtype, line)
         total = prod(shape)
         length = shape[-1] if math_op in ROW_OPS and shape else total
@@ -222,6 +227,8 @@ class TlComposite:
 
     def _memory_tensor(self, addr: int, shape: tuple[int, ...], dtype: str, line: str) -> MemoryTensor:
         self._count += 1
+        if not prod(shape):
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)} has no elements, and a command needs one at least")
         return MemoryTensor(f"t{self._count}", self._physical(addr, _size(prod(shape), dtype), line), shape, dtype, line)
 
 

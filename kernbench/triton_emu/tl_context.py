@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from types import FrameType
 
 from kernbench.common.dtypes import DTYPES
+from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.source_lines import line_of
@@ -40,15 +42,23 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
     # Where the program is.
 
     def program_id(self, axis: int = 0) -> int:
-        """The program's place in the grid along an axis; the last axis runs fastest."""
+        """The program's place in the grid along an axis; the last axis runs fastest. KernelError for another axis."""
+        self._check_axis("program_id", axis, line_of(sys._getframe(1)))
         left = self._program
         for size in reversed(self._grid[axis + 1 :]):
             left //= size
         return left % self._grid[axis]
 
     def num_programs(self, axis: int = 0) -> int:
-        """The grid's size along an axis."""
+        """The grid's size along an axis; KernelError for one that it has not."""
+        self._check_axis("num_programs", axis, line_of(sys._getframe(1)))
         return self._grid[axis]
+
+    def _check_axis(self, call: str, axis: int, line: str) -> None:
+        axes = len(self._grid)
+        if not isinstance(axis, int) or not 0 <= axis < axes:
+            there = "the axis 0" if axes == 1 else f"the axes 0 to {axes - 1}"
+            raise KernelError(f"{line}: {call}({axis!r}): the grid is {'x'.join(map(str, self._grid))}, and has {there}")
 
     def limits(self) -> Limits:
         """What the PE has."""

@@ -17,7 +17,7 @@ from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, reduced
 from kernbench.triton_emu.source_lines import caller_of
-from kernbench.triton_emu.tl_products import TlProducts
+from kernbench.triton_emu.tl_products import TlProducts, check_acc
 
 _UP, _frame = caller_of(__file__), sys._getframe
 MATERIALIZED = 64  # elements of a result that Phase 1 computes itself, at most
@@ -80,7 +80,10 @@ class TlMath(TlProducts):
             raise KernelError(f"{line}: {op} takes at least one tensor of tl")
         shape = self._shape_of(op, tensors, line)
         if dtype is None:
-            dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
+            try:
+                dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
+            except ValueError as error:
+                raise KernelError(f"{line}: {error}") from None
         return self._compute(op, operands, shape, dtype, line, out, None, materialize)
 
     @staticmethod
@@ -95,7 +98,11 @@ class TlMath(TlProducts):
                     shapes = ", ".join(str(list(one.shape)) for one in tensors)
                     raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
                 break
-        return (*shape[:-2], shape[-1], shape[-2]) if op == "transpose" else shape
+        if op != "transpose":
+            return shape
+        if len(shape) < 2:
+            raise KernelError(f"{line}: transpose swaps the last two axes, and {list(shape)} has {len(shape)}")
+        return (*shape[:-2], shape[-1], shape[-2])
 
     def _value(self, value: Any, line: str) -> Any:
         """An operand: a tensor of tl, or a number."""
@@ -222,6 +229,7 @@ class TlMath(TlProducts):
         if not isinstance(x, KernelTensor):
             raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
         axis = self._axis(x, axis, op, line)
+        check_acc(dtype_acc, line)
         dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
         how = {"axis": axis, "keep_dims": keep_dims, "dtype_acc": dtype_acc}
         return self._compute(op, (x,), reduced(x.shape, axis, keep_dims), dtype, line, None, how, materialize)

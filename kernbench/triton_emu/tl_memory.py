@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any, NoReturn
 
 from kernbench.common.dtypes import DTYPES, dtype_of
@@ -82,7 +83,9 @@ class TlMemory(TlTiles):
             self._refuse_channel(channel, line)
         runner = self._runner
         travel = nbytes = self.size_of(shape, dtype, line)
-        steps = None if strides is None else self._strides(strides, shape, line)
+        if nbytes == 0:
+            self._refuse_empty(shape, dtype, line)
+        steps = None if strides is None else self._strides(strides, shape, dtype, line)
         at = self.place_of(addr, shape, steps, dtype, nbytes, line)
         if steps is not None:
             travel = self._travel(at, shape, steps, dtype)
@@ -123,7 +126,7 @@ class TlMemory(TlTiles):
         """The store asked for at a line."""
         tile = self.operand_tile(value, line)
         runner = self._runner
-        steps = None if strides is None else self._strides(strides, tile.shape, line)
+        steps = None if strides is None else self._strides(strides, tile.shape, tile.dtype, line)
         if channel is not _USUAL and channel not in CHANNELS:
             self._refuse_channel(channel, line)
         nbytes = tile.nbytes
@@ -211,8 +214,15 @@ class TlMemory(TlTiles):
     def _refuse_channel(self, channel: str, line: str) -> NoReturn:
         raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
 
-    def _strides(self, strides: Sequence[int], shape: tuple[int, ...], line: str) -> tuple[int, ...]:
-        steps = tuple(int(one) for one in strides)
+    def _strides(self, strides: Sequence[int], shape: tuple[int, ...], dtype: str, line: str) -> tuple[int, ...]:
+        try:
+            steps = tuple(index(one) for one in strides)
+        except TypeError:
+            raise KernelError(f"{line}: strides are integers, one an axis, and not {strides!r}") from None
         if len(steps) != len(shape):
             raise KernelError(f"{line}: {len(steps)} strides are given for the {len(shape)} axes of {list(shape)}")
+        align = dtype_of(dtype).align
+        for step, size in zip(steps, shape, strict=True):
+            if step % align and size > 1:
+                raise KernelError(f"{line}: the stride {step} is not a multiple of the {align} bytes of a {dtype}")
         return steps

@@ -28,7 +28,7 @@ class TlParts:
         tile = self._placed(tile, line)
         bits = dtype_of(tile.dtype).bits
         elements = tile.nbytes * 8 // bits
-        if not 0 <= first <= first + count <= elements or first * bits % 8 or count * bits % 8:
+        if not 0 <= first < first + count <= elements or first * bits % 8 or count * bits % 8:
             rule = f"{count} elements from {first} on are no part of {tile.handle_id} {tile.dtype}{list(tile.shape)}"
             raise KernelError(f"{line}: {rule} ({tile.line}), which has {elements}")
         made = KernelTensor.__new__(KernelTensor)

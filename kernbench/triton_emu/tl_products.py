@@ -7,7 +7,7 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kernbench.common.dtypes import dtype_of
+from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.pe_ops import GemmCmd
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
@@ -26,6 +26,12 @@ _UP, _frame = caller_of(__file__), sys._getframe
 def _product_of(dtype: str) -> tuple[str, str]:
     """What a product of such elements is called, and what its elements are where nobody says."""
     return f"gemm_{dtype}", dtype if dtype_of(dtype).kind == "float" else "i32"
+
+
+def check_acc(dtype_acc: str, line: str) -> None:
+    """KernelError where sums are to be rounded to a type that there is not."""
+    if dtype_acc and dtype_acc not in DTYPES:
+        raise KernelError(f"{line}: dtype_acc = {dtype_acc!r}, but it must be one of {', '.join(DTYPES)}")
 
 
 class TlProducts(TlMemory):
@@ -77,6 +83,7 @@ class TlProducts(TlMemory):
         """The product asked for at a frame."""
         line = self.line_of(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
+        check_acc(dtype_acc, line)
         total = None if acc is None else self.operand_tile(acc, line)
         found = self._found
         if found is None or not (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kernbench.common.dtypes import Array, nbytes_of
 from kernbench.common.errors import InputError
@@ -139,6 +139,8 @@ class TlTiles:
         self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
     ) -> KernelTensor:
         """A tile of the scratchpad."""
+        if nbytes == 0:
+            self._refuse_empty(shape, dtype, line)
         self._count += 1
         tile = KernelTensor.__new__(KernelTensor)
         tile.number = self._count
@@ -200,6 +202,9 @@ class TlTiles:
 
     def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
         return self.size_of(shape, dtype, line)
+
+    def _refuse_empty(self, shape: tuple[int, ...], dtype: str, line: str) -> NoReturn:
+        raise KernelError(f"{line}: a tensor of {dtype}{list(shape)} has no elements, and a command needs one at least")
 
     def _refuse_poison(self, tile: KernelTensor, line: str) -> None:
         raise PoisonError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
@@ -30,12 +30,14 @@ class TlWaits(TlMath):
                 self._wait_tile(one)
                 continue
             if not isinstance(one, KernelTensor | Completion | MemoryTensor):
-                line = line_of(_frame(_UP))
-                raise KernelError(f"{line}: tl.wait takes tensors and what tl.store returns, and not a {type(one).__name__}")
+                self._refuse("wait", one, line_of(_frame(_UP)))
             if one.flight is not None and one.flight.end < 0:
                 runner.wait_for(one.flight, f"tl.wait({one.handle_id})")
             if one.op_id is not None and isinstance(one, Completion | MemoryTensor) and one.op_id not in self._after:
                 self._after = (*self._after, one.op_id)
+
+    def _refuse(self, call: str, one: Any, line: str) -> NoReturn:
+        raise KernelError(f"{line}: tl.{call} takes tensors and what tl.store returns, and not a {type(one).__name__}")
 
     def _wait_tile(self, tile: KernelTensor) -> None:
         flight = tile.flight
@@ -47,6 +49,11 @@ class TlWaits(TlMath):
 
     def wait_any(self, *handles: Any) -> int:
         """Until one of these has come: its number among them, the first of several."""
+        for one in handles:
+            if not isinstance(one, KernelTensor | Completion | MemoryTensor):
+                self._refuse("wait_any", one, line_of(_frame(_UP)))
+        if not handles:
+            raise KernelError(f"{line_of(_frame(_UP))}: tl.wait_any takes at least one thing to wait for")
         while True:
             for number, one in enumerate(handles):
                 if one.flight is None or one.flight.end >= 0:

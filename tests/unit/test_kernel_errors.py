@@ -186,6 +186,74 @@ def negative(tl: Any) -> None:
     tl.load(0, (-4,), "f32")
 
 
+def empty(tl: Any) -> None:
+    tl.load(0, (0, 4), "f32")
+
+
+def empty_part(tl: Any) -> None:
+    tl.part(tl.load(0, (4,), "f32"), 4, 0)
+
+
+def empty_whole(tl: Any) -> None:
+    tl.ref(0, (4, 0), "f32")
+
+
+def empty_result(tl: Any) -> None:
+    tl.cast(tl.arange(5, 2), "f32")
+
+
+def odd_stride(tl: Any) -> None:
+    tl.store(0, tl.load(0, (1, 2), "f32", strides=(2, 6)))
+
+
+def half_stride(tl: Any) -> None:
+    tl.load(0, (2, 2), "f32", strides=(8, 4.5))
+
+
+def bits_of_floats(tl: Any) -> None:
+    tl.load(0, (4,), "f32") & 1
+
+
+def no_bits(tl: Any) -> None:
+    ~tl.load(0, (4,), "f16")  # noqa: B018
+
+
+def no_bits_of_all(tl: Any) -> None:
+    tl.composite("math", tl.ref(0, (4,), "f32"), out_ptr=0, math_op="not")
+
+
+def sums_of_nothing(tl: Any) -> None:
+    tl.sum(tl.load(0, (4,), "f32"), dtype_acc="f64")
+
+
+def products_of_nothing(tl: Any) -> None:
+    tl.dot(tl.load(0, (2, 2), "f32"), tl.load(0, (2, 2), "f32"), dtype_acc="float32")
+
+
+def one_axis(tl: Any) -> None:
+    tl.transpose(tl.load(0, (4,), "f32"))
+
+
+def other_axis(tl: Any) -> None:
+    tl.program_id(-1)
+
+
+def third_axis(tl: Any) -> None:
+    tl.num_programs(2)
+
+
+def for_nothing(tl: Any) -> None:
+    tl.wait_any()
+
+
+def for_a_number(tl: Any) -> None:
+    tl.wait_any(5)
+
+
+TYPES = "f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8, i4, bool"
+NONE = "has no elements, and a command needs one at least"
+
+
 @pytest.mark.parametrize(
     ("kernel", "text"),
     [
@@ -194,6 +262,25 @@ def negative(tl: Any) -> None:
         (odd, f"{at(odd, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
         (far, f"{at(far, 1)}: the address {1 << 70:#x} is in no memory: addresses have at most 62 bits"),
         (negative, f"{at(negative, 1)}: a tensor of f32[-4]: a size is negative"),
+        (empty, f"{at(empty, 1)}: a tensor of f32[0, 4] {NONE}"),
+        (
+            empty_part,
+            f"{at(empty_part, 1)}: 0 elements from 4 on are no part of t1 f32[4] ({at(empty_part, 1)}), which has 4",
+        ),
+        (empty_whole, f"{at(empty_whole, 1)}: a tensor of f32[4, 0] {NONE}"),
+        (empty_result, f"{at(empty_result, 1)}: a tensor of i32[0] {NONE}"),
+        (odd_stride, f"{at(odd_stride, 1)}: the stride 6 is not a multiple of the 4 bytes of a f32"),
+        (half_stride, f"{at(half_stride, 1)}: strides are integers, one an axis, and not (8, 4.5)"),
+        (bits_of_floats, f"{at(bits_of_floats, 1)}: and takes integers and truth values, and not f32"),
+        (no_bits, f"{at(no_bits, 1)}: not takes integers and truth values, and not f16"),
+        (no_bits_of_all, f"{at(no_bits_of_all, 1)}: not takes integers and truth values, and not f32"),
+        (sums_of_nothing, f"{at(sums_of_nothing, 1)}: dtype_acc = 'f64', but it must be one of {TYPES}"),
+        (products_of_nothing, f"{at(products_of_nothing, 1)}: dtype_acc = 'float32', but it must be one of {TYPES}"),
+        (one_axis, f"{at(one_axis, 1)}: transpose swaps the last two axes, and [4] has 1"),
+        (other_axis, f"{at(other_axis, 1)}: program_id(-1): the grid is 1, and has the axis 0"),
+        (third_axis, f"{at(third_axis, 1)}: num_programs(2): the grid is 1, and has the axis 0"),
+        (for_nothing, f"{at(for_nothing, 1)}: tl.wait_any takes at least one thing to wait for"),
+        (for_a_number, f"{at(for_a_number, 1)}: tl.wait_any takes tensors and what tl.store returns, and not a int"),
     ],
 )
 def test_a_kernel_that_is_no_program_is_told_so(kernel: Any, text: str) -> None:

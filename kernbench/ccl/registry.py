@@ -174,7 +174,7 @@ def _imported(entry: Entry) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         rule = f"it cannot be imported: {type(error).__name__}: {error}"
         raise InputError(Problem(entry.where, rule, "module", entry.module)) from error
     return module

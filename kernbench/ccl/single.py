@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kernbench.ccl.blame import place_in
 from kernbench.ccl.call import Call, Launcher, Queues
 from kernbench.common.dtypes import Array, dtype_of, narrow
+from kernbench.common.errors import InputError, Problem
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
 from kernbench.sim_engine.engine import GraphEngine
@@ -87,10 +89,24 @@ def _random(dtype: str, count: int, seed: int) -> Array:
     return random.integers(int(kind.least), int(kind.most) + 1, count, np.int64).astype(kind.numpy)
 
 
+def _expected(call: Call, inputs: Sequence[Array]) -> list[Array]:
+    """What an algorithm's own reference says, by rank. InputError, with the line of its file, where it fails."""
+    group = call.group
+    try:
+        given = call.algorithm.reference(inputs, group.kind, group.shape, call.slot_bytes)
+        found = [np.asarray(given[rank]) for rank in range(group.size)]
+    except Exception as error:
+        place = place_in(call.algorithm, error)
+        rule = f"its reference failed: {place and place + ': '}{type(error).__name__}: {error}"
+        remedy = "" if place else f"it must return the elements of each of {group.size} ranks"
+        raise InputError(Problem(call.name, rule, remedy=remedy)) from error
+    return found
+
+
 def _wrong(call: Call, inputs: Sequence[Array], out: Any, store: MemoryStore) -> int:
     """Elements that differ in a bit from the reference's; NaN is as good as any NaN."""
     group = call.group
-    expected = call.algorithm.reference(inputs, group.kind, group.shape, call.slot_bytes)
+    expected = _expected(call, inputs)
     total = 0
     for rank, row in enumerate(group.rows):
         right = expected[rank]

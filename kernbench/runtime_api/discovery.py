@@ -100,12 +100,12 @@ def _import_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(_import_problem(path, error)) from error
     return module
 
 
-def _import_problem(path: Path, error: Exception) -> Problem:
+def _import_problem(path: Path, error: BaseException) -> Problem:
     if isinstance(error, SyntaxError):
         return Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -95,7 +97,14 @@ class Running:
         where, outputs = self.bench.where, self.context.outputs
         if self.bench.reference is None:
             raise InputError(Problem(where, "it has no reference to verify with", remedy="give @bench a reference=..."))
-        given = self.bench.reference(dict(self.context.inputs), self.params)
+        try:
+            given = self.bench.reference(dict(self.context.inputs), self.params)
+        except Exception as error:
+            rule = f"its reference failed: {_place(self.bench.reference, error)}{type(error).__name__}: {error}"
+            raise InputError(Problem(where, rule)) from error
+        if not isinstance(given, Mapping):
+            rule = f"its reference must return arrays by the names of outputs, and returns a {type(given).__name__}"
+            raise InputError(Problem(where, rule))
         if set(given) != set(outputs):
             rule = f"its reference returns {_names(given)}, and its run names {_names(outputs)}"
             raise InputError(Problem(where, rule, remedy="call ctx.output(name, tensor) for each, with the same names"))
@@ -117,6 +126,13 @@ class Running:
         if log is None:
             raise InputError(Problem(self.bench.where, "this run kept no op log, and there is nothing to verify"))
         return verify_run(log, self.context.outputs, self.expected(), self.places, debug=debug)
+
+
+def _place(function: Any, error: Exception) -> str:
+    """`mine.py:21: `, the line of a function's own file that an error passed last; empty where there is none."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{os.path.basename(str(file))}:{lines[-1]}: " if lines else ""
 
 
 def _names(outputs: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.builtin.flight import Reach
@@ -39,6 +39,9 @@ class NeighbourTable:
     def check(self) -> None:
         """InputError where the table is not symmetric, or names what is not there."""
         size = len(self.pes)
+        if not _is_table(self.links):
+            rule = "it must be {rank: {(plane, direction): (the rank there, its direction back)}}"
+            raise InputError(Problem(WHERE, rule))
         for rank, ports in self.links.items():
             if not 0 <= rank < size:
                 raise InputError(Problem(WHERE, f"it has a row for rank {rank}, and there are ranks 0 to {size - 1}"))
@@ -227,6 +230,18 @@ class Queues:
         if any(more):
             machine.open_peers(more)
             self._room = [new + old for new, old in zip(more, self._room, strict=True)]
+
+
+def _is_table(links: Any) -> bool:
+    """Whether links have the form of `Links`."""
+    if not isinstance(links, Mapping) or not all(isinstance(ports, Mapping) for ports in links.values()):
+        return False
+    ends = [end for ports in links.values() for both in ports.items() for end in both]
+    return all(isinstance(rank, SupportsIndex) for rank in links) and all(map(_is_port, ends))
+
+
+def _is_port(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], SupportsIndex)
 
 
 def _memory_of(memories: AddressMap, tier: str, pe: int) -> tuple[int, int]:

@@ -122,6 +122,22 @@ def test_refusals(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> Non
     assert (said.code, said.err) == (2, f"error: {message}\n")
 
 
+@pytest.mark.parametrize(
+    ("returns", "said"),
+    [
+        ("1 / 0", "its reference failed: refers.py:5: ZeroDivisionError: division by zero"),
+        ("np.zeros(3) + inputs['x']", "its reference failed: refers.py:5: KeyError: 'x'"),
+        ("None", "its reference must return arrays by the names of outputs, and returns a NoneType"),
+    ],
+)
+def test_a_reference_that_fails_is_the_users(returns: str, said: str, kbsim: Kbsim) -> None:
+    lines = ["import numpy as np", "from kernbench import bench", "", "def reference(inputs, params):", f"    return {returns}"]
+    lines += ["@bench(name='refers', description='fails', reference=reference)", "def run(ctx):"]
+    Path("refers.py").write_text("\n".join([*lines, "    ctx.output('out', ctx.zeros((4,), 'f32', name='out'))", ""]))
+    found = kbsim("run", "refers.py", "--verify")
+    assert (found.code, found.err) == (2, f"error: bench refers: {said}\n")
+
+
 def test_parameters_and_keys_of_the_machine_are_set_alike(kbsim: Kbsim) -> None:
     slow = ("--set", "cube.hbm.t_setup_cycles=500", "--set", "factor=4")
     found = json.loads(kbsim("run", "scale.py", "--json", *slow).out)

@@ -93,6 +93,7 @@ def test_benches_that_a_file_imports_are_not_its_own(tmp_path: Path) -> None:
         ("def f(:\n", "{path}:1: it is not valid Python: invalid syntax"),
         ("\nimport no_such_module\n", "{path}:2: it cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
         ("def f():\n    return 1 / 0\nf()\n", "{path}:2: it cannot be imported: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", "{path}:2: it cannot be imported: SystemExit: 0"),
         (
             ONE.format("same", "1") + ONE.format("same", "2"),
             "bench same: two benches have this name, in {path} and {path}; rename one of them",

@@ -313,6 +313,37 @@ def test_a_module_of_the_user(tmp_path: Path) -> None:
         registry.find("all_reduce", "empty").load()
 
 
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        ("1 / 0", r"mine.py:\d+, in reference: ZeroDivisionError: division by zero$"),
+        ("inputs[:2]", "IndexError: list index out of range; it must return the elements of each of 3 ranks$"),
+        ("None", "TypeError: 'NoneType' object is not subscriptable; it must return the elements of each of 3 ranks$"),
+    ],
+)
+def test_a_reference_that_fails_is_the_users(instead: str, said: str, tmp_path: Path) -> None:
+    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
+    own = f"\n\ndef reference(inputs, kind, shape, slot_bytes):\n    return {instead}\n"
+    (tmp_path / "mine.py").write_text(source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine") + own)
+    module = _registered(tmp_path)
+    with pytest.raises(InputError, match=f"^all_reduce_ring: its reference failed: {said}"):
+        call("all_reduce_ring", "single_cube", 3, 50, module=module)
+
+
+def _registered(folder: Path) -> Any:
+    """The algorithm of `mine.py`."""
+    file = folder / "ccl.yaml"
+    lines = ["schema: kernbench/ccl/1", "algorithms:", "  all_reduce:", "    mine: {module: mine.py, topologies: [ring]}"]
+    file.write_text("\n".join(lines))
+    return read_registry(file).find("all_reduce", "mine").load()
+
+
+def test_a_module_that_exits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(InputError, match=r"ccl.yaml:4:\d+: module = .*it cannot be imported: SystemExit: 0"):
+        _registered(tmp_path)
+
+
 def test_groups_say_what_does_not_fit() -> None:
     config = load_config("two_sips")
     assert shape_for(config, 12) == Shape(1, 2, 6)

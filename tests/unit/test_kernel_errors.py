@@ -215,7 +215,7 @@ def bits_of_floats(tl: Any) -> None:
 
 
 def no_bits(tl: Any) -> None:
-    ~tl.load(0, (4,), "f16")  # noqa: B018
+    ~tl.load(0, (4,), "f16")
 
 
 def no_bits_of_all(tl: Any) -> None:

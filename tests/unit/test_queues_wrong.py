@@ -100,6 +100,7 @@ def test_a_pe_without_queues_has_none() -> None:
 
 
 OTHER = "a neighbour is another one of the ranks 0 to 1"
+FORM = "it must be {rank: {(plane, direction): (the rank there, its direction back)}}"
 EAST = {0: {(0, "E"): (1, "W")}}
 TABLES: list[tuple[list[str], Any, str]] = [
     (
@@ -122,6 +123,10 @@ TABLES: list[tuple[list[str], Any, str]] = [
         {0: {(0, "up"): (1, "W")}},
         "rank 0 up of plane 0 leads to rank 1 W: planes are 0 or more, and directions N, E, S, W",
     ),
+    (names(2), None, FORM),
+    (names(2), {0: None}, FORM),
+    (names(2), {0: {"E": (1, "W")}}, FORM),
+    (names(2), {0: {(0, "E"): 1}}, FORM),
     (["sip0.cube0.pe0", "pe9"], {}, "rank 1 is pe9, and the machine has sip0.cube0.pe0 to sip0.cube0.pe1"),
     (["sip0.cube0.pe0", "sip0.cube0.pe0"], {}, "sip0.cube0.pe0 is both rank 0 and rank 1"),
 ]

@@ -34,7 +34,7 @@ def refuse_bench_options(target: str, **given: bool) -> None:
 
 def load_target(target: str, config: MachineConfig) -> Program:
     """The program that a TARGET names, for this machine."""
-    if target.lower().endswith(SUFFIXES) or os.sep in target:
+    if target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py")):
         from kernbench.cmdq.cache import load_cached
         from kernbench.cmdq.compiled import SUFFIX, load_compiled
 
@@ -45,15 +45,18 @@ def load_target(target: str, config: MachineConfig) -> Program:
 def workload_program(name: str, config: MachineConfig) -> Program:
     """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
     from kernbench.config import NpuConfig
-    from kernbench.runtime_api.discovery import installed_benches
+    from kernbench.runtime_api.discovery import installed_benches, is_bench_target
     from kernbench.workloads.catalogue import WORKLOADS
 
     if name not in WORKLOADS:
+        if is_bench_target(name):
+            rule = "it is a bench, and this command takes programs and workloads"
+            raise InputError(Problem(name, rule, remedy="kbsim run and kbsim step take benches"))
         benches = list(installed_benches())
         rule = f"there is no such workload or bench; workloads: {', '.join(sorted(WORKLOADS))}; benches: {', '.join(benches)}"
         near = difflib.get_close_matches(name, [*WORKLOADS, *benches], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
-        raise InputError(Problem(name, rule, remedy=remedy))
+        raise InputError(Problem(name or '""', rule, remedy=remedy))
     if not isinstance(config, NpuConfig):
         remedy = "take a machine of kernbench/npu/1, as npu_server"
         raise InputError(Problem(name, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))

@@ -7,6 +7,7 @@ import runpy
 import shutil
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,10 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
             raise
         except KernbenchError as error:
             found.append("\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))]))
+        except SystemExit as error:
+            found += [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
+        except Exception as error:
+            found.append(_raised(path, error))
     found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
     if as_json:
         launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
@@ -40,8 +45,23 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
     else:
         for one in runs:
             print(f"{one.name}: {one.cycles:,} cycles")
-        print("\n".join(_in_lines(one) for one in found) if found else "nothing is wrong")
+        print("\n".join(_in_lines(one) for one in found) if found else _nothing(len(runs)))
     return KERNEL_WRONG if found else output.OK
+
+
+def _raised(path: Path, error: Exception) -> str:
+    """What a script raised, with its line; the traceback goes to stderr."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
+    output.note("".join(traceback.format_list(frames[first:])).rstrip("\n"))
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}"
+
+
+def _nothing(launches: int) -> str:
+    return "nothing is wrong" if launches else "no kernel was launched, so nothing was checked"
 
 
 def _in_lines(text: str) -> str:

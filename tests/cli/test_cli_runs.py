@@ -156,7 +156,10 @@ def test_the_default_machine_is_a_preset(kbsim: Kbsim) -> None:
     assert one_object(said.out)["machine"] == "npu_mobile.yaml"
 
 
+BENCH_IS_NONE = "it is a bench, and this command takes programs and workloads; kbsim run and kbsim step take benches"
 REFUSALS = [
+    (("whatif", "vector_add"), f"vector_add: {BENCH_IS_NONE}"),
+    (("program", "show", "./mine.py:one"), f"./mine.py:one: {BENCH_IS_NONE}"),
     (("run", "missing.json"), "missing.json: it cannot be read: No such file or directory"),
     (
         ("run", "lama2-7b-decode"),

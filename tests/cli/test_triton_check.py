@@ -58,6 +58,35 @@ def test_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert [one["kernel"] for one in found["launches"]] == ["total"]
 
 
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ("x = 1\n", 0, "no kernel was launched, so nothing was checked"),
+        ("import sys\nsys.exit(0)\n", 0, "no kernel was launched, so nothing was checked"),
+        ("import sys\nsys.exit(3)\n", 5, "{file}: it ended with exit(3)"),
+        ("def f():\n    return 1 / 0\n\n\nf()\n", 5, "{file}:2: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_script_that_launches_nothing_or_fails(
+    script: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a script itself raises is no bug of kernbench, and launches before that are told."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    file = tmp_path / "k.py"
+    file.write_text(script, encoding="utf-8")
+    assert exit_code(["run", str(file), "--check", "races"]) == code
+    told = capsys.readouterr()
+    assert told.out == said.format(file=file) + "\n"
+    assert ("return 1 / 0" in told.err) == ("1 / 0" in script)
+
+
+def test_a_script_that_is_no_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("x = (\n", encoding="utf-8")
+    assert exit_code(["run", str(file), "--check", "races"]) == 2
+    assert capsys.readouterr().err == f"error: {file}:1: it is not valid Python: '(' was never closed\n"
+
+
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["run", "gemm", "--check", "races"]) == 2
     rule = 'target = "gemm", but it takes a Python file that launches Triton kernels'

@@ -1,0 +1,158 @@
+"""`kernbench.ccl.dist`: workers as in frameworks, and what they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernbench import GraphEngine
+from kernbench.ccl import dist
+from kernbench.ccl.registry import read_registry
+from kernbench.common.errors import InputError
+from kernbench.runtime_api import bench
+
+REGISTRY = read_registry()
+
+
+def test_workers_as_in_frameworks() -> None:
+    got: dict[int, list[list[float]]] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group(backend="kernbench")
+        assert (dist.get_rank(), dist.get_world_size()) == (rank, 4)
+        x = dist.from_numpy(np.full(6, rank, np.float32))
+        dist.all_reduce(x)  # 0 + 1 + 2 + 3
+        y = dist.from_numpy(np.asarray([rank, 10 * rank], np.int32))
+        every, block = dist.from_numpy(np.zeros(8, np.int32)), dist.from_numpy(np.zeros(2, np.int32))
+        dist.all_gather(every, y)
+        dist.reduce_scatter(block, every)  # all have the same: 4 times this rank's pair
+        dist.broadcast(y, src=2)
+        dist.reduce(x, dst=1)  # 4 * 6 there
+        dist.barrier()
+        if rank == 1:
+            dist.send(x, dst=3)
+        if rank == 3:
+            dist.recv(x, src=1)
+        turned = dist.from_numpy(np.zeros(8, np.int32))
+        dist.all_to_all(turned, every)
+        got[rank] = [dist.to_numpy(one).tolist() for one in (x, every, block, y, turned)]
+
+    @bench(name="workers", description="all calls", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4)
+
+    GraphEngine("single_cube").run(run)
+    pairs = [0, 0, 1, 10, 2, 20, 3, 30]
+    for rank in range(4):
+        own = pairs[2 * rank : 2 * rank + 2]
+        x = [24.0 if rank in (1, 3) else 6.0] * 6
+        assert got[rank] == [x, pairs, [4 * one for one in own], [2, 20], own * 4]
+
+
+@pytest.mark.parametrize("name", [one.name for one in REGISTRY.entries if one.collective == "all_reduce"])
+def test_workers_get_what_each_algorithm_sums(name: str) -> None:
+    """Sums that are made in the place of what was loaded are not what was loaded."""
+    got: dict[int, list[int]] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        x = dist.from_numpy(np.arange(100, dtype=np.int32) + rank)
+        dist.all_reduce(x)
+        got[rank] = dist.to_numpy(x).tolist()
+
+    @bench(name="workers", description="one algorithm", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4, algorithms={"all_reduce": name})
+
+    GraphEngine("single_cube").run(run)
+    assert got == {rank: [4 * i + 6 for i in range(100)] for rank in range(4)}
+
+
+def test_workers_that_call_different_things_are_told() -> None:
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        dist.barrier() if rank else dist.recv(None, src=1)  # type: ignore[arg-type]
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=2)
+
+    with pytest.raises(InputError, match=r"dist: ranks call what does not fit together: rank 0 recv, rank 1 barrier"):
+        GraphEngine("single_cube").run(run)
+
+
+def _own(rank: int, count: int = 8, dtype: Any = np.float32) -> Any:
+    return dist.from_numpy(np.zeros(count, dtype))
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (lambda rank: dist.reduce(_own(rank), dst=4), "dist.reduce of rank 0: dst = 4, but it must be a rank from 0 to 3"),
+        (
+            lambda rank: dist.broadcast(_own(rank), src=4),
+            "dist.broadcast of rank 0: src = 4, but it must be a rank from 0 to 3",
+        ),
+        (
+            lambda rank: dist.broadcast(_own(rank), src=-1),
+            "dist.broadcast of rank 0: src = -1, but it must be a rank from 0 to 3",
+        ),
+        (lambda rank: dist.send(_own(rank), dst=rank), "dist.send of rank 0: dst = 0, but it must be another rank from 0 to 3"),
+        (
+            lambda rank: dist.send(_own(rank), dst=(rank + 1) % 4),
+            "dist: ranks call what does not fit together: rank 0 send, rank 1 send, rank 2 send, rank 3 send; "
+            "a send waits for its recv: let one side receive first",
+        ),
+        (
+            lambda rank: dist.all_reduce(np.zeros(4)),  # type: ignore[arg-type]
+            "dist.all_reduce: it takes tensors that dist.from_numpy made, and rank 0 gives a ndarray",
+        ),
+        (
+            lambda rank: dist.all_gather(_own(rank, 32, np.float16), _own(rank)),
+            "dist.all_gather: tensors of f32 and f16 are given, and both must have one type",
+        ),
+        (
+            lambda rank: dist.all_reduce(_own(rank, dtype=np.bool_)),
+            "dist.all_reduce: elements of bool cannot be added; "
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+        ),
+        (
+            lambda rank: dist.broadcast(_own(rank, dtype=ml_dtypes.int4)),
+            "dist.broadcast: elements of i4 cannot be moved one by one; "
+            "take one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8",
+        ),
+    ],
+)
+def test_workers_are_told_what_is_wrong(calls: Any, said: str) -> None:
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        calls(rank)
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=4)
+
+    with pytest.raises(InputError) as told:
+        GraphEngine("single_cube").run(run)
+    assert str(told.value) == said
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"ranks": 0}, "dist.spawn: ranks = 0, but it must be an integer of at least 1"),
+        ({"ranks": 2.0}, "dist.spawn: ranks = 2.0, but it must be an integer of at least 1"),
+        ({"ranks": 2, "algorithms": {"allreduce": "ring"}}, "allreduce: there is no such collective; .*; did you mean"),
+        ({"ranks": 2, "algorithms": {"all_reduce": "tree"}}, "tree: there is no such algorithm of all_reduce; there are ring"),
+    ],
+)
+def test_groups_of_workers_are_looked_at_first(how: dict[str, Any], said: str) -> None:
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, lambda rank: pytest.fail("a worker began"), **how)
+
+    with pytest.raises(InputError, match=said):
+        GraphEngine("single_cube").run(run)

@@ -144,6 +144,9 @@ def _entries(document: Document, folder: Path) -> Iterator[Entry]:
         if not isinstance(algorithms, dict):
             raise InputError(document.problem(at, "it must be a mapping of algorithms", str(algorithms)))
         for name, entry in algorithms.items():
+            if not isinstance(name, str) or not name or not f"{collective}_{name}".isidentifier():
+                rule = f"an algorithm's name must be letters, digits and _: its function is {collective}_NAME"
+                raise InputError(document.problem((*at, name, KEY), rule, name))
             yield _entry(document, (*at, name), collective, name, entry, folder)
 
 
@@ -153,7 +156,7 @@ def _entry(document: Document, path: PathLike, collective: str, name: str, entry
         rule = "it must have the keys module and topologies, and may have slots and slot_bytes"
         raise InputError(document.problem(path, rule, str(entry)))
     kinds = entry["topologies"]
-    if not isinstance(kinds, list) or not kinds or any(one not in TOPO_NAME_TO_KIND for one in kinds):
+    if not isinstance(kinds, list) or not kinds or any(one not in tuple(TOPO_NAME_TO_KIND) for one in kinds):
         rule = f"it must be a list of {', '.join(TOPO_NAME_TO_KIND)}"
         raise InputError(document.problem((*path, "topologies"), rule, str(kinds)))
     module = entry["module"]

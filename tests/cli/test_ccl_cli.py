@@ -103,6 +103,23 @@ def test_what_helpers_of_an_algorithm_refuse_is_told_with_its_own_line(
     assert code == 5 and f"error: broken.py:{calls}, in all_reduce_broken: KernelError: " in err
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{1: {module: json, topologies: [ring]}}", "all_reduce[1] = 1, but an algorithm's name must be letters, digits and _"),
+        ("{'': {module: json, topologies: [ring]}}", "all_reduce. = \"\", but an algorithm's name must be letters, digits"),
+        ("{a-b: {module: json, topologies: [ring]}}", 'all_reduce.a-b = "a-b", but an algorithm\'s name must be letters'),
+        ("{x: {module: json, topologies: [[ring]]}}", "x.topologies = \"[['ring']]\", but it must be a list of ring, torus"),
+    ],
+)
+def test_entries_of_files_that_cannot_be(
+    entry: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "ccl.yaml").write_text(f"schema: kernbench/ccl/1\nalgorithms: {{all_reduce: {entry}}}\n", encoding="utf-8")
+    code, _, err = kbsim(capsys, "list", "--ccl", str(tmp_path / "ccl.yaml"))
+    assert code == 2 and "ccl.yaml:2:" in err and said in err
+
+
 def test_a_shape_and_as_many_ranks_agree(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = kbsim(capsys, "run", "barrier", "-n", "2", "--shape", "2x1x1", "-c", "two_sips")
     assert code == 0 and out.startswith("# barrier_dissemination of 2 ranks")

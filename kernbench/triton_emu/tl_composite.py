@@ -105,6 +105,7 @@ class TlComposite:
             raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: {error}") from None
         if len(a.shape) != 2 or len(b.shape) != 2:
             raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: it takes matrices, and no stacks of them")
+        _check_epilogue(epilogue, shape, a.dtype, line)
         dtype = out_dtype or ("i32" if dtype_of(a.dtype).kind != "float" else a.dtype)
         out = self._memory_tensor(wanted.out_ptr, shape, dtype, line)
         dtypes = a.dtype, b.dtype, dtype
@@ -137,9 +138,11 @@ class TlComposite:
     def _math(self, wanted: _Wanted, math_op: str, inputs: Sequence[Any], out_dtype: str | None) -> MemoryTensor:
         line = wanted.line
         tensors = [one for one in inputs if isinstance(one, TensorHandle)]
-        if math_op not in ARITY and math_op not in ROW_OPS:
-            names = ", ".join(sorted({*ARITY, *ROW_OPS}))
+        if (math_op not in ARITY and math_op not in ROW_OPS) or math_op in MOVED:
+            names = ", ".join(sorted({*ARITY, *ROW_OPS} - MOVED))
             raise KernelError(f'{line}: composite(math_op="{math_op}"): it must be one of {names}')
+        if math_op not in ROW_OPS and len(inputs) != ARITY[math_op]:
+            raise KernelError(f"{line}: composite: {math_op} takes {ARITY[math_op]} operands, and not {len(inputs)}")
         if not tensors or any(one.shape != tensors[0].shape for one in tensors):
             shapes = ", ".join(str(list(one.shape)) for one in tensors) or "none"
             raise KernelError(f"{line}: composite {math_op} takes tensors of one shape, and numbers: shapes are {shapes}")
@@ -219,8 +222,9 @@ class TlComposite:
 
     def _epilogue(self, step: Any, line: str) -> Epilogue:
         """`"relu"`, or `("add", bias)`."""
-        op, operand = (step, None) if isinstance(step, str) else (step if len(step) == 2 else (step, None))
-        if not isinstance(op, str) or op not in ARITY or ARITY[op] != (1 if operand is None else 2):
+        pair = isinstance(step, tuple | list) and len(step) == 2
+        op, operand = step if pair else (step, None)
+        if not isinstance(op, str) or op not in ARITY or op in MOVED or ARITY[op] != (1 if operand is None else 2):
             remedy = "give the name of an elementwise op, or a pair of it and its second operand"
             raise KernelError(f"{line}: {step!r} is no step of an epilogue: {remedy}")
         return Epilogue(op, operand if operand is None or _is_number(operand) else self.operand(operand, line))
@@ -232,6 +236,7 @@ class TlComposite:
         return MemoryTensor(f"t{self._count}", self._physical(addr, _size(prod(shape), dtype), line), shape, dtype, line)
 
 
+MOVED = frozenset({"full", "transpose"})  #: ops of one operand that are none of each element by itself
 RING = -2  #: in place of a ring of buffers that a tensor has not got yet
 
 
@@ -251,6 +256,20 @@ def _wanted(line: str, out_ptr: int, tile: Sequence[int] | None, buffers: int, c
     if buffers < 1:
         raise KernelError(f"{line}: composite with buffers={buffers}: it must be 1 or more")
     return _Wanted(line, out_ptr, None if tile is None else tuple(tile), buffers, channel)
+
+
+def _check_epilogue(steps: Sequence[Epilogue], shape: tuple[int, ...], dtype: str, line: str) -> None:
+    """KernelError for a step that elements of a product, or its operand's shape, do not fit."""
+    for one in steps:
+        where = f"{line}: {one.op} of the epilogue"
+        try:
+            elementwise_type(one.op, [dtype], [])
+        except ValueError as error:
+            raise KernelError(f"{where}: {error}") from None
+        if isinstance(one.operand, TensorHandle):
+            other = one.operand.shape
+            if len(other) > len(shape) or any(b not in (1, a) for a, b in zip(reversed(shape), reversed(other), strict=False)):
+                raise KernelError(f"{where}: its operand has the shape {list(other)}, and the product {list(shape)}")
 
 
 def _whole_of(tensor: TensorHandle, tile: int) -> Whole:

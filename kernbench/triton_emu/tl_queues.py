@@ -103,6 +103,8 @@ class TlQueues(TlWaits):
         ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
         lengths = (shape,) if isinstance(shape, int) else tuple(shape)
         nbytes = self.size_of(lengths, dtype, line)
+        if nbytes == 0:
+            self._refuse_empty(lengths, dtype, line)
         number = ring.received
         slot = ring.address(number)
         if ring.in_scratchpad:

@@ -205,6 +205,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"buffers": 0}, "composite with buffers=0: it must be 1 or more"),
     ({"channel": "fast"}, "a DMA engine has the channels act_weight, kv_load, kv_store, and not fast"),
     ({"epilogue": ["add"]}, "'add' is no step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
+    ({"epilogue": [5]}, "5 is no step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
+    ({"epilogue": ["transpose"]}, "'transpose' is no step of an epilogue: give the name of an elementwise op"),
+    ({"epilogue": ["not"]}, "not of the epilogue: not takes integers and truth values, and not f16"),
     ({"tile": (512, 512, 512), "buffers": 100}, "takes 157286400 bytes, but of the scratchpad"),
 ]
 
@@ -226,6 +229,32 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         tl.composite("conv", tl.ref(A, (16, 8), "f16"), None, C)
 
     assert 'composite(op="conv"): it must be "gemm" or "math"' in Ran(unknown, **one()).failure()
+
+
+@pytest.mark.parametrize(
+    ("op", "both", "text"),
+    [
+        ("add", False, "composite: add takes 2 operands, and not 1"),
+        ("exp", True, "composite: exp takes 1 operands, and not 2"),
+        ("where", True, "composite: where takes 3 operands, and not 2"),
+        ("transpose", False, 'composite(math_op="transpose"): it must be one of abs, '),
+    ],
+)
+def test_math_of_other_operands_is_refused_before_phase_2(op: str, both: bool, text: str) -> None:
+    def kernel(tl: Any) -> None:
+        x = tl.ref(A, (16, 16), "f16")
+        tl.composite("math", x, x if both else None, C, math_op=op)
+
+    failure = Ran(kernel, **one()).failure()
+    assert text in failure and "test_kernel_composite.py:" in failure
+
+
+def test_an_epilogues_operand_must_fit_the_product() -> None:
+    def kernel(tl: Any) -> None:
+        row = tl.load(A, (8,), "f16")
+        tl.composite("gemm", tl.ref(A, (16, 16), "f16"), tl.ref(B, (16, 16), "f16"), C, epilogue=[("add", row)])
+
+    assert "add of the epilogue: its operand has the shape [8], and the product [16, 16]" in Ran(kernel, **one()).failure()
 
 
 def test_an_operand_on_its_way_is_an_implicit_wait_and_an_error_where_waits_are_strict() -> None:

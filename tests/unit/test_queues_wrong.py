@@ -54,6 +54,10 @@ def no_plane(tl: Any) -> None:
     tl.recv("E", 16, "f32", plane=1)
 
 
+def no_elements(tl: Any) -> None:
+    tl.recv("E" if tl.rank == 0 else "W", (0,), "f32")
+
+
 def no_tensor(tl: Any) -> None:
     tl.send("E", 7)
 
@@ -80,6 +84,7 @@ WRONG: list[tuple[Callable[..., Any], int, str]] = [
     (nobody_there, 2, "rank 0 (sip0.cube0.pe0) has no neighbour W in plane 0, but E"),
     (no_direction, 1, "a direction is one of N, E, S, W, and not 'up'"),
     (no_plane, 1, "rank 0 (sip0.cube0.pe0) has planes 0, and not plane 1"),
+    (no_elements, 1, "a tensor of f32[0] has no elements, and a command needs one at least"),
     (no_tensor, 1, "an operand must be a tensor of tl, and this is a int"),
 ]
 

@@ -11,12 +11,11 @@ cdef class TlTiles:
     cdef list _windows
     cdef public long long _count
     cdef public tuple _after
-    cdef tuple _shape
+    cdef tuple _shape, _owner
     cdef object _dtype
     cdef long long _nbytes
     cdef object _code
     cdef dict _lines, _codes
-    cdef tuple _owner
 
     @cython.locals(lines=dict)
     cdef line_of(self, object frame)

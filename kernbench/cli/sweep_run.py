@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.endings import answering
 from kernbench.cli.options import Json, Quiet
 from kernbench.cli.sweep_progress import listener
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from kernbench.sweep.points import Points
+    from kernbench.sweep.points import Point, Points
     from kernbench.sweep.runner import Outcome
     from kernbench.sweep.store import Store
 
@@ -83,7 +86,7 @@ def run(
     from kernbench.sweep.shelf import keep_sweep
     from kernbench.sweep.store import Store
 
-    part = _shard(shard)
+    part, told = _shard(shard), (as_json, quiet or lines)
     read = load_spec(spec)
     place = Path(spec).with_suffix(".sqlite") if store is None else store
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
@@ -93,11 +96,11 @@ def run(
         return _estimated(points, place, part, threads or jobs or processors(), as_json)
     with Store.write(place) as opened:
         keep_sweep(opened, points)
-        best, names = Best(read.goals[0]), named(points, brief=True)
-        to_do = len(missing(mine, opened, retry=retry is not None))
-        with listener(to_do, best, names, bar=not (quiet or as_json or lines), lines=lines) as heard:
+        best, names, to_do = Best(read.goals[0]), named(points, brief=True), len(missing(mine, opened, retry=retry is not None))
+        heard_by = listener(to_do, best, names, bar=not any(told), lines=lines)
+        with _told_if_stopped(mine, opened, *told), heard_by as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
-        _show(points, opened, outcome, as_json, quiet or lines)
+        _show(points, opened, outcome, *told)
     return FAILED if outcome.failed else output.OK
 
 
@@ -108,6 +111,24 @@ def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: 
         output.show_json(outcome_dict(points, store, outcome))
     elif not quiet:
         output.show(outcome_text(points, store, outcome, output.console(sys.stdout).width))
+
+
+@contextmanager
+def _told_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bool) -> Iterator[None]:
+    """Ctrl-C and SIGTERM in here: what is stored so far is told."""
+    from kernbench.sweep.runner import missing
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        stored = len(points) - len(missing(points, store, retry=False))
+        with answering(as_json):
+            if as_json:
+                output.show_json({"status": "interrupted", "points": len(points), "stored": stored})
+            elif not quiet:
+                kept = f"{stored:,} of {len(points):,} points {'has' if stored == 1 else 'have'} a result"
+                output.write(f"# interrupted: {kept} in {store.path}; the same command runs the rest\n")
+            raise
 
 
 def _estimated(points: Points, place: Path, part: tuple[int, int], workers: int, as_json: bool) -> int:

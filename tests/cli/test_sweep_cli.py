@@ -6,9 +6,12 @@ import csv
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kernbench.sweep import runner
+from kernbench.sweep.points import Point
 from kernbench.sweep.store import Store
 from tests.cli.conftest import Kbsim
 from tests.sweep_samples import SPEC
@@ -51,6 +54,26 @@ def test_lines_are_of_what_is_stored(kbsim: Kbsim) -> None:
     assert [set(one) for one in told] == [{"key", "status", "cycles", "error"}] * 6
     kbsim("sweep", "report", "s.sqlite", "--csv", "t.csv")
     assert sorted(one["cycles"] for one in told) == sorted(int(row["cycles"]) for row in rows("t.csv"))
+
+
+def test_an_interrupted_run_says_what_is_stored(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = runner.run_missing
+    stored = iter((1, 4, 4))
+
+    def interrupted(points: list[Point], *rest: Any, **more: Any) -> None:
+        whole(points[: next(stored)], *rest, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_missing", interrupted)
+    text = "# interrupted: 1 of 6 points has a result in s.sqlite; the same command runs the rest\n"
+    assert kbsim("sweep", "run", "s.yaml", "--threads", "1") == (130, text, "interrupted\n")
+    again = kbsim("sweep", "run", "s.yaml", "--threads", "1", "--json")
+    assert (again.code, json.loads(again.out), again.err) == (
+        130,
+        {"status": "interrupted", "points": 6, "stored": 4},
+        "interrupted\n",
+    )
+    assert kbsim("sweep", "run", "s.yaml", "--threads", "1", "--quiet") == (130, "", "interrupted\n")
 
 
 def test_dry_run_writes_nothing(kbsim: Kbsim) -> None:

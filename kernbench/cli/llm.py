@@ -46,11 +46,11 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
-    files = {"emit": emit, "trace": trace, "live_map": live_map}
+    files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, (trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), compared=bool(compare))
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
-    report = run_job(asked, files, (trace_level, trace_window, trace_cycles), reuse=not no_reuse, quiet=quiet or as_json)
+    report = run_job(asked, files, traced, reuse=not no_reuse, as_json=as_json, quiet=quiet)
     _show(report, as_json=as_json, quiet=quiet)
     return output.OK
 

@@ -100,7 +100,7 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 
 
 def run_job(
-    asked: Asked, files: dict[str, Path | None], traced: tuple[str, int, str | None], *, reuse: bool, quiet: bool
+    asked: Asked, files: dict[str, Path | None], traced: tuple[str, int, str | None], *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
     """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
 
@@ -111,13 +111,13 @@ def run_job(
     options = trace_options(*traced, only=None)
     programs = asked.programs()
     if files["live_map"] is not None:
-        _draw_live_map(programs, files["live_map"], quiet=quiet)
+        _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
     if files["emit"] is not None:
-        write_program(programs, files["emit"])
+        write_program(programs, files["emit"], as_json=as_json, quiet=quiet)
         return None
     if files["trace"] is not None:
-        write_trace(programs, files["trace"], options, quiet=quiet)
-    return run_one(programs, reuse=reuse, quiet=quiet)
+        write_trace(programs, files["trace"], options, quiet=quiet or as_json)
+    return run_one(programs, reuse=reuse, quiet=quiet or as_json)
 
 
 def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
@@ -140,8 +140,9 @@ def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
         return report_of(run_llm(programs, reuse=reuse, progress=progress))
 
 
-def write_program(programs: LlmPrograms, path: Path) -> None:
+def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
     """Writes all of it as one program."""
+    from kernbench.cli.render_program import tell_written
     from kernbench.cmdq import check_program
     from kernbench.config import NpuConfig
 
@@ -149,10 +150,11 @@ def write_program(programs: LlmPrograms, path: Path) -> None:
     if isinstance(programs.target, NpuConfig):
         check_program(program, programs.target)
     program.save(path)
-    output.note(f"{path}: {len(program):,} entries for {programs.machine.source}")
+    layouts = ""
     if programs.added is not None:
-        layouts = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
-        output.note(f"run it with --set 'kv_layouts=[{layouts}]'")
+        tables = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
+        layouts = f"kv_layouts=[{tables}]"
+    tell_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
 
 
 def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions, *, quiet: bool) -> None:

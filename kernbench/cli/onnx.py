@@ -50,6 +50,7 @@ def onnx(
 ) -> int:
     """Lower an ONNX model to a machine's command queue, run it, and say how long each node takes."""
     from kernbench.cli.render_onnx import onnx_summary
+    from kernbench.cli.render_program import tell_written
     from kernbench.config import NpuConfig, load_config
     from kernbench.workloads.graphs.onnx_file import read_onnx
     from kernbench.workloads.graphs.run import GraphProgram
@@ -62,7 +63,8 @@ def onnx(
     if live_map is not None:
         _draw(made, live_map)
     if emit is not None:
-        _save(made, emit)
+        made.program.save(emit)
+        tell_written(emit, len(made.program), made.machine.source, as_json=as_json, quiet=quiet)
         return output.OK
     if trace is not None:
         _trace(made, trace)
@@ -79,11 +81,6 @@ def _draw(made: GraphProgram, path: Path) -> None:
     from kernbench.workloads.live_map import live_map_svg
 
     write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
-
-
-def _save(made: GraphProgram, path: Path) -> None:
-    made.program.save(path)
-    output.note(f"{path}: {len(made.program):,} entries for {made.machine.source}")
 
 
 def _trace(made: GraphProgram, path: Path) -> None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from kernbench.cli import output
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, counted, ids, table, unit, without_place
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from kernbench.cmdq import ProgramSummary
@@ -32,6 +35,17 @@ def program_summary(summary: ProgramSummary, graph: Graph, machine: str, width: 
         yield Text(f"it ends in a deadlock; never issued: {ids(bounds.stuck)}", "red")
     yield from ("", _facts(summary, graph))
     yield from ("", _bounds(summary, width))
+
+
+def tell_written(path: Path, entries: int, machine: str, layouts: str = "", *, as_json: bool, quiet: bool) -> None:
+    """A command wrote a program in the place of running it. `layouts`: the override with which its machine runs it."""
+    if as_json:
+        told = {"status": "written", "program": str(path), "entries": entries, "machine": machine}
+        output.show_json(told | {"set": layouts or None})
+    elif not quiet:
+        output.note(f"{path}: {entries:,} entries for {machine}")
+        if layouts:
+            output.note(f"run it with --set '{layouts}'")
 
 
 def _facts(summary: ProgramSummary, graph: Graph) -> Table:

@@ -54,9 +54,12 @@ def test_every_golden_file_belongs_to_a_command() -> None:
 
 def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
     found = json.loads(kbsim("llm", *SMALL, "--json").out)
-    assert kbsim("llm", *SMALL, "--emit", "all.json").code == 0
+    written = kbsim("llm", *SMALL, "--emit", "all.json", "--json")
     run = json.loads(kbsim("run", "all.json", "--config", "npu_server", "--json").out)
     assert run["status"] == "done" and run["cycles"] == found["cycles"]
+    told = {"status": "written", "program": "all.json", "entries": len(run["entries"]), "machine": "npu_server.yaml"}
+    assert (written.code, json.loads(written.out), written.err) == (0, told | {"set": None}, "")
+    assert kbsim("llm", *SMALL, "--emit", "all.json", "-q") == (0, "", "")
     assert found["cycles"] == sum(step["cycles"] for step in found["steps"])
     assert found["cycles"] == sum(phase["cycles"] for phase in found["phases"].values())
     decode = found["phases"]["decode"]

@@ -51,7 +51,9 @@ def test_every_golden_file_belongs_to_a_command() -> None:
 
 def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
     found = json.loads(kbsim(*BLOCK, "--json").out)
-    assert kbsim(*BLOCK, "--emit", "block.json").code == 0
+    written = kbsim(*BLOCK, "--emit", "block.json", "--json")
+    assert (written.code, json.loads(written.out)["status"], written.err) == (0, "written", "")
+    assert kbsim(*BLOCK, "--emit", "block.json", "-q") == (0, "", "")
     run = json.loads(kbsim("run", "block.json", "--config", "npu_server", "--json").out)
     assert run["status"] == "done" and run["cycles"] == found["cycles"] == sum(node["cycles"] for node in found["nodes"])
     moved = sum(counter["bytes"] for name, counter in run["counters"].items() if name.startswith("dram."))

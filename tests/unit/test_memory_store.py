@@ -146,6 +146,20 @@ def test_adr0020_d7_what_was_read_stays_as_it_was_read() -> None:
     assert before.tolist() == [1, 2]
 
 
+def test_addresses_have_at_most_62_bits() -> None:
+    store, last = MemoryStore(), (1 << 62) - 4
+    store.write("hbm", last, counting(1))
+    assert store.read("hbm", last, (1,), "f32").tolist() == counting(1).tolist()
+    far = 1 << 62
+    text = rf"^hbm\[{far:#x}\]: the address has more than 62 bits$"
+    with pytest.raises(ValueError, match=text):
+        store.write("hbm", far, counting(1))
+    with pytest.raises(ValueError, match=text):
+        store.read("hbm", far, (1,), "f32")
+    with pytest.raises(ValueError, match=text):
+        store.mark_pending("hbm", far, 4, 0)
+
+
 def test_adr0020_d7_strided_arrays_and_odd_addresses_are_refused() -> None:
     store = MemoryStore()
     text = r"^hbm\[0x0\]: a strided array is not one range of bytes; make a contiguous copy of it$"

@@ -50,12 +50,18 @@ class Buffers:
             array = array.view(np.int64)
         if any(step < 0 for step in array.strides):
             raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
+        uneven = [step for step in array.strides if step % array.itemsize]
+        if uneven:
+            apart = f"its elements of {array.itemsize} B lie {uneven[0]} B apart"
+            raise TritonError(f"{self._kernel}: argument {name}: {apart}, and pointers count whole elements; make a copy of it")
         low, high = np.lib.array_utils.byte_bounds(array)
         made = _Stretch(name, low, high, array.dtype, [(name, array)])
         for other in [one for one in self._stretches if one.low < high and low < one.high]:
+            where = f"{self._kernel}: arguments {other.name} and {name} share memory"
             if other.kind != array.dtype:
-                where = f"{self._kernel}: arguments {other.name} and {name}"
-                raise TritonError(f"{where} share memory as {other.kind} and {array.dtype}; pass copies of them")
+                raise TritonError(f"{where} as {other.kind} and {array.dtype}; pass copies of them")
+            if (made.low - other.low) % array.itemsize:
+                raise TritonError(f"{where} whose elements lie across each other; pass copies of them")
             low, high = min(made.low, other.low), max(made.high, other.high)
             made = _Stretch(other.name, low, high, made.kind, other.arrays + made.arrays)
             self._stretches.remove(other)
@@ -65,7 +71,8 @@ class Buffers:
         """Put all into the machine's memory; the arguments as programs get them."""
         for one in self._stretches:
             if one.flat is None:
-                one.flat = _flat(one)  # as they are at the first launch: a run that is repeated begins with the same
+                # As they are at the first launch: a run that is repeated begins with the same.
+                one.flat = _memory(one).view(one.kind).copy()
             one.tensor = ctx.from_numpy(one.flat, name=one.name)
         given = {name: self._given(ctx, name, value) for name, value in arguments.items()}
         for tensor in ctx.tensors.values():
@@ -122,12 +129,10 @@ class Buffers:
         for one in self._stretches:
             if one.name not in written or one.tensor is None:
                 continue
-            flat = one.tensor.gather(store)
             for name, array in one.arrays:
                 if not array.flags.writeable:
                     raise TritonError(f"{self._kernel} stores to {name}, an array that cannot be written to; pass a copy")
-                start = (np.lib.array_utils.byte_bounds(array)[0] - one.low) // one.kind.itemsize
-                _bits(array)[...] = _view(flat[start:], array)
+            _memory(one)[...] = _bits(one.tensor.gather(store))
         return {
             name: array.view(np.uint64) if name in self._unsigned else array
             for one in self._stretches
@@ -135,20 +140,14 @@ class Buffers:
         }
 
 
-def _flat(stretch: _Stretch) -> Array:
-    """The elements of a stretch; those between arrays are 0."""
-    flat = np.zeros((stretch.high - stretch.low) // stretch.kind.itemsize, stretch.kind)
-    for _, array in stretch.arrays:
-        start = (np.lib.array_utils.byte_bounds(array)[0] - stretch.low) // stretch.kind.itemsize
-        _view(flat[start:], array)[...] = _bits(array)
-    return flat
+def _memory(stretch: _Stretch) -> Array:
+    """A stretch where it lies on the host, as integers. What is between the elements of views is memory as well."""
+    first = min((array for _, array in stretch.arrays), key=lambda array: np.lib.array_utils.byte_bounds(array)[0])
+    count = (stretch.high - stretch.low) // stretch.kind.itemsize
+    # Stretches are put together where they overlap, so all of one is inside the one array that its views are of.
+    return np.lib.stride_tricks.as_strided(_bits(first), (count,), (stretch.kind.itemsize,))
 
 
 def _bits(array: Array) -> Array:
     """The elements as integers: numpy has views of those alone by strides, and not of f8."""
     return array.view(f"u{array.itemsize}")
-
-
-def _view(flat: Array, like: Array) -> Array:
-    """What lies as an array does, from the first element on, as integers."""
-    return np.lib.stride_tricks.as_strided(_bits(flat), like.shape, like.strides)

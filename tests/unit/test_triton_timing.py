@@ -146,6 +146,39 @@ def test_views_share_memory_and_are_written_in_place() -> None:
         kernel[(1,)](whole[1, ::2], frozen[::2], 2)
 
 
+def test_what_lies_between_the_elements_of_a_view_is_memory_too() -> None:
+    """As on a GPU, where a view is a pointer into the storage that it is a view of; what follows the view is outside."""
+
+    @triton.jit
+    def kernel(a_ptr, out_ptr, n, SIZE: tl.constexpr):
+        places = tl.arange(0, SIZE)
+        held = places < n
+        tl.store(out_ptr + places, tl.load(a_ptr + places, mask=held, other=0), mask=held)
+        tl.store(a_ptr + places, tl.load(a_ptr + places, mask=held) * 10, mask=held)
+
+    whole, out = np.arange(1, 9, dtype=np.float32), np.zeros(8, np.float32)
+    kernel[(1,)](whole[::2], out, 7, SIZE=8)
+    assert out.tolist() == [1, 2, 3, 4, 5, 6, 7, 0] and whole.tolist() == [10, 20, 30, 40, 50, 60, 70, 8]
+    columns = np.arange(12, dtype=np.float32).reshape(3, 4)
+    kernel[(1,)](columns[:, 1:3], out, 8, SIZE=8)  # from element 1 to element 10; eight of them
+    assert columns.ravel().tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80, 9, 10, 11]
+    with pytest.raises(triton.TritonError, match="outside"):
+        kernel[(1,)](whole[::2], out, 8, SIZE=8)
+
+
+def test_views_whose_elements_do_not_lie_evenly() -> None:
+    pairs = np.zeros(4, [("value", "f4"), ("flag", "u1")])
+    with pytest.raises(triton.TritonError) as caught:
+        total[(1,)](pairs["value"], np.zeros(1, np.float32), BLOCK=4)
+    text = "total: argument x_ptr: its elements of 4 B lie 5 B apart, and pointers count whole elements; make a copy of it"
+    assert str(caught.value) == text
+    raw = np.zeros(12, np.uint8)
+    with pytest.raises(triton.TritonError) as caught:
+        total[(1,)](raw[:8].view(np.float32), raw[2:6].view(np.float32), BLOCK=2)
+    text = "total: arguments x_ptr and out_ptr share memory whose elements lie across each other; pass copies of them"
+    assert str(caught.value) == text
+
+
 def test_arguments_that_no_machine_has() -> None:
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](np.ones(4), np.zeros(1, np.float32), BLOCK=4)

@@ -38,7 +38,7 @@ def exit_code(arguments: Sequence[str]) -> int:
     try:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
         return _interrupted(as_json) if code == output.INTERRUPTED else code
-    except (Exception, KeyboardInterrupt) as error:
+    except BaseException as error:  # what users' code raises need be no Exception, as asyncio's CancelledError is none
         answered = isinstance(error, Answered)
         return _ended(error.__cause__ if answered and error.__cause__ else error, as_json and not answered, debug)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jsonschema
 import pytest
@@ -277,20 +279,15 @@ def test_schemas_are_schemas(kind: str, kbsim: Kbsim) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_our_bug_is_one_line_and_70(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Machine, "run", _broken)
-    said = kbsim("run", "tiles.json", *SMALL)
-    assert (said.code, said.out) == (70, "")
-    assert said.err == (
-        "kbsim has a bug: InternalError: a promise is broken "
-        "(run it again with --debug, or KBSIM_DEBUG=1, to see the traceback)\n"
-    )
+@pytest.mark.parametrize("error", [InternalError("a promise is broken"), asyncio.CancelledError("a task is")])
+def test_our_bug_is_one_line_and_70(error: BaseException, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no `Exception` of Python's too."""
+    monkeypatch.setattr(Machine, "run", Mock(side_effect=error))
+    said, text = kbsim("run", "tiles.json", *SMALL), f"{type(error).__name__}: {error}"
+    again = "(run it again with --debug, or KBSIM_DEBUG=1, to see the traceback)"
+    assert (said.code, said.out, said.err) == (70, "", f"kbsim has a bug: {text} {again}\n")
     answer = one_object(kbsim("run", "tiles.json", *SMALL, "--json").out)
-    assert answer == {"status": "internal error", "message": "InternalError: a promise is broken"}
-
-
-def _broken(*_: Any, **__: Any) -> bool:
-    raise InternalError("a promise is broken")
+    assert answer == {"status": "internal error", "message": text}
 
 
 @pytest.mark.parametrize("by", ["option", "environment"])

@@ -19,6 +19,7 @@ from tests.speed.ccl_rows import ccl_rows, ccl_table, send_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
 from tests.speed.growth_rows import growth_rows, growth_table
+from tests.speed.instructions import instruction_rows, instruction_table
 from tests.speed.kernel_rows import kernel_rows, kernel_table
 from tests.speed.llm_rows import llm_line, llm_row, reuse_line
 from tests.speed.measure import Row, Size, measure
@@ -91,6 +92,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{sweep_table(sweep)}", flush=True)
     collectives, sends = ccl_rows(chosen.quick), send_rows(chosen.quick)
     print(f"\n{ccl_table(collectives, sends)}", flush=True)
+    counts = [] if chosen.quick else instruction_rows()
+    if not chosen.quick:
+        print(f"\n{instruction_table(counts)}", flush=True)
     traces = _traces(chosen.quick)
     _history(_ratios(rows, core, traces), chosen.keep, chosen.quick)
     if chosen.json:
@@ -103,6 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"kernels": kernels, "replay": replays}
         report["collectives"] = [plain(row) for row in collectives]
         report["sends"] = [plain(row) for row in sends]
+        report["instructions"] = [plain(row) for row in counts]
         report["checks"] = [plain(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0

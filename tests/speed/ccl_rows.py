@@ -61,17 +61,25 @@ def ccl_rows(quick: bool = False) -> list[CclRow]:
 
 def send_rows(quick: bool = False) -> list[SendRow]:
     """Microseconds of CPU time a send, of rings of more and more ranks on one machine: a long run less a short one."""
-    registry, config = read_registry(), load_config("pod_8sip")
-    entry = registry.find("send_recv")
-    queues = Queues(registry.slots, MESSAGE, registry.tier)
     found = []
     for ranks in FLAT[:2] if quick else FLAT:
-        asked = Asked(config, group_of(config, shape_for(config, ranks)), entry, "f16", queues, check=False)
-        each = SENDS // ranks
+        asked, each = _pairs(ranks), SENDS // ranks
         _seconds(asked, MESSAGE // 2)  # what is made once in a process: routes, caches
         spent = [[_seconds(asked, count * MESSAGE // 2)[0] for count in (1, each + 1)] for _ in range(3)]
         found.append(SendRow(ranks, Sample((long - short) / (each * ranks) * 1e6 for short, long in spent)))
     return found
+
+
+def sends(ranks: int, each: int) -> None:
+    """So many messages of each rank, one after the other."""
+    _seconds(_pairs(ranks), each * MESSAGE // 2)
+
+
+def _pairs(ranks: int) -> Asked:
+    """Neighbours in a ring that send to each other, on one machine whatever the ranks."""
+    registry, config = read_registry(), load_config("pod_8sip")
+    queues = Queues(registry.slots, MESSAGE, registry.tier)
+    return Asked(config, group_of(config, shape_for(config, ranks)), registry.find("send_recv"), "f16", queues, check=False)
 
 
 def ccl_table(rows: list[CclRow], sends: list[SendRow]) -> str:

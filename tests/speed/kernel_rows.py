@@ -31,7 +31,7 @@ def kernel_rows(quick: bool = False) -> dict[str, Any]:
     rows: dict[str, Any] = {"pes": PES, "ops_per_pe": ops}
     for kernel in (loads, dots):
         for name, logged in (("logged", True), ("plain", False)):
-            found = Sample(_run(kernel, ops, logged) for _ in range(3 if quick else 5))
+            found = Sample(_cost(kernel, ops, logged) for _ in range(3 if quick else 5))
             rows[f"{kernel.__name__}_{name}_us"], rows[f"{kernel.__name__}_{name}_spread"] = found, found.spread
     return rows
 
@@ -49,13 +49,13 @@ def dots(first: int, count: int, tl: Any) -> None:
         tl.dot(a, b)
 
 
-def _run(kernel: Callable[..., None], ops: int, logged: bool) -> float:
+def _cost(kernel: Callable[..., None], ops: int, logged: bool) -> float:
     """Microseconds of CPU an op, beyond those of launches that do nothing. Every PE has tiles of its own in its own slice."""
-    return (_seconds(kernel, ops, logged) - _seconds(kernel, 0, logged)) / (ops * PES) * 1e6
+    return (run(kernel, ops, logged) - run(kernel, 0, logged)) / (ops * PES) * 1e6
 
 
-def _seconds(kernel: Callable[..., None], ops: int, logged: bool) -> float:
-    """Of CPU, of one run."""
+def run(kernel: Callable[..., None], ops: int, logged: bool) -> float:
+    """Seconds of CPU of one run."""
     config = load_config("sip_4x4", kind=SystemConfig)
     store = MemoryStore()
     bases = [_slice(config, pe) for pe in range(PES)]

@@ -28,7 +28,7 @@ class Asked:
     skip: bool
     trace: Path | None
     page: Path | None
-    options: TraceOptions
+    options: TraceOptions | None  #: of the trace, where some were given
     checks: bool = True  #: hold the run against the laws when it ends
 
     def run(self, machine: Machine) -> None:

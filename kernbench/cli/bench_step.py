@@ -28,7 +28,7 @@ class BenchStepper:
         self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
 
     @contextmanager
-    def around(self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions) -> Iterator[None]:
+    def around(self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None) -> Iterator[None]:
         """Around the steps: from a checkpoint by running again, into a trace, to a checkpoint."""
         from kernbench.sim_engine.kernel_checkpoint import restore_run, save_run
 

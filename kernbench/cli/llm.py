@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernbench.cli import llm_options as options
 from kernbench.cli import output
 from kernbench.cli.options import Config, Json, Overrides, Quiet
-from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceWindow
+from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
 
 if TYPE_CHECKING:
     from kernbench.workloads.llm_report import LlmReport
@@ -33,8 +33,8 @@ def llm(
     plot: options.Plot = None,
     emit: options.Emit = None,
     trace: options.Trace = None,
-    trace_level: TraceLevel = "summary",
-    trace_window: TraceWindow = 1024,
+    trace_level: TraceLevel = None,
+    trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     live_map: options.LiveMap = None,
     no_reuse: options.NoReuse = False,
@@ -46,8 +46,8 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
-    files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, (trace_level, trace_window, trace_cycles)
-    check_files(files, plot, (model, config, policy), compared=bool(compare))
+    files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
+    check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
     report = run_job(asked, files, traced, reuse=not no_reuse, as_json=as_json, quiet=quiet)

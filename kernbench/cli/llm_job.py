@@ -12,6 +12,7 @@ from kernbench.cli.options import max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.cli.tracing import Traced
     from kernbench.sim_engine.tracing import TraceOptions
     from kernbench.workloads.llm_report import LlmReport
     from kernbench.workloads.llm_shards import Reduction
@@ -73,9 +74,12 @@ class Asked:
 
 
 def check_files(
-    files: dict[str, Path | None], plot: Path | None, read: Sequence[str | Path | None], *, compared: bool
+    files: dict[str, Path | None], plot: Path | None, read: Sequence[str | Path | None], traced: Traced, *, compared: bool
 ) -> None:
-    """Refuse, before any work, files that would not be written, or over what is `read`: InputError says why."""
+    """Refuse, before any work, files that would not be written, or over what is `read`: InputError says why.
+
+    So are options of a trace without one.
+    """
     from kernbench.common.files import check_apart, check_writable
 
     wanted = {f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None}
@@ -93,6 +97,7 @@ def check_files(
         if place is not None:
             check_writable(place)
     check_apart((*wanted.values(), plot), read)
+    traced.options("kbsim llm", files["trace"])
 
 
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
@@ -100,15 +105,12 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 
 
 def run_job(
-    asked: Asked, files: dict[str, Path | None], traced: tuple[str, int, str | None], *, reuse: bool, as_json: bool, quiet: bool
+    asked: Asked, files: dict[str, Path | None], traced: Traced, *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
     """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
 
-    `traced`: the level of a trace, its window, and the cycles that it is of.
+    `traced`: what was said of the trace.
     """
-    from kernbench.cli.tracing import trace_options
-
-    options = trace_options(*traced, only=None)
     programs = asked.programs()
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
@@ -116,7 +118,7 @@ def run_job(
         write_program(programs, files["emit"], as_json=as_json, quiet=quiet)
         return None
     if files["trace"] is not None:
-        write_trace(programs, files["trace"], options, quiet=quiet or as_json)
+        write_trace(programs, files["trace"], traced.options("kbsim llm", files["trace"]), quiet=quiet or as_json)
     return run_one(programs, reuse=reuse, quiet=quiet or as_json)
 
 
@@ -157,7 +159,7 @@ def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bo
     tell_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
 
 
-def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions, *, quiet: bool) -> None:
+def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
     """Runs all of it as one program, for its trace."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.tracing import traced

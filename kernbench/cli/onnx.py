@@ -84,11 +84,11 @@ def _draw(made: GraphProgram, path: Path) -> None:
 
 
 def _trace(made: GraphProgram, path: Path) -> None:
-    from kernbench.cli.tracing import trace_options, traced
+    from kernbench.cli.tracing import traced
     from kernbench.sim_engine.machine import Machine
 
     machine = Machine(made.machine, made.program)
-    with traced(machine, path, trace_options("summary", 1024, None, None)):
+    with traced(machine, path, None):
         machine.run()
 
 

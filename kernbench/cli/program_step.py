@@ -28,7 +28,7 @@ class ProgramStepper:
         self.machine = Machine(spec, load_target(target, spec))
 
     def around(
-        self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions
+        self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None
     ) -> AbstractContextManager[None]:
         """Around the steps: from a checkpoint, into a trace, to a checkpoint."""
         if start is not None:

@@ -12,7 +12,8 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.asked import Asked
 from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
-from kernbench.cli.tracing import Report, TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
+from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
+from kernbench.common.errors import InputError, Problem
 
 Check = Annotated[
     str | None,
@@ -46,8 +47,8 @@ def run(
     checks: Checks = "on",
     trace: TraceTo = None,
     report: Report = None,
-    trace_level: TraceLevel = "summary",
-    trace_window: TraceWindow = 1024,
+    trace_level: TraceLevel = None,
+    trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     trace_only: TraceOnly = None,
     quiet: Quiet = False,
@@ -58,16 +59,26 @@ def run(
     from kernbench.cli.triton_check import check_script
 
     _check_places(out, (trace, report), (target, config))
-    options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
+    options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim run", trace, report)
     told = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
     asked = replace(told, checks=checks == "on")
     if check is not None:
-        return check_script(target, config or DEFAULT_BENCH_MACHINE, overrides or [], check, as_json=as_json)
+        _only_check(out=out, no_skip=no_skip, verify=verify, strict_wait=strict_wait, trace=trace, report=report)
+        where = config or DEFAULT_BENCH_MACHINE
+        return check_script(target, where, overrides or [], check, as_json=as_json, quiet=quiet)
     bench = find_bench(target)
     if bench is not None:
         return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait)
     refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
     return _run_program(target, config or DEFAULT_MACHINE, overrides, asked)
+
+
+def _only_check(**given: object) -> None:
+    """InputError where an option is beside --check that only one run has, as a script may launch many."""
+    wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if wrong:
+        rule = f"--check runs a script with all its launches, and does nothing with {', '.join(wrong)}"
+        raise InputError(Problem("kbsim run", rule, remedy="leave it out"))
 
 
 def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterable[str | None]) -> None:

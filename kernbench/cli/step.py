@@ -13,7 +13,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
-from kernbench.cli.tracing import TraceCycles, TraceLevel, TraceOnly, TraceTo, TraceWindow, trace_options
+from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def step(
     watch: Watch = False,
     strict_wait: StrictWait = False,
     trace: TraceTo = None,
-    trace_level: TraceLevel = "summary",
-    trace_window: TraceWindow = 1024,
+    trace_level: TraceLevel = None,
+    trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     trace_only: TraceOnly = None,
 ) -> int:
@@ -79,7 +79,7 @@ def step(
 
     _check(cycles, until, save, as_json=as_json, watch=watch)
     check_apart((save, trace), (target, config))
-    options = trace_options(trace_level, trace_window, trace_cycles, trace_only)
+    options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim step", trace)
     stepper = _stepper(target, config, overrides, strict_wait)
     machine = stepper.machine
     with stepper.around(start, save, trace, options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,11 +29,23 @@ Report = Annotated[
     ),
 ]
 TraceLevel = Annotated[
-    str,
-    typer.Option("--trace-level", metavar="LEVEL", help="summary, full (ranges and waits) or access (every request)."),
+    str | None,
+    typer.Option(
+        "--trace-level",
+        metavar="LEVEL",
+        help="summary, full (ranges and waits) or access (every request).",
+        show_default="summary",
+    ),
 ]
 TraceWindow = Annotated[
-    int, typer.Option("--trace-window", min=1, metavar="N", help="Cycles of a window of bandwidth and queue samples.")
+    int | None,
+    typer.Option(
+        "--trace-window",
+        min=1,
+        metavar="N",
+        help="Cycles of a window of bandwidth and queue samples.",
+        show_default="1024",
+    ),
 ]
 TraceCycles = Annotated[
     str | None,
@@ -44,12 +57,36 @@ TraceOnly = Annotated[
 ]
 
 
-def trace_options(level: str, window: int, cycles: str | None, only: str | None) -> TraceOptions:
-    """The options as the trace wants them; InputError where one is not valid."""
-    from kernbench.sim_engine.tracing import TraceOptions
+@dataclass(frozen=True)
+class Traced:
+    """What was said of the trace: `--trace-level` and the options beside it, None where one was left out."""
 
-    patterns = tuple(pattern.strip() for pattern in only.split(",")) if only is not None else ()
-    return TraceOptions(level=level, window=window, only=patterns, cycles=None if cycles is None else _span(cycles))
+    level: str | None
+    window: int | None
+    cycles: str | None
+    only: str | None = None
+
+    def options(self, command: str, *places: Path | None) -> TraceOptions | None:
+        """As the trace wants them, None where nothing was said.
+
+        `places`: where the trace goes. InputError where an option is not valid, or no place is there to make a trace for.
+        """
+        from kernbench.sim_engine.tracing import TraceOptions
+
+        said = {f"--trace-{name}": value for name, value in vars(self).items() if value is not None}
+        if not said:
+            return None
+        if not any(places):
+            option, value = next(iter(said.items()))
+            rule = "it says what a trace has, and this run writes none"
+            raise InputError(Problem(command, rule, option, value, "name the trace's file with --trace"))
+        usual = TraceOptions()
+        return TraceOptions(
+            level=usual.level if self.level is None else self.level,
+            window=usual.window if self.window is None else self.window,
+            only=usual.only if self.only is None else tuple(pattern.strip() for pattern in self.only.split(",")),
+            cycles=usual.cycles if self.cycles is None else _span(self.cycles),
+        )
 
 
 def _span(value: str) -> tuple[int, int]:
@@ -60,10 +97,11 @@ def _span(value: str) -> tuple[int, int]:
 
 
 @contextmanager
-def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Path | None = None) -> Iterator[None]:
+def traced(machine: Machine, path: Path | None, options: TraceOptions | None, save: Path | None = None) -> Iterator[None]:
     """Around a run: its trace goes to `path`. However the run ends, the file is a valid trace up to there.
 
-    A machine that was loaded from a checkpoint goes on with the file where the checkpoint left it, with the options of then.
+    A machine that was loaded from a checkpoint goes on with the file where the checkpoint left it, with the options of then;
+    InputError where `options` are others.
     `save`: make a checkpoint at the end; a trace of a run that still goes on has no last line then.
     """
     if path is None:
@@ -74,6 +112,9 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Pat
     from kernbench.trace.writer import TraceFile
 
     goes_on = machine.cycle > 0
+    if goes_on and options not in (None, machine.options_of_trace()):
+        rule = "the checkpoint's trace goes on with the --trace- options that it began with, and these are others"
+        raise InputError(Problem("kbsim step", rule, "--trace", str(path), "leave them out, or trace from cycle 0 on"))
     with TraceFile(path, go_on_at=machine.trace_state()["file_bytes"]) if goes_on else TraceFile(path) as file:
         tracing = machine.go_on_tracing(file) if goes_on else machine.trace(file, options)
         try:
@@ -88,7 +129,7 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions, save: Pat
 
 
 @contextmanager
-def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions) -> Iterator[None]:
+def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None) -> Iterator[None]:
     """`traced`, and a page of the trace when the run is over, also where the trace itself is not kept."""
     if page is None:
         with traced(machine, trace, options):

@@ -15,7 +15,7 @@ from kernbench.cli import output
 from kernbench.common.errors import InputError, KernbenchError, Problem
 
 
-def check_script(target: str, config: str, overrides: Sequence[str], checks: str, *, as_json: bool) -> int:
+def check_script(target: str, config: str, overrides: Sequence[str], checks: str, *, as_json: bool, quiet: bool) -> int:
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
     from kernbench.config import load_config
     from kernbench.runtime_api.triton_run import CHECKS, machine
@@ -42,7 +42,7 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
     if as_json:
         launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
         output.answer({"checks": checks.split(","), "launches": launches, "problems": found})
-    else:
+    elif not quiet:
         for one in runs:
             print(f"{one.name}: {one.cycles:,} cycles")
         print("\n".join(_in_lines(one) for one in found) if found else _nothing(len(runs)))

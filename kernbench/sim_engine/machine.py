@@ -128,11 +128,8 @@ class Machine:
 
         Raises InputError where the run was not traced.
         """
-        state = self.trace_state()
-        given = state["options"]
-        cycles = None if given["cycles"] is None else (given["cycles"][0], given["cycles"][1])
-        tracing = self._new_tracing(sink, TraceOptions(given["level"], given["window"], tuple(given["only"]), cycles))
-        tracing.go_on(state)
+        tracing = self._new_tracing(sink, self.options_of_trace())
+        tracing.go_on(self.trace_state())
         return tracing
 
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
@@ -146,6 +143,12 @@ class Machine:
         if self._trace_state is None:
             raise InputError(Problem("--trace", "the checkpoint is of a run without a trace", remedy="trace from cycle 0 on"))
         return self._trace_state
+
+    def options_of_trace(self) -> TraceOptions:
+        """With which the checkpoint's run was traced; InputError where it was not."""
+        given = self.trace_state()["options"]
+        cycles = None if given["cycles"] is None else (given["cycles"][0], given["cycles"][1])
+        return TraceOptions(given["level"], given["window"], tuple(given["only"]), cycles)
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
         """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""

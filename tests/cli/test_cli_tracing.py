@@ -68,6 +68,34 @@ def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...],
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "p.json", "--trace-level", "full"),
+        ("run", "p.json", "--trace-only", "dma*"),
+        ("step", "p.json", "--cycles", "5", "--trace-window", "64"),
+        ("llm", "--trace-cycles", "1:2"),
+        ("llm", "--trace-level", "full", "--compare", "w=4,8"),
+    ],
+)
+def test_options_of_a_trace_that_is_not_written_are_refused(place: Path, command: tuple[str, ...]) -> None:
+    option = next(word for word in command if word.startswith("--trace-"))
+    done = kbsim(place, *command)
+    assert done.returncode == 2 and f"kbsim {command[0]}: {option} = " in done.stderr, done.stderr
+    assert "this run writes none; name the trace's file with --trace" in done.stderr
+
+
+def test_a_trace_goes_on_with_the_options_that_it_began_with(place: Path) -> None:
+    first = kbsim(place, "step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
+    assert first.returncode == 0
+    begun = (place / "t.jsonl").read_bytes()
+    last = ("step", "p.json", "--cycles", "1000", "--from", "c", "--trace", "t.jsonl", "--trace-level")
+    done = kbsim(place, *last, "access")
+    assert done.returncode == 2 and "with the --trace- options that it began with, and these are others" in done.stderr
+    assert (place / "t.jsonl").read_bytes() == begun
+    assert kbsim(place, *last, "full").returncode == 0
+
+
 def test_a_run_from_a_checkpoint_goes_on_with_its_file(place: Path) -> None:
     assert kbsim(place, "run", "p.json", "-q", "--trace", "whole.jsonl", "--trace-level", "full").returncode == 0
     first = kbsim(place, "step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.cli.main import exit_code
+from tests.cli.conftest import Kbsim
 
 HEAD = """import numpy as np
 import kernbench.triton as triton
@@ -49,6 +50,16 @@ def test_a_race_and_a_pointer_outside(
     )
     assert lines[2].startswith("  in program 4 of total on sip0.cube0.pe4, cycle ")
     assert lines[3].startswith("total: race on out_ptr, element 0 (0x") and lines[3].count("k.py:9") == 2
+
+
+def test_options_of_one_run_are_refused_beside_it(kbsim: Kbsim) -> None:
+    """They were taken and did nothing; `-q` is honoured."""
+    for options in (("--trace", "t.jsonl"), ("--report", "p.html"), ("--out", "r.json"), ("--verify",), ("--strict-wait",)):
+        done = kbsim("run", "k.py", "--check", "memory", *options)
+        assert done.code == 2 and f"does nothing with {options[0]}; leave it out" in done.err, done.err
+    Path("k.py").write_text(HEAD + SCRIPT.format(change=RACE, grids="(4,)"), encoding="utf-8")
+    done = kbsim("run", "k.py", "--check", "races", "-q")
+    assert done.code == 5 and done.out == ""
 
 
 def test_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ def probe(
     config: Annotated[str, typer.Argument(metavar="[SYSTEM]", help="A preset's name or a file.")] = DEFAULT_SYSTEM,
     overrides: Overrides = None,
     sizes: Annotated[
-        str, typer.Option("--sizes", metavar="LIST", help="Bytes of each transfer, as 4KiB,1MiB.")
+        str, typer.Option("--sizes", metavar="LIST", help="Bytes of each transfer, as 4KiB,1MiB or 4K,1M.")
     ] = "4KiB,16KiB,64KiB,256KiB,1MiB",
     only: Annotated[str, typer.Option("--only", metavar="LIST", help="Patterns to run, with commas.", show_default="all")] = "",
     as_json: Json = False,

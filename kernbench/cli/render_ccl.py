@@ -86,7 +86,7 @@ def _busiest(rows: Sequence[Row]) -> Iterator[Text]:
     for group in groups:
         shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
         upto = f" to {group[-1].size:,} B" if len(groups) > 1 else ""
-        yield Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])} of the time", "dim")
+        yield Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
 
 
 def unfinished(status: str, done: int, asked: int) -> Text:

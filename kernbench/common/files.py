@@ -30,6 +30,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse, before the work, a place where `write_whole` would fail after it; InputError says why."""
+    if os.fspath(path) == "-":
+        raise InputError(Problem("-", "it cannot be written: it is no file's name", remedy="give /dev/stdout for stdout"))
     target = target_of(path)
     try:
         if target.is_dir():

@@ -187,10 +187,11 @@ def _head(plan: Plan, entry: int) -> tuple[int, int]:
 
 
 def probe_sizes(text: str) -> list[int]:
-    """The sizes [byte] of a list with commas, as `4KiB,1MiB`; InputError where one is none."""
+    """The sizes [byte] of a list with commas: `4KiB,1MiB`, or `4K,1M` as of `kbsim ccl`; InputError where one is none."""
     out = []
     for item in text.split(","):
         spaced = re.sub(r"(?<=\d)(?=[A-Za-z])", " ", item.strip())
+        spaced = re.sub(r" ([KMGTkmgt])$", lambda found: f" {found[1].upper()}iB", spaced)
         try:
             size = parse_size(int(spaced) if spaced.isascii() and spaced.isdigit() else spaced)
         except ValueError as error:

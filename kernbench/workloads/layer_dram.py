@@ -107,7 +107,7 @@ def _check_pages(model: ModelShape, page_tokens: int, bits: tuple[int, ...], con
     nbytes = page_tokens * bytes_of(model.head_dim, min(bits))
     if nbytes % alignment:
         rule = f"a head's part of a page, {nbytes} bytes, must be a multiple of dma.alignment_bytes = {alignment}"
-        raise InputError(Problem(f"model {model.name}", rule, "page_tokens", page_tokens))
+        raise InputError(Problem(f"model {model.name}", rule, "page", page_tokens))
 
 
 def _activations(name: str, tokens: int, cols: int, granule: int, model: ModelShape, dram: DramMap) -> ActivationLayout:

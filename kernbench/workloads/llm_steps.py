@@ -228,6 +228,9 @@ def _last_ones(program: Program, first: int) -> list[int]:
     return [entry.id for entry in entries if entry.id not in waited]
 
 
+_OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and sweeps call a field of `Job`
+
+
 def _check(model: Model, job: Job) -> None:
     """InputError where a number is out of range."""
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
@@ -242,4 +245,4 @@ def _check(model: Model, job: Job) -> None:
             far = name in most and type(value) is int and value > most[name]
             allowed = f"from {least} to {most[name]}" if far or name == "layers" else f"of at least {least}"
             rule = f"it must be an integer {allowed}"
-            raise InputError(Problem("kbsim llm", rule, name, value))
+            raise InputError(Problem("kbsim llm", rule, _OPTIONS.get(name, name), value))

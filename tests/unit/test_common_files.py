@@ -28,6 +28,13 @@ def test_two_options_do_not_name_one_file(tmp_path: Path) -> None:
     check_apart(("/dev/null", "/dev/null"), ("/dev/null",))
 
 
+def test_a_dash_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it is stdout; here a file of that name was left behind."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="-: it cannot be written: it is no file's name; give /dev/stdout for stdout"):
+        check_writable("-")
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="there such a link is what is replaced")
 def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     loop = tmp_path / "loop"

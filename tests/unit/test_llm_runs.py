@@ -237,8 +237,20 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
         (
             "plain",
             "npu_server",
+            Job(prompt=1, tokens=1, page_tokens=-1),
+            "kbsim llm: page = -1, but it must be an integer of at least 0",
+        ),
+        (
+            "plain",
+            "single_cube",
+            Job(prompt=1, tokens=1, shards=0),
+            "kbsim llm: tp = 0, but it must be an integer of at least 1",
+        ),
+        (
+            "plain",
+            "npu_server",
             Job(prompt=9, tokens=1, page_tokens=1),
-            "model plain: page_tokens = 1, but a head's part of a page, 32 bytes, must be a multiple of dma.alignment_bytes"
+            "model plain: page = 1, but a head's part of a page, 32 bytes, must be a multiple of dma.alignment_bytes"
             " = 64",
         ),
     ],

@@ -146,6 +146,7 @@ def test_sizes_are_refused_with_a_reason(text: str, line: str) -> None:
         probe_sizes(text)
     assert str(refused.value).startswith(line[:60])
     assert probe_sizes("4KiB, 1 MiB,100") == [4096, 1 << 20, 100]
+    assert probe_sizes("4K,1M, 2 k,4kB") == [4096, 1 << 20, 2048, 4000]  # letters as those of `kbsim ccl run -b`
 
 
 def test_an_unknown_pattern_is_refused() -> None:

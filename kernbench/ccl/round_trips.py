@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kernbench.ccl.cuts import Range, cut
@@ -50,16 +50,34 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
-    """What each has for the rank `d` places further on: all such pieces of all ranks move on together, hop by hop."""
+    """What each has for the rank `d` places further on: all such pieces of all ranks move on together, hop by hop.
+
+    Both ways at once; where results take the place of elements, both ways in one order (`_swaps`).
+    """
     tl = memory.tl
-    east, west = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
-    size = east.size
-    ways = [[(east, far) for far in range(1, size // 2 + 1)], [(west, far) for far in range(1, (size + 1) // 2)]]
-    lanes = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, ring, count))
-    sides = [
-        [_hops(memory, end, far, count, piece) for end, far in way for piece in _pieces(memory, ring, count)] for way in ways
-    ]
-    run(tl, *(in_turn(some, lanes_at_once(tl)) for some in (lanes, *sides)))
+    ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
+    size = ring.size
+    furthest = size // 2, (size - 1) // 2  # east and west
+    own = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, ring, count))
+    if memory.in_ptr == memory.out_ptr:
+        ways: list[Iterable[Slice]] = [_swaps(memory, ends, furthest, ring, count)]
+    else:
+        ways = [
+            [_hops(memory, end, far, count, piece) for far in range(1, most + 1) for piece in _pieces(memory, ring, count)]
+            for end, most in zip(ends, furthest, strict=True)
+        ]
+    run(tl, *(in_turn(some, lanes_at_once(tl)) for some in (own, *ways)))
+
+
+def _swaps(memory: Memory, ends: Sequence[End], furthest: Sequence[int], ring: Ring, count: int) -> Iterator[Slice]:
+    """East and west in turn, in one place: what comes from one of two ranks is stored where what the other way takes there
+    was, so the pieces of both are there before one of them goes."""
+    for far in range(1, furthest[0] + 1):
+        for piece in _pieces(memory, ring, count):
+            used = [end for end, most in zip(ends, furthest, strict=True) if far <= most]
+            tiles = [memory.load(end.rank(far) * count + piece[0], piece[1]) for end in used]
+            for end, tile in zip(used, tiles, strict=True):
+                yield _hops(memory, end, far, count, piece, tile, tiles)
 
 
 def _own(memory: Memory, start: int, piece: Range) -> Slice:
@@ -70,10 +88,18 @@ def _own(memory: Memory, start: int, piece: Range) -> Slice:
     memory.put(start + piece[0], tile)
 
 
-def _hops(memory: Memory, end: End, far: int, count: int, piece: Range) -> Slice:
-    """A piece for the rank `far` places on; what comes last is from the rank as far before."""
+def _hops(
+    memory: Memory, end: End, far: int, count: int, piece: Range, tile: Any = None, beside: Sequence[Any] = ()
+) -> Slice:
+    """A piece for the rank `far` places on; what comes last is from the rank as far before.
+
+    `tile`: it is on its way already. `beside`: tiles that have to be there before this one goes.
+    """
     tl, (first, size) = memory.tl, piece
-    tile = memory.load(end.rank(far) * count + first, size)
+    if tile is None:
+        tile = memory.load(end.rank(far) * count + first, size)
+    yield from beside
+    beside = ()
     for _ in range(far):
         yield tile
         end.send(tile)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kernbench import GraphEngine
 from kernbench.benches.tp_mlp import run as tp_mlp
 from kernbench.ccl import cuts
-from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.call import Call, Launcher, Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
@@ -22,6 +23,7 @@ from kernbench.ccl.registry import read_registry
 from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
+from kernbench.runtime_api import DPPolicy, bench
 from kernbench.sim_engine.deadlock import wait_lines
 from kernbench.sim_engine.engine import KernelFailed
 
@@ -143,6 +145,25 @@ def test_a_swapped_neighbour_is_refused() -> None:
     bad.neighbours = lambda kind, shape: {**module.neighbours(kind, shape), 0: {(0, "E"): (2, "W"), (0, "W"): (3, "E")}}
     with pytest.raises(InputError, match=r"rank 0 E of plane 0 leads to rank 2 W, but rank 2 W of plane 0 leads to rank 1 E"):
         call("all_reduce_ring", "single_cube", 4, 100, module=bad)
+
+
+def test_an_exchange_in_the_place_of_its_elements() -> None:
+    """32 messages for each rank, and two at a time: none is stored over what the other way has still to load."""
+    config, entry, count = load_config("single_cube"), ENTRIES["all_to_all_ring"], 2000
+    group = group_of(config, shape_for(config, 3))
+    blocks = np.arange(9 * count, dtype=np.int32).reshape(3, 3, count)
+    made = Call("exchange", entry.load(), group, count, "i32", 256)
+    got: dict[str, Any] = {}
+
+    @bench(name="exchange", description="in place", machine="single_cube")
+    def run(ctx: Any) -> None:
+        x = ctx.from_numpy(blocks.reshape(3, -1)[np.argsort(group.rows)], placement=DPPolicy(*["row_wise"] * 3, *group.shape))
+        Launcher(ctx, Queues(3, 256))(made, x, x)
+        got["x"] = ctx.to_numpy(x)
+
+    GraphEngine(config).run(run)
+    for rank, row in enumerate(group.rows):
+        assert np.array_equal(got["x"][row], blocks[:, rank].reshape(-1))
 
 
 @pytest.mark.parametrize(("tier", "algo"), [("tcm", "ring"), ("sram", "hierarchical"), ("hbm", "halving_doubling")])

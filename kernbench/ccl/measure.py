@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.dtypes import dtype_of
 from kernbench.config import SystemConfig
+from kernbench.sim_engine.engine import Around
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.roofline import Roof, roofs
 
@@ -88,14 +90,17 @@ def bytes_of(asked: Asked, count: int) -> int:
     return max(collective.has(count, ranks), collective.gets(count, ranks)) * (dtype_of(asked.dtype).bits // 8)
 
 
-def row(asked: Asked, count: int, progress: Progress | None = None) -> tuple[Row | None, Outcome]:
+def row(
+    asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext
+) -> tuple[Row | None, Outcome]:
     """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
     ranks = asked.group.size
     sizes = collective.has(count, ranks), collective.gets(count, ranks)
     assert asked.queues.slot_bytes is not None
     call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
-    outcome = run_call(asked.config, call, sizes, asked.queues, check=asked.check, seed=asked.seed, progress=progress)
+    how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
+    outcome = run_call(asked.config, call, sizes, asked.queues, **how)
     if outcome.status != "done":
         return None, outcome
     size = bytes_of(asked, count)

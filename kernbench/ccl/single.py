@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
-from kernbench.sim_engine.engine import GraphEngine
+from kernbench.sim_engine.engine import Around, GraphEngine
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 
@@ -38,9 +39,9 @@ def run_call(
     check: bool,
     seed: int = 0,
     progress: Callable[[Machine], None] | None = None,
+    around: Around = nullcontext,
 ) -> Outcome:
     """Run it once. `sizes`: elements that each rank has, and gets. Unless it is verified, all ranks have the same elements.
-
     InputError and KernelFailed as `GraphEngine.run`.
     """
     group, (has, gets) = call.group, sizes
@@ -59,7 +60,7 @@ def run_call(
         found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
 
     engine = GraphEngine(config, op_log=check)
-    engine.run(Bench(call.name, "a collective", run, None), progress=progress)
+    engine.run(Bench(call.name, "a collective", run, None), progress=progress, around=around)
     status, launch, wrong = engine.machine.status, found["launch"], None
     if status != "done":
         return Outcome(status, 0, None, engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ LONG = 60.0  # [s] what takes less is not told
 class Outlook:
     """Tells what is left to run where that is long, and again where it turns out to be twice as long."""
 
-    def __init__(self, asked: Asked, counts: list[int], registry: Registry, *, quiet: bool) -> None:
+    def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
         from kernbench.ccl.work import Forecast, messages
 
         self.forecast = Forecast(asked, counts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +17,27 @@ from kernbench.cli.ccl_plot import check_plot
 from kernbench.cli.ccl_told import Told
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import Json, Overrides, Quiet
+from kernbench.cli.tracing import (
+    Report,
+    TraceCycles,
+    Traced,
+    TraceLevel,
+    TraceOnly,
+    TraceTo,
+    TraceWindow,
+    check_page,
+    reported,
+)
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.ccl.call import Queues
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
     from kernbench.ccl.measure import Asked
-    from kernbench.ccl.registry import Registry
+    from kernbench.ccl.registry import Entry, Registry
     from kernbench.config import SystemConfig
+    from kernbench.sim_engine.engine import Around
     from kernbench.sim_engine.result import Result
 
 RANKS = 8  # where no one says how many
@@ -49,29 +63,33 @@ def run(
     check: options.Check = True,
     seed: options.Seed = 0,
     plot: options.Plot = None,
+    trace: TraceTo = None,
+    report: Report = None,
+    trace_level: TraceLevel = None,
+    trace_window: TraceWindow = None,
+    trace_cycles: TraceCycles = None,
+    trace_only: TraceOnly = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Run a collective between PEs, size after size: its time, its bandwidths, and elements that are wrong."""
-    from kernbench.ccl.measure import Asked, queues_of
+    from kernbench.ccl.measure import Asked, counts_of
     from kernbench.ccl.registry import read_registry
 
     registry = read_registry(*(files or []))
     entry = registry.find(collective, algo)
-    machine, group = _group(config, overrides or [], ranks, shape, topo)
-    if group.kind_name not in entry.topologies:
-        rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
-        raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
-    slot = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
-    queues = queues_of(registry, entry, slots, slot, tier)
+    machine, group = _group(entry, config, overrides or [], ranks, shape, topo)
+    queues = _queues(registry, entry, slots, slot_bytes, tier)
     asked = Asked(machine, group, entry, options.dtype_of(dtype), queues, check, seed)
-    return _tell(asked, registry, _sizes(begin, end, factor), plot, as_json=as_json, quiet=quiet)
+    told = Told(asked, counts_of(asked, *_sizes(begin, end, factor)), as_json, quiet, plot)
+    traced = Traced(trace_level, trace_window, trace_cycles, trace_only)
+    return _tell(told, registry, _watched(told, trace, report, traced, (config, *(files or []))))
 
 
 def _group(
-    config: str | None, overrides: list[str], ranks: int | None, shape: str | None, topo: str | None
+    entry: Entry, config: str | None, overrides: list[str], ranks: int | None, shape: str | None, topo: str | None
 ) -> tuple[SystemConfig, Group]:
-    """The machine and the ranks on it."""
+    """The machine and the ranks on it, arranged as an algorithm can have them."""
     from kernbench.ccl.group import group_of, shape_for
     from kernbench.config import load_config
 
@@ -83,11 +101,22 @@ def _group(
     for name in names:
         machine = load_config(name, overrides)
         try:
-            return machine, group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
+            group = group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
+            break
         except InputError:
             if name == names[-1]:
                 raise
-    raise AssertionError("unreachable")
+    if group.kind_name not in entry.topologies:
+        rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
+        raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+    return machine, group
+
+
+def _queues(registry: Registry, entry: Entry, slots: int | None, slot_bytes: str | None, tier: str | None) -> Queues:
+    from kernbench.ccl.measure import queues_of
+
+    size = None if slot_bytes is None else options.size_of("--slot-bytes", slot_bytes)
+    return queues_of(registry, entry, slots, size, tier)
 
 
 def _sizes(begin: str, end: str | None, factor: int) -> tuple[int, int, int]:
@@ -110,20 +139,32 @@ def _shape(text: str) -> Shape:
     return Shape(*map(int, parts))
 
 
-def _tell(
-    asked: Asked, registry: Registry, sizes: tuple[int, int, int], plot: Path | None, *, as_json: bool, quiet: bool
-) -> int:
+def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]) -> Around:
+    """What a run is inside of: its trace and page, where they are wanted. InputError where there can be none of it."""
+    from kernbench.common.files import check_apart, check_writable
+
+    check_apart((told.plot, trace, page), read)
+    for option, place in (("--trace", trace), ("--report", page)):
+        if place is not None and len(told.counts) > 1:
+            rule = f"a trace is of one size, and this run has {len(told.counts)}"
+            raise InputError(Problem("kbsim ccl run", rule, option, str(place), "leave --end out"))
+    if trace is not None:
+        check_writable(trace)
+    if page is not None:
+        check_page("kbsim ccl run", page)
+    return partial(reported, trace=trace, page=page, options=traced.options("kbsim ccl run", trace, page))
+
+
+def _tell(told: Told, registry: Registry, around: Around) -> int:
     """Run size after size, each told as it comes; whatever ends them, what is done is told. The exit code."""
-    from kernbench.ccl.measure import counts_of
     from kernbench.ccl.room import check_room
 
-    if plot is not None:
-        check_plot(plot)
-    counts = counts_of(asked, *sizes)
-    check_room(asked, counts)
-    told = Told(asked, counts, as_json, quiet, plot)
+    if told.plot is not None:
+        check_plot(told.plot)
+    check_room(told.asked, told.counts)
+    as_json = told.as_json
     try:
-        stopped = _run_all(told, Outlook(asked, counts, registry, quiet=quiet))
+        stopped = _run_all(told, Outlook(told.asked, told.counts, registry, quiet=told.quiet), around)
     except (Exception, KeyboardInterrupt) as error:
         ending = ending_of(error)
         if ending.status == "refused" and not told.rows:
@@ -137,13 +178,13 @@ def _tell(
     return output.ENDINGS[status] or int(any(row.wrong for row in told.rows))
 
 
-def _run_all(told: Told, outlook: Outlook) -> Result | None:
+def _run_all(told: Told, outlook: Outlook, around: Around) -> Result | None:
     """All sizes, as long as somebody reads them; the result of one that did not end."""
     from kernbench.ccl.measure import row
 
     for count in told.counts:
         with outlook.size() as progress, _kernels_named(told.asked):
-            made, outcome = row(told.asked, count, progress)
+            made, outcome = row(told.asked, count, progress, around)
         if made is None:
             return outcome.engine.machine.result()
         told.row(made)

@@ -128,6 +128,15 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions | None, sa
             tracing.close()
 
 
+def check_page(command: str, page: Path) -> None:
+    """InputError where no page of a trace can be written there."""
+    from kernbench.common.files import check_writable
+
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(Problem(command, "its name must end in .html or .htm", "--report", str(page)))
+    check_writable(page)
+
+
 @contextmanager
 def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None) -> Iterator[None]:
     """`traced`, and a page of the trace when the run is over, also where the trace itself is not kept."""
@@ -137,14 +146,12 @@ def reported(machine: Machine, trace: Path | None, page: Path | None, options: T
         return
     from tempfile import TemporaryDirectory
 
-    from kernbench.common.files import check_writable, write_whole
+    from kernbench.common.files import write_whole
     from kernbench.trace.reader import open_trace
     from kernbench.trace.report import report_html
     from kernbench.trace.timeline import read_timeline
 
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(Problem("kbsim run", "its name must end in .html or .htm", "--report", str(page)))
-    check_writable(page)
+    check_page("kbsim run", page)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl" if trace is None else trace
         with traced(machine, path, options):

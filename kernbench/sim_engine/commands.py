@@ -76,7 +76,7 @@ class Commands:
         number_of = self._next if id is None else id
         self._next = max(self._next, number_of + 1)
         zeros = dict.fromkeys(missing, 0)  # the run fails now, and its trace is whole
-        self.added.append(Command(index, number_of, opcode, engine, name, number, given | zeros, tuple(sorted(deps)), meta))
+        self.added.append(Command(index, number_of, opcode, engine, name, number, given | zeros, tuple(sorted({*deps})), meta))
         if missing or (engine == "component" and not unit):
             what = f"its {', '.join(missing)}" if missing else "a unit, the name of the component that it is for"
             raise ValueError(f"job {job} is told as {opcode}, and events of a {engine} need {what}")

@@ -6,9 +6,9 @@ import gc
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, KernbenchError
@@ -19,6 +19,8 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.sim_engine.result import Result
 from kernbench.topology.graph import Topology
+
+Around: TypeAlias = Callable[[Machine], AbstractContextManager[Any]]  #: what a machine runs inside of
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +189,15 @@ class GraphEngine:
         self._activity.bind(self._machine)
         return self._machine
 
-    def run(self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, **params: Any) -> TimingResult:
-        """Phase 1 of a bench with these parameters, from cycle 0 to its end.
+    def run(
+        self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, around: Around = nullcontext, **params: Any
+    ) -> TimingResult:
+        """Phase 1 of a bench with these parameters, from cycle 0 to its end, inside of `around`, which may trace it.
 
         InputError where the bench or the machine is not valid; KernelFailed where its code raised.
         """
         machine = self.prepare(bench, **params)
-        with _collector_looks_at_new_objects():
+        with around(machine), _collector_looks_at_new_objects():
             machine.run(progress=progress)
         self.check()
         return self.get_timing_result()

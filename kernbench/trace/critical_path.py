@@ -110,7 +110,7 @@ class _Walk:
         ready = self.stories.ready(command)
         ready = job.issue if ready is None else ready
         if ready < job.issue:
-            spans.insert(0, whole(ready, job.issue, "issue", self.history.issuer(command)))
+            spans.insert(0, self.history.until_issue(command, ready, job.issue))
         before, after = self._before(command)
         self._add(command, after, ready, spans)
         return before, False

@@ -139,10 +139,18 @@ _GROUP_OF = {
     "bank": "bank conflicts",
     "backpressure": "bank conflicts",
     "issue": "issue width",
+    "ipcq": "control of queues between PEs",
     "period": "engine periods",
     "idle": "no command on its way",
 }
-_OWN_NAME = ("whole lines", "bank conflicts", "issue width", "no command on its way", "launching and issuing by kernels")
+_OWN_NAME = (
+    "whole lines",
+    "bank conflicts",
+    "issue width",
+    "no command on its way",
+    "launching and issuing by kernels",
+    "control of queues between PEs",
+)
 
 
 def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Group]:

@@ -9,9 +9,11 @@ from fractions import Fraction
 from itertools import accumulate, chain
 
 from kernbench.config.schema import Dma
+from kernbench.trace.why_parts import Span, whole
 
 CONTROL = ("NOP", "BARRIER", "END")
 COMM = 3  #: channel of queues between PEs
+QUEUED = ("IPCQ_SEND", "IPCQ_RECV")  #: PE_IPCQ gives them to the DMA engine
 KERNEL = "KERNEL"  #: what a PE does of a launch: its time is that of the commands inside, which come from components
 
 
@@ -138,9 +140,11 @@ class History:
     jobs: dict[int, Job]
     on: dict[str, Line]  #: jobs of an engine
 
-    def issuer(self, command: Command) -> str:
-        """Who issues a command: the queue's executor, or a PE's processor."""
-        return self.processor.get(command.unit, "control")
+    def until_issue(self, command: Command, ready: int, issue: int) -> Span:
+        """What a command waits for that is ready: the queue's executor, a PE's processor, or the queues between PEs."""
+        if command.opcode in QUEUED:
+            return whole(ready, issue, "ipcq", command.unit)
+        return whole(ready, issue, "issue", self.processor.get(command.unit, "control"))
 
     def command_of(self, job: int | None) -> tuple[int, ...]:
         """The id of a job's command."""

@@ -15,6 +15,7 @@ CAUSES: dict[str, str] = {
     "transfer": "the bytes of the flow that ends last, alone at the full rate of its route",
     "granularity": "bandwidth beyond those bytes: it moves whole lines, and at most one row of banks a cycle",
     "issue": "other jobs fill the issue width",
+    "ipcq": "PE_IPCQ: its own cycles, the order of its queue, a credit on its way back",
     "queue": "its engine runs another job; of a transfer only where the run ends before it starts",
     "concurrency": "its DMA channel or engine runs as many transfers as it may",
     "queue_full": "its DMA channel has as many outstanding transfers as its queue is deep",

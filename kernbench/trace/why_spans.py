@@ -53,7 +53,7 @@ class Stories:
             return []
         job = command.job
         issue = self.history.cycles if job is None else job.issue
-        spans = [whole(ready, issue, "issue", self.history.issuer(command))] if ready < issue else []
+        spans = [self.history.until_issue(command, ready, issue)] if ready < issue else []
         if job is not None:
             spans += queue_spans(self.history, job)
             spans += self.run_spans(job)

@@ -36,7 +36,9 @@ class HostRunner:
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
         self._body = body
         self._processors = processors
-        self._jobs: dict[int, tuple[Thing, Sequence[PeWork]]] = {}  # by the core's number; what an M_CPU hands on
+        # By the core's number; what an M_CPU hands on; ids of commands in a traced run.
+        self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
+        self._after: tuple[int, ...] = ()  # of a traced run: the command that let the program go on
         self._left: dict[int, int] = {}  # by id of what is open: its parts that have not ended
         self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands on their way from an M_CPU to a PE
         self._sent = 0
@@ -55,6 +57,7 @@ class HostRunner:
         self.launches.append(made)
         self._left[id(made)] = len(made.work)
         if self.commands is None:
+            made.after = dict.fromkeys((one.pe for one in made.work), self._after)
             for one in made.work:
                 self._begin(host, made, one)
             return made
@@ -63,8 +66,8 @@ class HostRunner:
             by_cube.setdefault(self.commands.m_cpu_of(one.pe), []).append(one)
         for (m_cpu, cycles), share in by_cube.items():
             number = host.submit(CPU, m_cpu, params=(cycles, 0, 0, 0))
-            self._jobs[number] = made, share
-            told = self._tell(number, "LAUNCH", name)
+            told = self._tell(number, "LAUNCH", name, after=self._after)
+            self._jobs[number] = made, share, told
             made.after.update(dict.fromkeys((one.pe for one in share), told))
         return made
 
@@ -83,8 +86,7 @@ class HostRunner:
             number, way = self.commands.host_route(endpoint, address, write, nbytes)
             params = (0, int(write), address, nbytes, nbytes, 1, *way)
             job = host.submit(DMA, self.first_endpoint + number, params=params, regions=((0, nbytes, 1 - write),))
-            self._jobs[job] = made, ()
-            self._tell(job, "HOST_COPY_TILE", "")
+            self._jobs[job] = made, (), self._tell(job, "HOST_COPY_TILE", "", after=self._after)
         return made
 
     def wait(self, *things: Thing) -> None:
@@ -113,7 +115,7 @@ class HostRunner:
         return self._done and not self._left
 
     def ended(self, host: Host, number: int, end: int) -> bool:
-        thing, share = self._jobs.pop(number)
+        thing, share, told = self._jobs.pop(number)
         if isinstance(thing, Launch) and share:
             assert self.commands is not None
             for work in share:
@@ -129,7 +131,10 @@ class HostRunner:
         del self._left[id(thing)]
         if isinstance(thing, HostCopy):
             thing.end = end
-        return not self._done and not any(id(one) in self._left for one in self._wanted)
+        if self._done or any(id(one) in self._left for one in self._wanted):
+            return False
+        self._after = thing.before if isinstance(thing, Launch) else told
+        return True
 
     def next_due(self) -> int:
         return self._due[0][0] if self._due else NEVER
@@ -143,8 +148,8 @@ class HostRunner:
         """A PE's processor gets its share of a launch."""
         position = host.position[self._processors[work.pe]]
         number = host.submit(COMPONENT, position, params=(launch.number,))
-        self._jobs[number] = launch, ()
-        self._tell(number, "KERNEL", launch.name, self._processors[work.pe], launch.after.get(work.pe, ()))
+        told = self._tell(number, "KERNEL", launch.name, self._processors[work.pe], launch.after.get(work.pe, ()))
+        self._jobs[number] = launch, (), told
 
     def _tell(self, number: int, opcode: str, marker: str, unit: str = "", after: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Tell the trace what a job is; its id there, where there is a trace."""

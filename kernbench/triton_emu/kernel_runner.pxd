@@ -31,6 +31,8 @@ cdef class KernelRunner(CommandSource):
     cdef object _work
     cdef Py_ssize_t _next_program
     cdef bint _begun
+    cdef tuple _before
+    cdef tuple _after
     cdef object _greenlet
     cdef bint _over
     cdef object _enter

@@ -65,10 +65,11 @@ class KernelRunner(CommandSource):
         self._launches, self._make_context = launches, make_context
         self._launch: Launch | None = None
         self._work: PeWork | None = None
-        self._next_program, self._begun = 0, False
+        self._next_program, self._begun, self._over = 0, False, False  # `_over`: its program has ended
+        self._before: tuple[int, ...] = ()  # ids of commands in a traced run: what ended the launch before,
+        self._after: tuple[int, ...] = ()  # and what let this one begin
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
-        self._over = False  # its program has ended
         self._failed: KernelError | None = None
         # What a paused kernel waits for.
         self._reason: Reason = ""
@@ -83,7 +84,9 @@ class KernelRunner(CommandSource):
         self._work = self._launch.work_of(self.pe.name)
         self._next_program = 0
         self._begun = False
-        self.scheduler.after = self._launch.after.get(self.pe.name, ())
+        if self.scheduler.after is not self._after:
+            self._before = self.scheduler.after
+        self.scheduler.after = self._after = (*self._launch.after.get(self.pe.name, ()), *self._before)
         self.memory.begin()
 
     def resume(self, now: int) -> bool:
@@ -100,7 +103,7 @@ class KernelRunner(CommandSource):
                 if self.scheduler.open:
                     return False
                 if self._next_program == len(work.programs):
-                    launch.ended(self.pe.name, now)
+                    launch.ended(self.pe.name, now, self.scheduler.after)
                     self._launch = self._work = None
                     return True
                 if self.pad.held > len(self._slots):  # someone kept tiles of the program before: it is over

@@ -37,7 +37,9 @@ class Launch:
     number: int = 0
     start: int | None = None
     end: int | None = None
-    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: of a traced run, by PE: the command that launches there
+    # Of a traced run, ids of commands.
+    after: dict[str, tuple[int, ...]] = field(default_factory=dict)  #: by PE: what its kernel waited for to begin
+    before: tuple[int, ...] = ()  #: what ended last, and all of it with that
     per_pe: dict[str, PeTimes] = field(default_factory=dict)  #: in the order in which they began
     _by_pe: dict[str, PeWork] = field(default_factory=dict)
     _over: int = 0  # PEs that have ended,
@@ -48,9 +50,10 @@ class Launch:
         self.per_pe[pe] = PeTimes(cycle)
         self.start = cycle if self.start is None else min(self.start, cycle)
 
-    def ended(self, pe: str, cycle: int) -> None:
-        """All that a PE does of it has ended."""
+    def ended(self, pe: str, cycle: int, before: tuple[int, ...]) -> None:
+        """All that a PE does of it has ended, with some command."""
         self.per_pe[pe].end = cycle
+        self.before = before
         self._over += 1
         self._last = max(self._last, cycle)
         if self._over == len(self.work):

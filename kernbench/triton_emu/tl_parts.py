@@ -32,7 +32,8 @@ class TlParts:
             rule = f"{count} elements from {first} on are no part of {tile.handle_id} {tile.dtype}{list(tile.shape)}"
             raise KernelError(f"{line}: {rule} ({tile.line}), which has {elements}")
         made = KernelTensor.__new__(KernelTensor)
-        made.handle_id, made.shape, made.dtype, made.line = f"{tile.handle_id}[{first}:]", (count,), tile.dtype, line
+        made.handle_id, made.number, made.shape = f"{tile.handle_id}[{first}:]", 0, (count,)
+        made.dtype, made.line = tile.dtype, line
         made.nbytes = count * bits // 8  # type: ignore[misc]  # no property there
         made.space, made.op, made.op_id = tile.space, tile.op, tile.op_id
         made.addr, made.block, made._tl = tile.addr + first * bits // 8, tile.block, tile._tl

@@ -8,6 +8,7 @@ from kernbench.components.builtin.flight cimport Flight, Reach
 cdef class QueueClock:
     cdef public long long now
     cdef public object wake
+    cdef public tuple ended
 
 
 @cython.freelist(64)
@@ -28,6 +29,7 @@ cdef class Ring:
     cdef public tuple addresses
     cdef public Reach way
     cdef public set freed
+    cdef public dict freed_by
     cdef public QueueClock clock
 
     cpdef long long address(self, long long number) except -1

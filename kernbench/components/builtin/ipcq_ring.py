@@ -29,6 +29,7 @@ class QueueClock:
     def __init__(self) -> None:
         self.now = 0  #: [cycle] of the core's call that goes on
         self.wake: Callable[[int, int], None] = _no_wake  #: a component, by its position, runs in a cycle
+        self.ended: tuple[int, ...] = ()  #: of a traced run: the command whose end is told just now
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Ring:
         self.tail = 0  #: messages whose slots are free again
         self.freed: set[int] = set()  #: of those behind the first that is not
         self.last_recv = ""
+        self.freed_by: dict[int, tuple[int, ...]] = {}  #: of a traced run, by messages: the commands that let their slots go
 
     @property
     def used(self) -> int:
@@ -142,6 +144,9 @@ class Ring:
         self.freed.add(number)
         while self.tail in self.freed:
             self.freed.discard(self.tail)
+            by = self.clock.ended or self.receiver.scheduler.after
+            if by:
+                self.freed_by[self.tail] = by
             self.tail += 1
             at = self.clock.now + self.credit_cycles
             self.credits.put(at)

@@ -77,7 +77,7 @@ class Processor(Typed):
 
     def step(self, now: int) -> int:
         scheduler, source = self.scheduler, self.source
-        self._time.now = now
+        self._time.now, self._time.ended = now, ()
         due = scheduler.next_due
         if due <= now:
             queues = scheduler.queues
@@ -125,6 +125,7 @@ class Processor(Typed):
         if flight is None:
             return _NEVER
         part = flight.part
+        self._time.ended = (flight.command,) if flight.command >= 0 else ()
         part.ended(flight)
         if flight.parent is not None:
             flight = self.scheduler.tile_ended(flight, end)

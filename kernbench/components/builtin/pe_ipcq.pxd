@@ -33,7 +33,7 @@ cdef class QueueControl(Serving):
     @cython.locals(first=tuple, ring=Ring)
     cpdef deliver(self, long long now)
 
-    @cython.locals(message=Message, credit="long long", waiting=Fifo, credits=Fifo)
+    @cython.locals(message=Message, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
     cpdef _send(self, Ring ring, long long now)
 
     @cython.locals(place="long long", before="long long", travel="long long", flight=Flight, receiver=Serving)

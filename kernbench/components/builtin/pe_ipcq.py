@@ -108,6 +108,9 @@ class QueueControl(Serving):
                 return
             credits.take()
             waiting.take()
+            if ring.freed_by:
+                flight: Flight = message.flight
+                flight.after = (*flight.after, *ring.freed_by.pop(ring.sent - ring.slots, ()))
             message.slot = ring.address(ring.sent)
             ring.sent += 1
             ring.in_flight.put(message)
@@ -154,7 +157,8 @@ class QueueControl(Serving):
             ring.last_send, ring.last_recv = message.line, msg.line
             if ring.in_scratchpad:
                 flight.start = flight.end = now
-                flight.command = message.command
+                if flight.due < now:  # else the message was there, and it is not what the kernel waited for
+                    flight.command = message.command
                 del self.scheduler.open[flight]
                 self.done.append(flight)
             else:

@@ -20,7 +20,7 @@ from kernbench.trace.why import Why, explain
 from kernbench.trace.why_spans import Stories
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, easy
-from tests.queues import line, queued, row
+from tests.queues import idle, line, queued, row
 
 FULL = TraceOptions("full")
 CUBE = load_config("single_cube", kind=SystemConfig)
@@ -97,6 +97,30 @@ def test_where_slots_are_few_the_path_goes_through_who_let_them_go(tmp_path: Pat
     assert {"ipcq", "work", "transfer"} <= {cost.cause for cost in why.costs}
 
 
+def test_a_slot_that_the_kernel_lets_go_is_let_go_after_what_it_waited_for_last(tmp_path: Path) -> None:
+    """The receiver keeps the message for long after its product, while a store that nobody waits for ends."""
+
+    def kernel(tl: Any) -> None:
+        tile = tl.load(0, (64, 64), "f16")
+        if tl.rank == 0:
+            tl.send("E", tile)
+            tl.send("E", tile)
+            return
+        message = tl.recv("W", (64, 64), "f16")
+        tl.store(1 << 20, tile)
+        tl.wait(tl.dot(message, message))
+        idle(tl, 2000)
+        del message
+        tl.recv("W", (64, 64), "f16")
+
+    run = queued(kernel, line(2), memory={0: np.ones((64, 64), np.float16)}, slots=1, slot_bytes=8192)
+    why = explained(run, tmp_path / "run.jsonl")
+    store = next(command for command in why.history.commands if command.opcode == "DMA_STORE_TILE")
+    product = next(command for command in why.history.commands if command.opcode == "TE_GEMM_TILE")
+    assert store.end is not None and product.end is not None and product.end < store.end
+    assert after(why, "IPCQ_SEND") == ["DMA_LOAD_TILE 0", "TE_GEMM_TILE 0"]
+
+
 def test_a_message_that_was_there_is_not_what_the_receiver_waited_for(tmp_path: Path) -> None:
     """The receiver works for long before it asks: what it issues then comes after its own work."""
 
@@ -134,6 +158,7 @@ def test_a_launch_begins_after_the_one_before_it_on_its_pe(tmp_path: Path) -> No
 
     why = explained(Run(body=body, memory={0: np.ones((64, 64), np.float16)}, config=row(2)), tmp_path / "run.jsonl")
     assert after(why, "DMA_LOAD_TILE") == ["LAUNCH 0", "TE_GEMM_TILE 0", "TE_GEMM_TILE 1"]
+    assert max(len(command.deps) for command in why.history.commands) == 2  # launches that do nothing add none
 
 
 def test_what_the_host_launches_after_a_wait_comes_after_what_it_waited_for(tmp_path: Path) -> None:

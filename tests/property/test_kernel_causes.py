@@ -1,0 +1,66 @@
+"""Random traffic between kernels, traced: lawful, explained to the cycle, and nothing between a command and its cause."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench.cli.tracing import traced
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace.reader import open_trace
+from kernbench.trace.validate import validate
+from kernbench.trace.why import explain
+from kernbench.trace.why_spans import Stories
+from kernbench.triton_emu.launch import PeWork
+from tests.kernels import Run
+from tests.property.test_queue_traffic import RELAXED, X, rounds, turns
+from tests.queues import names, ring, row
+
+WAYS = 48  # [cycle] a launch's way, a credit's, and the turns of scheduler and PE_IPCQ, all together at most
+
+
+def made(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool) -> Run:
+    """Two launches of the same rounds; with `waits` the host waits between them."""
+
+    def body(host: Any) -> None:
+        for _ in range(2):
+            launch = host.launch("it", [PeWork(pe, turns, (plan, skews)) for pe in names(ranks)])
+            if waits:
+                host.wait(launch)
+
+    run = Run(body=body, memory={4096 * r: X[1024 * r : 1024 * r + 1024] % 7 for r in range(ranks)}, config=row(ranks))
+    run.system.queues.install(ring(ranks), slots=slots, tier=tier, slot_bytes=1024)
+    return run
+
+
+@settings(RELAXED, max_examples=25)
+@given(
+    rounds,
+    st.integers(2, 4),
+    st.lists(st.sampled_from([0, 1, 7, 90, 400]), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.sampled_from(["tcm", "sram", "hbm"]),
+    st.booleans(),
+)
+def test_every_command_comes_soon_after_its_cause(
+    plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool
+) -> None:
+    plain, run = (made(plan, ranks, skews, slots, tier, waits) for _ in range(2))
+    plain.run()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        with traced(run.machine, path, TraceOptions("full")):
+            run.run()
+        assert run.machine.cycle == plain.machine.cycle
+        assert validate(open_trace(path)).valid
+        why = explain(open_trace(path))
+    assert sum(stretch.end - stretch.start for stretch in why.path) == run.machine.cycle
+    stories = Stories(why.history)
+    for command in why.history.commands:
+        ready, job = stories.ready(command), command.job
+        if job is not None and command.opcode not in ("KERNEL", "LAUNCH"):
+            assert ready is not None and 0 <= job.issue - ready <= max(skews) + WAYS, command.id

@@ -11,7 +11,7 @@ from kernbench.ccl.call import Call, Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.group import Group
 from kernbench.ccl.registry import Entry, Registry
-from kernbench.ccl.single import Outcome, run_call
+from kernbench.ccl.single import Outcome, call_machine, run_call
 from kernbench.common.dtypes import dtype_of
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.engine import Around
@@ -96,9 +96,7 @@ def row(
     """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
     ranks = asked.group.size
-    sizes = collective.has(count, ranks), collective.gets(count, ranks)
-    assert asked.queues.slot_bytes is not None
-    call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
+    call, sizes = _call(asked, count)
     how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
     outcome = run_call(asked.config, call, sizes, asked.queues, **how)
     if outcome.status != "done":
@@ -122,6 +120,19 @@ def row(
         bound_share=top.cycles / outcome.cycles if outcome.cycles else 0.0,
     )
     return made, outcome
+
+
+def machine_of(asked: Asked, count: int) -> Machine:
+    """One count on its machine at cycle 0, without a log. InputError as `single.call_machine`."""
+    return call_machine(asked.config, *_call(asked, count), asked.queues)
+
+
+def _call(asked: Asked, count: int) -> tuple[Call, tuple[int, int]]:
+    """The call, and what each rank has and gets."""
+    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
+    assert asked.queues.slot_bytes is not None
+    call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
+    return call, (collective.has(count, ranks), collective.gets(count, ranks))
 
 
 def _bound(outcome: Outcome) -> Roof:

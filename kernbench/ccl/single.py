@@ -42,25 +42,13 @@ def run_call(
     around: Around = nullcontext,
 ) -> Outcome:
     """Run it once. `sizes`: elements that each rank has, and gets. Unless it is verified, all ranks have the same elements.
+
     InputError and KernelFailed as `GraphEngine.run`.
     """
-    group, (has, gets) = call.group, sizes
-    inputs = [_random(call.dtype, has, seed + rank) for rank in range(group.size if check else 1)]
+    inputs = [_random(call.dtype, sizes[0], seed + rank) for rank in range(call.group.size if check else 1)]
     found: dict[str, Any] = {}
-
-    def run(ctx: Context) -> None:
-        found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
-        if check:
-            host = np.empty((group.size, has), dtype_of(call.dtype).numpy)
-            for rank, row in enumerate(group.rows):
-                host[row] = inputs[rank]
-            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
-        else:
-            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_same(group.shape))
-        found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
-
     engine = GraphEngine(config, op_log=check)
-    engine.run(Bench(call.name, "a collective", run, None), progress=progress, around=around)
+    engine.run(_bench(call, sizes, queues, inputs, found), progress=progress, around=around)
     status, launch, wrong = engine.machine.status, found["launch"], None
     if status != "done":
         return Outcome(status, 0, None, engine)
@@ -70,6 +58,29 @@ def run_call(
         assert engine.op_log is not None
         wrong = _wrong(call, inputs, found["out"], DataExecutor(engine.op_log).run().store)
     return Outcome(status, launch.end - launch.start, wrong, engine)
+
+
+def call_machine(config: MachineConfig, call: Call, sizes: tuple[int, int], queues: Queues) -> Machine:
+    """The same at cycle 0, without a log and not verified. InputError as `GraphEngine.prepare`."""
+    return GraphEngine(config, op_log=False).prepare(_bench(call, sizes, queues, [_random(call.dtype, sizes[0], 0)], {}))
+
+
+def _bench(call: Call, sizes: tuple[int, int], queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
+    """What runs it, with the elements of each rank or those of all; `found` gets its results' tensor and its launch."""
+    group, (has, gets) = call.group, sizes
+
+    def run(ctx: Context) -> None:
+        found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
+        if len(inputs) == group.size:
+            host = np.empty((group.size, has), dtype_of(call.dtype).numpy)
+            for rank, row in enumerate(group.rows):
+                host[row] = inputs[rank]
+            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
+        else:
+            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_same(group.shape))
+        found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
+
+    return Bench(call.name, "a collective", run, None)
 
 
 def _rows(shape: Any) -> DPPolicy:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any
 
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.group import group_of, shape_for
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import Asked, machine_of, queues_of, row
 from kernbench.ccl.registry import TIERS, Entry, Registry, read_registry
 from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import dtype_of
@@ -17,6 +17,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
 from kernbench.config import MachineConfig, SystemConfig
 from kernbench.sim_engine.engine import TimingResult
+from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.row import measured
 from kernbench.sweep.sources import package_digest
 
@@ -54,11 +55,11 @@ class CclTarget:
         verified = " verified" if self.verify else ""
         return f"ccl {self.collective} {package_digest('kernbench.ccl')}{verified}"
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> NoReturn:
-        remedy = "kbsim ccl run says what was asked of most"
-        raise InputError(Problem(self.label, "a collective has no program of its own", remedy=remedy))
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return "", machine_of(*self._asked(config, params))
 
-    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _asked(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[Asked, int]:
+        """The call, and its count."""
         given = self.checked(params)
         entry = self._entry(given)
         group = group_of(config, shape_for(config, given["ranks"]), given["topo"])
@@ -70,9 +71,13 @@ class CclTarget:
         queues = queues_of(self._registry, entry, given["slots"], slot_bytes, given["tier"])
         what, itemsize = COLLECTIVES[self.collective], dtype_of(given["dtype"]).bits // 8
         count = what.count_of(parse_size(given["size"]), group.size, itemsize) if what.moves else 1
-        made, outcome = row(Asked(config, group, entry, given["dtype"], queues, self.verify), count)
+        return Asked(config, group, entry, given["dtype"], queues, self.verify), count
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked, count = self._asked(config, params)
+        made, outcome = row(asked, count)
         timing = outcome.engine.get_timing_result()
-        fields = measured(timing.result, config.freq_ghz)
+        fields = measured(timing.result, asked.config.freq_ghz)
         fields["jobs"], fields["jobs_hash"] = _hash_of_ranks(timing)
         if made is not None:
             fields["metrics"] |= {"bound": round(made.bound_share * made.cycles), "bound_by": made.bound, "busbw": made.busbw}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns, plain_number
@@ -48,18 +48,20 @@ class LlmTarget:
     def fingerprint(self) -> str:
         return f"llm {self.model!r} {package_digest('kernbench.workloads')}"
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> NoReturn:
-        remedy = "kbsim llm says what binds its phases"
-        raise InputError(Problem(self.label, "a run of a model is many programs", remedy=remedy))
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return self._run(config, params).longest()
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+        return self._run(config, params).fields(config)
+
+    def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run:
+        """All of it, simulated."""
         given = self.checked(params)
         precision = uniform_precision(w=given["w"], a=given["a"], kv=given["kv"])
         numbers = {name: given[name] for name in ("prompt", "tokens", "batch", "layers")}
         phases = PHASES if given["phase"] == "both" else (given["phase"],)
         job = Job(**numbers, phases=phases, page_tokens=given["page"], shards=given["tp"])
-        run = _Run(LlmPrograms(self.model, precision, config, job))  # type: ignore[arg-type]
-        return run.fields(config)
+        return _Run(LlmPrograms(self.model, precision, config, job))  # type: ignore[arg-type]
 
     def plain(self) -> dict[str, Any]:
         return {"llm": self.where, "label": self.label, "params": self.given}
@@ -86,6 +88,8 @@ class _Run:
         self.status = "done"
         self.sums: Counter[str] = Counter()  # metrics that add up, and busy shares times cycles
         self.bounds: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()  # cycles of `decode layers` and so on,
+        self.segments: dict[str, tuple[int, Segment]] = {}  # and of each the longest segment
         self.digest = hashlib.sha256()
         for step in programs.steps:
             self.tokens += step.tokens * programs.job.batch
@@ -105,6 +109,10 @@ class _Run:
         self.digest.update(f"{count} {times}\n".encode())
         self.status = result.status
         self.cycles += result.cycles * count
+        kind = f"{segment.step.phase} {segment.kind}{'' if segment.kind == 'embedding' else 's'}"
+        self.kinds[kind] += result.cycles * count
+        if kind not in self.segments or self.segments[kind][0] < result.cycles:
+            self.segments[kind] = result.cycles, segment
         self.jobs += jobs * count
         for name, value in fields["metrics"].items():
             adds_up = name in ("energy_pj", "dram_bytes")
@@ -112,6 +120,13 @@ class _Run:
         for name, cycles in result.metrics["bounds"].items():
             if name not in ("cycles", "limit"):
                 self.bounds[name.replace("_", " ")] += cycles * count
+
+    def longest(self) -> tuple[str, Machine]:
+        """The longest segment of those that most of the cycles are of, at cycle 0."""
+        kind = max(sorted(self.kinds), key=lambda name: self.kinds[name])
+        program = self.programs.segment_program(self.segments[kind][1])
+        of = f"{self.kinds[kind] / self.cycles:.0%} of the cycles are {kind}; {program.name}: "
+        return of, Machine(self.programs.target, program)
 
     def fields(self, config: MachineConfig) -> dict[str, Any]:
         """Of a row. Shares are means over the cycles; bounds of segments add up, as they run one after the other."""

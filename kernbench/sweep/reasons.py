@@ -27,13 +27,13 @@ def _reason(work: Work, entry: Entry) -> str:
     """The sentence; where there is none, why not."""
     try:
         config = work.machines[entry.task.machine].again(entry.task.settings)
-        machine = work.targets[entry.task.target].machine(config, entry.task.params)
+        of, machine = work.targets[entry.task.target].longest(config, entry.task.params)
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run.jsonl"
             with TraceFile(path) as file:
                 tracing = machine.trace(file, TraceOptions("full"))
                 machine.run()
                 tracing.close()
-            return explain(open_trace(str(path))).sentence
+            return of + explain(open_trace(str(path))).sentence
     except InputError as error:
         return f"it cannot be explained: {error.problems[0].rule}"

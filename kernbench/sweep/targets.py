@@ -50,8 +50,8 @@ class Target(Protocol):
         """Run it. InputError where it is not valid on this machine, KernelFailed where its code raised."""
         ...
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
-        """It on a machine, at cycle 0."""
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        """It on a machine, at cycle 0; where it is many programs the one that costs most, and in words which that is."""
         ...
 
     def plain(self) -> dict[str, Any]:
@@ -97,12 +97,15 @@ class ProgramTarget:
     def fingerprint(self) -> str:
         return hashlib.sha256(msgspec.json.encode(self._content)).hexdigest()
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return "", self._machine(config)
+
+    def _machine(self, config: MachineConfig) -> Machine:
         plan = self._plans.of(config) if isinstance(config, NpuConfig) else None
         return Machine(config, self.program, plan=plan)  # type: ignore[arg-type]
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        return _ran(self.machine(config, params))
+        return _ran(self._machine(config))
 
     def plain(self) -> dict[str, Any]:
         return {"program": self._content, "label": self.label}
@@ -123,11 +126,14 @@ class WorkloadTarget:
     def fingerprint(self) -> str:
         return f"workload {self.label} {package_digest(*WORKLOAD_SOURCES)}"
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return "", self._machine(config)
+
+    def _machine(self, config: MachineConfig) -> Machine:
         return Machine(one_npu(self.label, config), WORKLOADS[self.label](one_npu(self.label, config)))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        return _ran(self.machine(config, params))
+        return _ran(self._machine(config))
 
     def plain(self) -> dict[str, Any]:
         return {"workload": self.label}
@@ -153,8 +159,8 @@ class BenchTarget:
         verified = " verified" if self.verify else ""
         return f"bench {self.bench.name} {source_digest(Path(self.bench.source))}{verified}"
 
-    def machine(self, config: MachineConfig, params: Mapping[str, Any]) -> Machine:
-        return GraphEngine(config, op_log=False).prepare(self.bench, **self.checked(params))
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return "", GraphEngine(config, op_log=False).prepare(self.bench, **self.checked(params))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
         engine = GraphEngine(config, limit_bytes=SPILL)

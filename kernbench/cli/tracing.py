@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.interrupts import interrupts_held
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
@@ -120,12 +121,17 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions | None, sa
         try:
             yield
         except KeyboardInterrupt:
-            tracing.close()
+            with interrupts_held():
+                if tracing.writing:
+                    file.leave_off()
+                elif not tracing.inside:
+                    tracing.close()
             raise
         if save is not None:
             machine.save(save, trace_bytes=file.flush())
         if save is None or machine.status != "running":
-            tracing.close()
+            with interrupts_held():
+                tracing.close()
 
 
 def check_page(command: str, page: Path) -> None:

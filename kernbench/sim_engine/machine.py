@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -217,20 +218,17 @@ class Machine:
         """Run in slices, so that signals are seen and progress is shown; slicing changes no cycle."""
         width = 1 << 14
         tracing = self._tracing if traced else None
-        while self._core.status == 0 and self.cycle < limit:
-            begin = time.monotonic()
-            to = min(limit, self.cycle + width)
-            if tracing is None:
-                came = self._core.run(to, skip=skip, **stops)
-            else:
-                came = self._core.run(min(to, tracing.edge), skip=skip, trace=tracing.records, **stops)
-                tracing.sync(goes_on=not came and self._core.status == 0 and self.cycle < limit)
-            if came:
-                return True
-            if progress is not None:
-                progress(self)
-            spent = time.monotonic() - begin
-            width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
+        with nullcontext() if tracing is None else tracing.whole_up_to(limit):
+            while self._core.status == 0 and self.cycle < limit:
+                begin = time.monotonic()
+                to = min(limit, self.cycle + width)
+                run = self._core.run if tracing is None else tracing.run
+                if run(to, skip=skip, **stops):
+                    return True
+                if progress is not None:
+                    progress(self)
+                spent = time.monotonic() - begin
+                width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
         if self._core.status == STATUS.index("overflow"):
             raise overflow_refusal(self.config)
         if self.checks:

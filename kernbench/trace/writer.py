@@ -61,23 +61,26 @@ class TraceFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:
-        """`go_on_at`: [B] of the file that stay; the rest of it, written after that point, is taken off."""
+        """`go_on_at`: [B] of the file that stay; the rest of it, written after that point, is taken off.
+
+        Without it the file is opened when there is something to write, so a run that is refused leaves what was there.
+        """
         self.path = Path(path)
         self._packer: Packer = PACKERS.get(self.path.suffix, _Plain)()
         self._held: list[bytes] = []
         self._size = 0
         self._there = go_on_at or 0  # [B] of the file; a pipe cannot tell
+        self._file: IO[bytes] | None = None
         check_writable(path)
+        if go_on_at is None:
+            return
         try:
-            if go_on_at is None:
-                self._file: IO[bytes] = open(self.path, "wb")  # noqa: SIM115
-            else:
-                self._file = open(self.path, "r+b")  # noqa: SIM115
-                if os.fstat(self._file.fileno()).st_size < go_on_at:
-                    self._file.close()
-                    raise InputError(Problem(str(path), f"it has fewer than the {go_on_at} bytes that the checkpoint saw"))
-                self._file.truncate(go_on_at)
-                self._file.seek(go_on_at)
+            self._file = open(self.path, "r+b")  # noqa: SIM115
+            if os.fstat(self._file.fileno()).st_size < go_on_at:
+                self._file.close()
+                raise InputError(Problem(str(path), f"it has fewer than the {go_on_at} bytes that the checkpoint saw"))
+            self._file.truncate(go_on_at)
+            self._file.seek(go_on_at)
         except OSError as error:
             raise self._refused(error) from None
 
@@ -95,6 +98,8 @@ class TraceFile:
     def flush(self) -> int:
         """Everything so far goes to the file; its size [B]."""
         try:
+            if self._file is None:
+                self._file = open(self.path, "wb")  # noqa: SIM115
             if self._size:
                 packed = self._packer.pack(b"".join(self._held))
                 self._file.write(packed)
@@ -106,20 +111,27 @@ class TraceFile:
             self._held, self._size = [], 0
             raise self._refused(error) from None
 
+    def leave_off(self) -> None:
+        """What was added since the last unit is let go: the file is a beginning of the trace."""
+        self._held, self._size = [], 0
+
     def close(self) -> None:
         """The last unit goes out."""
         try:
-            if not self._file.closed:
+            if self._file is None or not self._file.closed:
                 self.flush()
+                assert self._file is not None
                 self._file.close()
         except OSError as error:
             raise self._refused(error) from None
         finally:
             with suppress(OSError):  # it tries once more to write what has been said to be lost
-                self._file.close()
+                if self._file is not None:
+                    self._file.close()
 
     def __enter__(self) -> TraceFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self.close()
+        if not (isinstance(error, InputError) and self._file is None):
+            self.close()

@@ -44,6 +44,7 @@ def test_a_traced_run_takes_as_long_and_can_be_explained(capsys: pytest.CaptureF
         (["--trace-level", "full"], "--trace-level"),
         (["--trace", "same.svg", "--plot", "same.svg"], "two options name it"),
         (["--trace", "missing/t.jsonl"], "missing/t.jsonl"),
+        (["--trace", "t.jsonl", "--trace-only", "none"], "no unit fits; the machine has 144 like sip0.cube0.pe0.pe_dma, "),
     ],
 )
 def test_what_cannot_be_traced_is_refused_before_it_runs(

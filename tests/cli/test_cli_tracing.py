@@ -64,8 +64,10 @@ def test_levels_hold_what_they_say(place: Path) -> None:
     ],
 )
 def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...], message: str) -> None:
+    (place / "t.jsonl").write_text("of the run before", encoding="utf-8")
     done = kbsim(place, "run", "p.json", "-q", "--trace", "t.jsonl", *arguments)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+    assert (place / "t.jsonl").read_text(encoding="utf-8") == "of the run before"
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def test_a_full_disk_leaves_a_valid_beginning(tmp_path: Path, name: str) -> None
             return getattr(self.file, name)
 
     file = TraceFile(tmp_path / name)
+    file.flush()  # it is opened
     file._file = Full(file._file)  # type: ignore[assignment]
     with pytest.raises(InputError, match=r"the trace cannot be written: No space left on device.*valid trace"), file:
         for line in LINES:

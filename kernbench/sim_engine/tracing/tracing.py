@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.interrupts import interrupts_held, no_interrupt
 from kernbench.sim_engine.commands import COMPUTE_JOB, DMA_JOB, Command
 from kernbench.sim_engine.energy import Work
 from kernbench.sim_engine.tracing.columns import Columns
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 AT_ONCE = 32  #: windows that are written together: what writes them is not in the near caches when the core has run
 FEW = 1 << 11  #: records, with more there is enough to write
 
+MOST_NAMES = 40  #: of units that a refusal lists one by one
+
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
 
 
@@ -37,6 +42,14 @@ class _Ended:
     totals: Totals
     by_parts: Work  #: what components' jobs did so far
     jobs: list[int]  #: positions of entries whose jobs ended in it
+
+
+def _told(names: list[str]) -> str:
+    """Names of units; of many one of each kind."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    kinds = {"-" if "-" in name else re.sub("[0-9]", "", name.rpartition(".")[2]): name for name in reversed(names)}
+    return f"{len(names):,} like {', '.join(reversed(kinds.values()))}"
 
 
 class Tracing:
@@ -59,7 +72,7 @@ class Tracing:
         names = self.names
         self.kept = {name for name in names if not options.only or any(fnmatchcase(name, p) for p in options.only)}
         if not self.kept:
-            rule = f"no unit fits; the machine has {', '.join(names)}"
+            rule = f"no unit fits; the machine has {_told(names)}"
             raise InputError(Problem("trace", rule, "only", ", ".join(options.only)))
         self.columns = Columns(program, plan, names)
         self.format = self._format([(left, -1) for left in self.columns.token_left])
@@ -70,6 +83,10 @@ class Tracing:
         self.jobs: list[int] = []  # positions of those since the last window's end
         self.ended: list[_Ended] = []  # windows whose lines are not written
         self.closed = False
+        self.inside = False  #: of what `run` does as a whole: where it was left there, nothing that fits can follow,
+        self.writing = False  #: and what was given to the sink last may not all be there
+        self._limit = 0  # [cycle] of the run that goes on
+        self._interrupt: Callable[[], None] = no_interrupt  # told where everything is written
 
     def _tables(self) -> tuple[list[Any], list[list[bytes]]]:
         """Columns and texts as the core takes them."""
@@ -124,7 +141,24 @@ class Tracing:
         self.edge, self.counted = state["edge"], state["counted"]
         self.windows.go_on(state["windows"])
 
-    def sync(self, *, goes_on: bool) -> None:
+    @contextmanager
+    def whole_up_to(self, limit: int) -> Iterator[None]:
+        """Runs to that cycle go in here: an interrupt waits until what the core recorded is written."""
+        self._limit = limit
+        with interrupts_held() as self._interrupt:
+            yield
+
+    def run(self, to: int, *, skip: bool, **stops: Any) -> bool:
+        """The core runs to that cycle or the window's end, and what is sure then is written. Whether a condition came."""
+        self.inside = True
+        came = bool(self.core.run(min(to, self.edge), skip=skip, trace=self.records, **stops))
+        self.writing = True
+        self._sync(goes_on=not came and self.core.status == 0 and int(self.core.cycle) < self._limit)
+        self.inside = self.writing = False
+        self._interrupt()
+        return came
+
+    def _sync(self, *, goes_on: bool) -> None:
         """After the core ran: close the window where it ended, and write what is sure by now, or later if the run `goes_on`."""
         cycle = int(self.core.cycle)
         self._look(cycle)

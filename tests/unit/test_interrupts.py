@@ -1,0 +1,122 @@
+"""Ctrl-C in a traced run: it waits until what the core recorded is written, and the file is a valid trace."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench.cli.tracing import traced
+from kernbench.common.interrupts import interrupts_held
+from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.trace.reader import open_trace
+from kernbench.trace.validate import validate
+from tests.kernels import Run
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture(autouse=True)
+def _as_the_command_has_it(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """SIGTERM is Ctrl-C."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_it_waits_to_be_asked_for(number: signal.Signals) -> None:
+    before, reached = [signal.getsignal(one) for one in SIGNALS], []
+    with pytest.raises(KeyboardInterrupt), interrupts_held() as tell:
+        tell()  # nothing came
+        signal.raise_signal(number)
+        reached.append("held")
+        tell()
+        reached.append("told")
+    assert reached == ["held"] and [signal.getsignal(one) for one in SIGNALS] == before
+
+
+def test_it_comes_at_the_end_where_nobody_asks() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt):
+        with interrupts_held():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("end")
+        reached.append("after")
+    assert reached == ["end"]
+
+
+def test_a_second_one_does_not_wait() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt), interrupts_held():
+        signal.raise_signal(signal.SIGINT)
+        reached.append("once")
+        signal.raise_signal(signal.SIGTERM)
+        reached.append("twice")
+    assert reached == ["once"]
+
+
+def test_what_never_ends_is_left_after_a_while() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupts_held(grace=0.01):
+        signal.raise_signal(signal.SIGINT)
+        for _ in itertools.count():
+            pass
+
+
+def test_other_threads_have_no_interrupts() -> None:
+    seen: list[Any] = []
+
+    def work() -> None:
+        with interrupts_held() as tell:
+            tell()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def kernel(way: str, at: int, tl: Any) -> None:
+    """Loads, and an interrupt behind one of them: a signal, or one that does not wait."""
+    for number in range(40):
+        tile = tl.load(8192 * (number % 4), (64, 64), "f16", wait=number % 3 == 0)
+        if number == at:
+            if way == "signal":
+                signal.raise_signal(signal.SIGINT)
+            else:
+                raise KeyboardInterrupt
+        tl.dot(tile, tile)
+
+
+@pytest.mark.parametrize("level", ["summary", "full", "access"])
+@pytest.mark.parametrize("at", [0, 7, 20, 39])
+def test_a_signal_leaves_a_whole_trace(at: int, level: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    run = Run(kernel, "signal", at, memory={0: np.ones((4, 64, 64), np.float16)})
+    with pytest.raises(KeyboardInterrupt), traced(run.machine, path, TraceOptions(level, window=64)):
+        run.machine.run()
+    trace = open_trace(path)
+    report = validate(trace)
+    assert report.valid and not report.violations, report.violations[:3]
+    assert path.read_text(encoding="utf-8").splitlines()[-1].startswith('{"event_type":"TRACE_END"')
+
+
+@pytest.mark.parametrize("at", [0, 7, 20, 39])
+def test_one_that_does_not_wait_leaves_a_beginning(at: int, tmp_path: Path) -> None:
+    """Inside of a cycle nothing that fits can follow: the file has what was sure before, and no end."""
+    path = tmp_path / "run.jsonl"
+    run = Run(kernel, "raise", at, memory={0: np.ones((4, 64, 64), np.float16)})
+    with pytest.raises(KeyboardInterrupt), traced(run.machine, path, TraceOptions("full", window=64)):
+        run.machine.run()
+    report = validate(open_trace(path))
+    assert not report.valid and not report.violations and "without TRACE_END" in str(report.broken)

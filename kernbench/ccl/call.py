@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernbench.ccl.contract import Algorithm, Table
+from kernbench.ccl.contract import Algorithm, KernelArgs, Table
 from kernbench.ccl.group import Group
+from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api import Context
+from kernbench.triton_emu.errors import check_ran
 from kernbench.triton_emu.launch import Launch
 
 
@@ -33,18 +36,22 @@ class Call:
     skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
-        """The nine."""
+        """The nine. InputError where the algorithm makes others of them."""
         group = self.group
         sip, cube, _ = group.shape.place(rank)
         where = (sip, group.shape.sips, cube, group.shape.cubes, group.kind)
-        return self.algorithm.kernel_args(in_ptr, out_ptr, self.count, self.dtype, *where)
+        made = self.algorithm.kernel_args(in_ptr, out_ptr, self.count, self.dtype, *where)
+        if not isinstance(made, Sequence) or len(made) != len(KernelArgs._fields):
+            rule = f"its kernel_args must return the nine arguments of its kernel as a tuple, and it returned {made!r}"
+            raise InputError(Problem(self.name, rule))
+        return tuple(made)
 
 
 def on_rank(call: Call, in_ptr: int, out_ptr: int, tl: Any) -> None:
     """What is launched on each PE of a group."""
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
-    call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl)
+    check_ran(call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl), f"the kernel {call.name}")
 
 
 @dataclass

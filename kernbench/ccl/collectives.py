@@ -27,6 +27,11 @@ class Collective:
         """Elements that a rank gets."""
         return count * ranks if self.blocks_out else count
 
+    def says(self, count: int, ranks: int, rank: int) -> tuple[int, ...]:
+        """How many elements a reference may give for a rank: all that it gets; none where it is told nothing of them."""
+        gets = self.gets(count, ranks)
+        return (gets, 0) if not self.moves or (self.reduces and self.rooted and rank) else (gets,)
+
     def count_of(self, nbytes: int, ranks: int, itemsize: int) -> int:
         """The count whose larger side has at most so many bytes, at least 1."""
         return max(1, nbytes // itemsize // (ranks if self.blocks_in or self.blocks_out else 1))

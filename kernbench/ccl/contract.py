@@ -77,7 +77,7 @@ class Algorithm(Protocol):
     """A module that fulfils the contract."""
 
     TOPO_NAME_TO_KIND: Mapping[str, int]
-    kernel: Callable[..., None]
+    kernel: Callable[..., object]
     kernel_args: Callable[..., tuple[Any, ...]]
 
     def neighbours(self, kind: int, shape: Shape) -> Table: ...

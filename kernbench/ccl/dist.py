@@ -24,6 +24,7 @@ from kernbench.ccl.dist_calls import PAIR, Calls, Request, ShardOf
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.runtime_api import Context
+from kernbench.triton_emu.errors import check_ran
 
 
 @dataclass
@@ -57,7 +58,9 @@ def spawn(
         for rank, one in enumerate(workers):
             if rank not in wanted and not one.dead:
                 request = one.switch(answers.pop(rank)) if rank in answers else one.switch(rank, *args)
-                if not one.dead:
+                if one.dead:
+                    check_ran(request, f"the worker {getattr(worker, '__name__', worker)}")
+                else:
                     wanted[rank] = request
         if not wanted:
             return

@@ -96,9 +96,8 @@ def row(
     """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
     ranks = asked.group.size
-    call, sizes = _call(asked, count)
     how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
-    outcome = run_call(asked.config, call, sizes, asked.queues, **how)
+    outcome = run_call(asked.config, _call(asked, count), collective, asked.queues, **how)
     if outcome.status != "done":
         return None, outcome
     size = bytes_of(asked, count)
@@ -124,15 +123,12 @@ def row(
 
 def machine_of(asked: Asked, count: int) -> Machine:
     """One count on its machine at cycle 0, without a log. InputError as `single.call_machine`."""
-    return call_machine(asked.config, *_call(asked, count), asked.queues)
+    return call_machine(asked.config, _call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues)
 
 
-def _call(asked: Asked, count: int) -> tuple[Call, tuple[int, int]]:
-    """The call, and what each rank has and gets."""
-    collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
+def _call(asked: Asked, count: int) -> Call:
     assert asked.queues.slot_bytes is not None
-    call = Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
-    return call, (collective.has(count, ranks), collective.gets(count, ranks))
+    return Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
 
 
 def _bound(outcome: Outcome) -> Roof:

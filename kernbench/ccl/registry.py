@@ -24,6 +24,11 @@ from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, re
 SCHEMA = "kernbench/ccl/1"
 TIERS = ("tcm", "sram", "hbm")
 _SIZES = ("slots", "slot_bytes")
+_FUNCTIONS = {  # of a module, beside its kernel
+    "kernel_args": KernelArgs._fields,
+    "neighbours": ("kind", "shape"),
+    "reference": ("inputs", "kind", "shape", "slot_bytes"),
+}
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,15 @@ def _imported(entry: Entry) -> ModuleType:
     return module
 
 
+def _takes(function: Any, count: int) -> bool:
+    """Whether a call with so many arguments fits; so it is taken of what does not say, like `dict`."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except (TypeError, ValueError) as error:
+        return isinstance(error, ValueError)
+    return True
+
+
 def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
     """What a module does not have of the contract."""
     own: Any = getattr(module, entry.full_name, None)
@@ -190,12 +204,18 @@ def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
     if not callable(kernel) or own is not kernel:
         yield f"it must have a function {entry.full_name}, and kernel must be the same function"
     else:
-        names = list(inspect.signature(kernel).parameters)
+        try:
+            names = list(inspect.signature(kernel).parameters)
+        except ValueError:
+            names = ["none that Python knows"]
         wanted = [*KernelArgs._fields, "tl"]
         if names != wanted:
             yield f"the arguments of its kernel must be {', '.join(wanted)}, and are {', '.join(names)}"
-    for name in ("kernel_args", "neighbours", "reference"):
-        if not callable(getattr(module, name, None)):
+    for name, arguments in _FUNCTIONS.items():
+        function: Any = getattr(module, name, None)
+        if not callable(function):
             yield f"it must have a function {name}"
+        elif not _takes(function, len(arguments)):
+            yield f"its {name} must take {', '.join(arguments)}"
     if getattr(module, "TOPO_NAME_TO_KIND", None) != TOPO_NAME_TO_KIND:
         yield f"it must have TOPO_NAME_TO_KIND = {TOPO_NAME_TO_KIND}"

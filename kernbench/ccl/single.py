@@ -11,6 +11,7 @@ import numpy as np
 
 from kernbench.ccl.blame import place_in
 from kernbench.ccl.call import Call, Launcher, Queues
+from kernbench.ccl.collectives import Collective
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.machine import MachineConfig
@@ -33,7 +34,7 @@ class Outcome:
 def run_call(
     config: MachineConfig,
     call: Call,
-    sizes: tuple[int, int],
+    collective: Collective,
     queues: Queues,
     *,
     check: bool,
@@ -41,14 +42,14 @@ def run_call(
     progress: Callable[[Machine], None] | None = None,
     around: Around = nullcontext,
 ) -> Outcome:
-    """Run it once. `sizes`: elements that each rank has, and gets. Unless it is verified, all ranks have the same elements.
-
-    InputError and KernelFailed as `GraphEngine.run`.
+    """Run it once. `collective`: what the call does. Unless it is verified, all ranks have the same elements. InputError and
+    KernelFailed as `GraphEngine.run`, and InputError for what is no reference.
     """
-    inputs = [_random(call.dtype, sizes[0], seed + rank) for rank in range(call.group.size if check else 1)]
+    has = collective.has(call.count, call.group.size)
+    inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
     found: dict[str, Any] = {}
     engine = GraphEngine(config, op_log=check)
-    engine.run(_bench(call, sizes, queues, inputs, found), progress=progress, around=around)
+    engine.run(_bench(call, collective, queues, inputs, found), progress=progress, around=around)
     status, launch, wrong = engine.machine.status, found["launch"], None
     if status != "done":
         return Outcome(status, 0, None, engine)
@@ -56,18 +57,20 @@ def run_call(
         from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
 
         assert engine.op_log is not None
-        wrong = _wrong(call, inputs, found["out"], DataExecutor(engine.op_log).run().store)
+        wrong = _wrong(call, _expected(call, collective, inputs), found["out"], DataExecutor(engine.op_log).run().store)
     return Outcome(status, launch.end - launch.start, wrong, engine)
 
 
-def call_machine(config: MachineConfig, call: Call, sizes: tuple[int, int], queues: Queues) -> Machine:
+def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
     """The same at cycle 0, without a log and not verified. InputError as `GraphEngine.prepare`."""
-    return GraphEngine(config, op_log=False).prepare(_bench(call, sizes, queues, [_random(call.dtype, sizes[0], 0)], {}))
+    inputs = [_random(call.dtype, collective.has(call.count, call.group.size), 0)]
+    return GraphEngine(config, op_log=False).prepare(_bench(call, collective, queues, inputs, {}))
 
 
-def _bench(call: Call, sizes: tuple[int, int], queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
+def _bench(call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
     """What runs it, with the elements of each rank or those of all; `found` gets its results' tensor and its launch."""
-    group, (has, gets) = call.group, sizes
+    group = call.group
+    has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
 
     def run(ctx: Context) -> None:
         found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
@@ -77,7 +80,7 @@ def _bench(call: Call, sizes: tuple[int, int], queues: Queues, inputs: Sequence[
                 host[row] = inputs[rank]
             x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
         else:
-            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_same(group.shape))
+            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_copies(group.shape))
         found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
 
     return Bench(call.name, "a collective", run, None)
@@ -88,7 +91,7 @@ def _rows(shape: Any) -> DPPolicy:
     return DPPolicy("row_wise", "row_wise", "row_wise", *shape)
 
 
-def _same(shape: Any) -> DPPolicy:
+def _copies(shape: Any) -> DPPolicy:
     """The same row for every rank."""
     return DPPolicy(sips=shape.sips, cubes=shape.cubes, pes=shape.pes)
 
@@ -101,26 +104,32 @@ def _random(dtype: str, count: int, seed: int) -> Array:
     return random.integers(int(kind.least), int(kind.most) + 1, count, np.int64).astype(kind.numpy)
 
 
-def _expected(call: Call, inputs: Sequence[Array]) -> list[Array]:
-    """What an algorithm's own reference says, by rank. InputError, with the line of its file, where it fails."""
+def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> list[Array]:
+    """What an algorithm's own reference says, by rank. InputError, with the line of its file, where it fails, and where it
+    gives fewer or more elements than ranks get: those that it leaves out would be verified against nothing."""
     group = call.group
+    for one in inputs:
+        one.flags.writeable = False  # sums made in the place of an input would be the next rank's input
     try:
         given = call.algorithm.reference(inputs, group.kind, group.shape, call.slot_bytes)
         found = [np.asarray(given[rank]) for rank in range(group.size)]
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = place_in(call.algorithm, error)
         rule = f"its reference failed: {place and place + ': '}{type(error).__name__}: {error}"
         remedy = "" if place else f"it must return the elements of each of {group.size} ranks"
         raise InputError(Problem(call.name, rule, remedy=remedy)) from error
+    for rank, one in enumerate(found):
+        said = collective.says(call.count, group.size, rank)
+        if one.size not in said:
+            rule = f"its reference gives {one.size:,} elements for rank {rank}, which gets {said[0]:,}"
+            raise InputError(Problem(call.name, rule, remedy="it must give all that a rank gets"))
     return found
 
 
-def _wrong(call: Call, inputs: Sequence[Array], out: Any, store: MemoryStore) -> int:
+def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) -> int:
     """Elements that differ in a bit from the reference's; NaN is as good as any NaN."""
-    group = call.group
-    expected = _expected(call, inputs)
     total = 0
-    for rank, row in enumerate(group.rows):
+    for rank, row in enumerate(call.group.rows):
         right = expected[rank]
         if right.size:
             try:
@@ -128,6 +137,14 @@ def _wrong(call: Call, inputs: Sequence[Array], out: Any, store: MemoryStore) ->
             except ValueError:  # not all of it was ever written
                 total += int(right.size)
                 continue
-            same = (got == right) | ((got != got) & (right != right))
-            total += int(right.size - np.count_nonzero(same))
+            total += int(right.size - np.count_nonzero(_same(got, right)))
     return total
+
+
+def _same(got: Array, right: Array) -> Array:
+    """Where they agree in every bit, -0 and 0 too; of another type than what was got, where they are the same number."""
+    found: Array = (got == right) | ((got != got) & (right != right))
+    if got.dtype == right.dtype:
+        bits = f"u{got.dtype.itemsize}"
+        found &= (got != got) | (np.ascontiguousarray(got).view(bits) == np.ascontiguousarray(right).view(bits))
+    return found

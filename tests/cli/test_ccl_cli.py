@@ -94,6 +94,15 @@ def test_what_an_algorithm_raises_is_told_with_its_own_line(capsys: pytest.Captu
     assert (code, found["status"], found["message"], found["rows"], found["unfinished"]) == (5, "failed", place, [], [4096])
 
 
+def test_an_algorithm_that_exits_is_told_with_its_own_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = broken(tmp_path)
+    text = (tmp_path / "broken.py").read_text(encoding="utf-8").replace("raise ValueError('too many')", "raise SystemExit(3)")
+    (tmp_path / "broken.py").write_text(text, encoding="utf-8")
+    code, _, err = kbsim(capsys, *arguments, "-b", "4K")
+    place = f"broken.py:{len(text.splitlines())}, in helper: KernelError: the kernel called exit(3)"
+    assert code == 5 and err.splitlines()[-1].startswith(f"error: {place}")
+
+
 def test_what_helpers_of_an_algorithm_refuse_is_told_with_its_own_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

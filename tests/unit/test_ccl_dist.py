@@ -13,6 +13,7 @@ from kernbench.ccl import dist
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.runtime_api import bench
+from kernbench.sim_engine.engine import KernelFailed
 
 REGISTRY = read_registry()
 
@@ -138,6 +139,18 @@ def test_workers_are_told_what_is_wrong(calls: Any, said: str) -> None:
     with pytest.raises(InputError) as told:
         GraphEngine("single_cube").run(run)
     assert str(told.value) == said
+
+
+def test_a_worker_that_yields_is_told() -> None:
+    def worker(rank: int) -> Any:
+        yield rank
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=2)
+
+    with pytest.raises(KernelFailed, match="the worker worker is a generator, so nothing of it has run"):
+        GraphEngine("single_cube").run(run)
 
 
 @pytest.mark.parametrize(

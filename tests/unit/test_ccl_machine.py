@@ -38,10 +38,8 @@ def call(
 ) -> Outcome:  # fmt: skip
     config, entry = load_config(machine, over), ENTRIES[name]
     group = group_of(config, shape if isinstance(shape, Shape) else shape_for(config, shape), topo)
-    collective = COLLECTIVES[entry.collective]
     made = Call(name, module or entry.load(), group, count, dtype, slot_bytes, skew)
-    sizes = collective.has(count, group.size), collective.gets(count, group.size)
-    return run_call(config, made, sizes, Queues(slots, slot_bytes, tier), check=check)
+    return run_call(config, made, COLLECTIVES[entry.collective], Queues(slots, slot_bytes, tier), check=check)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -196,15 +194,68 @@ def test_a_module_of_the_user(tmp_path: Path) -> None:
         ("1 / 0", r"mine.py:\d+, in reference: ZeroDivisionError: division by zero$"),
         ("inputs[:2]", "IndexError: list index out of range; it must return the elements of each of 3 ranks$"),
         ("None", "TypeError: 'NoneType' object is not subscriptable; it must return the elements of each of 3 ranks$"),
+        ("exit(3)", r"mine.py:\d+, in reference: SystemExit: 3$"),
+        ("[inputs[0].__iadd__(inputs[1])] * 3", r"mine.py:\d+, in reference: ValueError: output array is read-only$"),
     ],
 )
 def test_a_reference_that_fails_is_the_users(instead: str, said: str, tmp_path: Path) -> None:
-    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
-    own = f"\n\ndef reference(inputs, kind, shape, slot_bytes):\n    return {instead}\n"
-    (tmp_path / "mine.py").write_text(source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine") + own)
-    module = _registered(tmp_path)
+    module = _mine(tmp_path, f"def reference(inputs, kind, shape, slot_bytes):\n    return {instead}\n")
     with pytest.raises(InputError, match=f"^all_reduce_ring: its reference failed: {said}"):
         call("all_reduce_ring", "single_cube", 3, 50, module=module)
+
+
+@pytest.mark.parametrize(("instead", "size"), [("one[:0]", 0), ("one[:10]", 10), ("np.tile(one, 2)", 100), ("one[0]", 1)])
+def test_a_reference_says_all_that_ranks_get(instead: str, size: int, tmp_path: Path) -> None:
+    """What it left out was verified against nothing: no element was wrong."""
+    own = f"def reference(inputs, kind, shape, slot_bytes):\n    import numpy as np\n    return [{instead} for one in inputs]\n"
+    said = f"its reference gives {size} elements for rank 0, which gets 50; it must give all that a rank gets"
+    with pytest.raises(InputError, match=f"^all_reduce_ring: {said}$"):
+        call("all_reduce_ring", "single_cube", 3, 50, module=_mine(tmp_path, own))
+
+
+def test_a_sign_is_a_bit() -> None:
+    """-0 is no 0."""
+    module = wrapped("send_recv_ring", _zeros)
+    for zero, wrong in ((0.0, 0), (-0.0, 150)):
+        module.reference = lambda inputs, *_, zero=zero: [np.full_like(one, zero) for one in inputs]
+        assert call("send_recv_ring", "single_cube", 3, 50, module=module).wrong == wrong
+
+
+def _zeros(*args: Any) -> None:
+    tl = args[-1]
+    tl.store(args[1], tl.zeros((args[2],), args[3]))
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("def neighbours(shape): ...", "its neighbours must take kind, shape$"),
+        ("def reference(inputs, kind, shape): ...", "its reference must take inputs, kind, shape, slot_bytes$"),
+        ("def kernel_args(*eight, tl): ...", "its kernel_args must take in_ptr, out_ptr, .*, sip_topo_kind$"),
+        ("kernel = all_reduce_mine = dict", "the arguments of its kernel must be in_ptr, .*, and are none that Python knows$"),
+    ],
+)
+def test_functions_that_take_something_else_are_refused_at_their_entry(own: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"ccl.yaml:4:\d+: module = .*, but {said}"):
+        _mine(tmp_path, own)
+
+
+def test_what_an_algorithm_makes_of_its_arguments() -> None:
+    module = wrapped("all_reduce_ring", ENTRIES["all_reduce_ring"].load().kernel)
+    module.kernel_args = lambda *nine: nine[:8]
+    with pytest.raises(InputError, match=r"^all_reduce_ring: its kernel_args must return the nine arguments of its kernel"):
+        call("all_reduce_ring", "single_cube", 2, 50, module=module)
+    module = wrapped("all_reduce_ring", lambda *args: (yield))
+    with pytest.raises(KernelFailed, match="the kernel all_reduce_ring is a generator, so nothing of it has run"):
+        call("all_reduce_ring", "single_cube", 2, 50, module=module)
+
+
+def _mine(folder: Path, own: str) -> Any:
+    """The ring as `mine.py`, with something of one's own behind it."""
+    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
+    text = source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine")
+    (folder / "mine.py").write_text(f"{text}\n\n{own}\n")
+    return _registered(folder)
 
 
 def _registered(folder: Path) -> Any:

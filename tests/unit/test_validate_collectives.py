@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.single import run_call
@@ -34,7 +35,7 @@ def test_channels_are_right_in_every_bit(ranks: int, count: int, slot_bytes: int
     config = load_config(DATA.fact("machine"), {"system.sips": str(ranks)}, kind=SystemConfig)
     group = group_of(config, Shape(ranks, 1, 1))
     call = Call("all_reduce_channels", cast(Algorithm, channels), group, count, "f16", slot_bytes)
-    found = run_call(config, call, (count, count), Queues(channels.SLOTS, slot_bytes), check=True)
+    found = run_call(config, call, COLLECTIVES["all_reduce"], Queues(channels.SLOTS, slot_bytes), check=True)
     assert (found.status, found.wrong) == ("done", 0)
 
 

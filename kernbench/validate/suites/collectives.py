@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import cast
 
 from kernbench.ccl.call import Call, Queues
-from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.collectives import COLLECTIVES, Collective
 from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.registry import read_registry
@@ -62,12 +62,11 @@ def _in_turn(data: SuiteData, stand: Stand, name: tuple[str, str], ranks: int, n
     entry = read_registry().find(*name)
     collective = COLLECTIVES[entry.collective]
     count = collective.count_of(nbytes, ranks, ITEM)
-    sizes = collective.has(count, ranks), collective.gets(count, ranks)
     return Row(
         case=f"{entry.collective} {entry.name}, {ranks} ranks, {size_text(nbytes)}",
         source="turns",
         expected=_expected(data, config, name, ranks, nbytes),
-        ours=_cycles(_slowed(config, stand), entry.load(), count, sizes, Queues(SLOTS, SLOT_BYTES)),
+        ours=_cycles(_slowed(config, stand), entry.load(), count, collective, Queues(SLOTS, SLOT_BYTES)),
         unit="cycles",
         allowed=TURNS_ALLOWED,
         why=TURNS_WHY,
@@ -114,12 +113,12 @@ def _slowed(config: SystemConfig, stand: Stand) -> SystemConfig:
     )
 
 
-def _cycles(config: SystemConfig, algorithm: Algorithm, count: int, sizes: tuple[int, int], queues: Queues) -> int:
+def _cycles(config: SystemConfig, algorithm: Algorithm, count: int, collective: Collective, queues: Queues) -> int:
     """Of a collective over all SIPs; InternalError where it does not end."""
     group = group_of(config, Shape(config.system.sips, 1, 1))
     assert queues.slot_bytes is not None
     call = Call("validation", algorithm, group, count, DTYPE, queues.slot_bytes)
-    outcome = run_call(config, call, sizes, queues, check=False)
+    outcome = run_call(config, call, collective, queues, check=False)
     if outcome.status != "done":
         raise InternalError(f"validation: a collective of {count} elements ends {outcome.status}")
     return outcome.cycles
@@ -142,7 +141,7 @@ class Line:
     def _simulated(self, nbytes: int) -> Fraction:
         if nbytes not in self.known:
             count, queues = nbytes // ITEM, Queues(channels.SLOTS, channels.SLOT_BYTES)
-            cycles = _cycles(self.config, cast(Algorithm, channels), count, (count, count), queues)
+            cycles = _cycles(self.config, cast(Algorithm, channels), count, COLLECTIVES["all_reduce"], queues)
             self.known[nbytes] = Fraction(cycles) / self.config.freq_ghz / 1000
         return self.known[nbytes]
 

@@ -7,7 +7,7 @@ from kernbench.ccl.registry import TIERS
 from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import DTYPES
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
-from kernbench.sim_engine.json_schema import result_json_schema
+from kernbench.sim_engine.json_schema import result_json_schema, unreceived
 
 #: done: all sizes are in rows; what else ended the run.
 STATUSES = ("done", "aborted", "deadlock", "failed", "refused", "interrupted", "internal error")
@@ -30,6 +30,7 @@ def ccl_json_schema() -> Shape:
         "wrong": or_null(COUNT),
         "bound": TEXT,
         "bound_share": NUMBER,
+        "unreceived": list_of(closed(unreceived())),
     }
     return titled("kernbench collectives", closed({
         "status": {"enum": list(STATUSES)},

@@ -16,7 +16,7 @@ from kernbench.common.dtypes import dtype_of
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.engine import Around
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.roofline import Roof, roofs
+from kernbench.sim_engine.roofline import roofs
 
 Progress: TypeAlias = Callable[[Machine], None]
 
@@ -37,6 +37,7 @@ class Row:
     wrong: int | None  #: elements that differ from the reference in any bit; None: not verified
     bound: str  #: what was asked of most: a link, a channel, or the engines of a PE
     bound_share: float  #: of the time
+    unreceived: tuple[dict[str, Any], ...]  #: the run's warnings of messages that nobody received
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def row(
     size = bytes_of(asked, count)
     seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
     speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm that does nothing takes no time
-    top = _bound(outcome)
+    result = outcome.engine.machine.result()
+    top = roofs(result, outcome.engine.machine.plan)[0]
     made = Row(
         size=size,
         count=count if collective.moves else 0,
@@ -117,6 +119,7 @@ def row(
         wrong=outcome.wrong,
         bound=top.name,
         bound_share=top.cycles / outcome.cycles if outcome.cycles else 0.0,
+        unreceived=tuple(one for one in result.warnings if one["code"] == "UNRECEIVED"),
     )
     return made, outcome
 
@@ -129,12 +132,6 @@ def machine_of(asked: Asked, count: int) -> Machine:
 def _call(asked: Asked, count: int) -> Call:
     assert asked.queues.slot_bytes is not None
     return Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
-
-
-def _bound(outcome: Outcome) -> Roof:
-    """What the run asked of most."""
-    machine = outcome.engine.machine
-    return roofs(machine.result(), machine.plan)[0]
 
 
 def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = "") -> dict[str, Any]:

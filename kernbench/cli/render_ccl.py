@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from kernbench.cli.render import warnings
 from kernbench.cli.render_bench import wait_table
 from kernbench.cli.text import counted, percent, size_text, status_text, table
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.result import Result
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
+MOST_QUEUES = 4  # with messages that nobody received
 #: Names, units and widths.
 COLUMNS = (
     ("size", "(B)", 11),
@@ -76,6 +78,7 @@ def verdict(rows: Sequence[Row]) -> Iterator[Text]:
     mean = sum(row.busbw for row in rows) / len(rows)
     yield Text(f"# average bus bandwidth {_number(mean)} GB/s")
     yield from _busiest(rows)
+    yield from _unreceived(rows)
     if any(row.wrong for row in rows):
         yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
 
@@ -89,16 +92,27 @@ def _busiest(rows: Sequence[Row]) -> Iterator[Text]:
         yield Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
 
 
+def _unreceived(rows: Sequence[Row]) -> Iterator[Text]:
+    """Messages that nobody received, of the largest size that has some."""
+    for row in [row for row in rows if row.unreceived][-1:]:
+        for one in row.unreceived[:MOST_QUEUES]:
+            yield Text(f"# {row.size:,} B: {one['message']}", "bold yellow")
+        more = len(row.unreceived) - MOST_QUEUES
+        if more > 0:
+            yield Text(f"# and of {counted(more, 'queue')} more (all are in --json)", "bold yellow")
+
+
 def unfinished(status: str, done: int, asked: int) -> Text:
     """Not all sizes are there."""
     return Text(f"# {status}: {done} of {counted(asked, 'size')} done", "bold yellow")
 
 
-def ending(result: Result) -> Iterator[Text]:
+def ending(result: Result) -> Iterator[RenderableType]:
     """Why a run did not come to its end."""
     yield status_text(result.status).append(f"  in cycle {result.cycles:,}")
     if result.status == "deadlock":
         yield from wait_table(result)
+    yield from warnings(result)
 
 
 def _number(value: float) -> str:

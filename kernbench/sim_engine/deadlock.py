@@ -68,6 +68,7 @@ def wait_lines(waiting: Sequence[dict[str, Any]]) -> list[str]:
     """PEs that wait for each other as sentences: the circle first, then what each PE waits for, those in the circle first."""
     pes = [one for one in waiting if "rank" in one]
     around = sorted((one for one in pes if one["circle"] is not None), key=lambda one: int(one["circle"]))
+    stuck = {one["rank"] for one in pes}
     lines = []
     if around:
         ranks = [*(f"rank {one['rank']}" for one in around), f"rank {around[0]['rank']}"]
@@ -76,8 +77,9 @@ def wait_lines(waiting: Sequence[dict[str, Any]]) -> list[str]:
         what = "a message" if one["reason"] == "message" else "a free slot"
         side = f"{one['direction']}" + (f" of plane {one['plane']}" if one["plane"] else "")
         last = f"last received: {one['last_send']} by {one['last_recv']}" if one["last_recv"] else "nothing was received"
+        over = "" if one["waits_for"] in stuck else f"; rank {one['waits_for']} runs no program"
         lines.append(
             f"rank {one['rank']} ({one['pe']}) waits for {what} of rank {one['waits_for']}, {side}, since cycle "
-            f"{one['since']:,} ({one['line']}); {one['used']} of {one['slots']} slots are taken, {last}{_held(one)}"
+            f"{one['since']:,} ({one['line']}); {one['used']} of {one['slots']} slots are taken, {last}{over}{_held(one)}"
         )
     return lines

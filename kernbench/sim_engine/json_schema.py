@@ -121,7 +121,7 @@ def _queue_wait() -> dict[str, Shape]:
     return {**ranks, "reason": {"enum": ["message", "credit"]}, **names, **counts, **lines}
 
 
-def _unreceived() -> dict[str, Shape]:
+def unreceived() -> dict[str, Shape]:
     """Messages of a queue that nobody received."""
     counts = dict.fromkeys(("cycle", "rank", "to", "plane", "count"), COUNT)
     return {"code": {"const": "UNRECEIVED"}, **counts, "direction": TEXT, "line": TEXT, "message": TEXT}
@@ -137,7 +137,7 @@ def result_json_schema() -> Shape:
     plugged = {"jobs": COUNT, "bytes": COUNT, "held": COUNT}
     overlap = {"code": {"const": "OVERLAP"}, "cycle": COUNT, "entry": ID, "with": ID, "message": TEXT}
     wait = {"id": ID, "opcode": opcode, "waits_for": list_of(ID), "since": COUNT, "reason": TEXT}
-    warnings = {"anyOf": [closed(overlap), closed(_unreceived())]}
+    warnings = {"anyOf": [closed(overlap), closed(unreceived())]}
     properties = {
         "status": {"enum": ["done", "aborted", "deadlock", "failed", "running"]},
         "cycles": COUNT,

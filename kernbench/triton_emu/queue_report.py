@@ -16,8 +16,9 @@ def waits_of(runners: Mapping[str, KernelRunner]) -> list[dict[str, Any]]:
     found = [wait for runner in runners.values() if (wait := _wait(runner)) is not None]
     found.sort(key=lambda wait: (wait["rank"] is None, wait["rank"]))
     circle = _circle({wait["rank"]: wait["waits_for"] for wait in found if wait["rank"] is not None})
+    place = {rank: number for number, rank in enumerate(circle)}
     for wait in found:
-        wait["circle"] = circle.index(wait["rank"]) if wait["rank"] in circle else None
+        wait["circle"] = place.get(wait["rank"])
     return found
 
 
@@ -79,11 +80,21 @@ def _blocking(runner: KernelRunner) -> Flight | None:
 
 
 def _circle(waits_for: Mapping[int, int]) -> list[int]:
-    """The ranks of the first circle, from its lowest on, each waiting for the next; none: an empty list."""
-    for start in sorted(waits_for):
-        seen = [start]
-        while (at := waits_for.get(seen[-1])) is not None and at not in seen:
-            seen.append(at)
-        if at == start == min(seen):
-            return seen
-    return []
+    """The ranks of the circle with the lowest rank, from that one on, each waiting for the next; none: an empty list."""
+    circles: list[list[int]] = []
+    seen: set[int] = set()
+    for start in waits_for:
+        path: dict[int, None] = {}  # in order
+        at: int | None = start
+        while at is not None and at not in seen:
+            seen.add(at)
+            path[at] = None
+            at = waits_for.get(at)
+        if at in path:  # else nobody waits in the end, or it leads to where another start has led
+            ranks = list(path)
+            circles.append(ranks[ranks.index(at) :])
+    if not circles:
+        return []
+    first = min(circles, key=min)
+    least = first.index(min(first))
+    return first[least:] + first[:least]

@@ -60,6 +60,20 @@ def test_an_interrupt_leaves_one_object_with_what_is_done(by: signal.Signals) ->
     assert Path("p.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_messages_that_nobody_receives_are_told(kbsim: Kbsim) -> None:
+    """Of sizes that are done, and of one that hangs."""
+    odd("tl.send('W', tl.zeros((1,), dtype))")
+    said = kbsim(*ODD)
+    left = "a message from rank 0 (sip0.cube0.pe0) W to rank 1 (sip0.cube0.pe1) E (odd.py:46): nobody received"
+    assert said.code == 0 and [line for line in said.out.splitlines() if "nobody" in line] == [f"# 2,048 B: {left}"]
+    found = json.loads(kbsim(*ODD, "--json").out)
+    SCHEMA.validate(found)
+    assert [[one["message"] for one in row["unreceived"]] for row in found["rows"]] == [[], [left], []]
+    odd("tl.send('W', tl.zeros((1,), dtype)); return")
+    said = kbsim(*ODD)
+    assert said.code == 4 and left in " ".join(said.out.partition("Warnings (")[2].split())
+
+
 def test_an_interrupt_leaves_the_lines_that_are_done() -> None:
     code, out, err = interrupted()
     lines = out.splitlines()

@@ -42,7 +42,7 @@ def test_a_hang_is_exit_code_4_and_says_who_waits(kbsim: Kbsim) -> None:
     assert said.code == 4 and said.out.startswith("deadlock  ")
     waits = " ".join(said.out.partition("Nothing can ever happen again")[2].split())
     assert waits.startswith("rank 1 (sip0.cube0.pe1) waits for a message of rank 0, W, since cycle ")
-    assert "(hang.py:10); 1 of 4 slots are taken, last received: hang.py:12 by hang.py:9 " in waits
+    assert "(hang.py:10); 1 of 4 slots are taken, last received: hang.py:12 by hang.py:9; rank 0 runs no program " in waits
 
 
 def test_the_trace_of_a_hang_is_lawful_and_the_json_says_the_same(kbsim: Kbsim) -> None:

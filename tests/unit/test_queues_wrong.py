@@ -12,6 +12,7 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.deadlock import wait_lines
 from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.queue_report import _circle
 from kernbench.triton_emu.queues import NeighbourTable
 from tests.kernels import Run, at, easy
 from tests.queues import line, names, queued, ring, row
@@ -198,9 +199,17 @@ def test_one_receive_too_many_waits_for_a_kernel_that_is_over() -> None:
     (said,) = told(queued(kernel, line(2), memory={0: X}))
     assert re.fullmatch(
         r"rank 1 \(sip0.cube0.pe1\) waits for a message of rank 0, W, since cycle \d+ "
-        rf"\({at(kernel, 5)}\); 0 of 4 slots are taken, last received: {at(kernel, 2)} by {at(kernel, 4)}",
+        rf"\({at(kernel, 5)}\); 0 of 4 slots are taken, last received: {at(kernel, 2)} by {at(kernel, 4)}; "
+        "rank 0 runs no program",
         said,
     )
+
+
+def test_of_two_circles_that_of_the_lowest_rank_is_told() -> None:
+    """Rank 0 leads to the other one, and rank 6 to nobody."""
+    assert _circle({0: 4, 1: 3, 3: 2, 2: 1, 4: 5, 5: 4, 6: 7}) == [1, 3, 2]
+    assert _circle({0: 1, 1: 2, 2: 3}) == [] and _circle({}) == []
+    assert _circle({rank: rank + 1 for rank in range(99)} | {99: 98}) == [98, 99]
 
 
 def test_too_few_slots_for_tensors_that_are_kept() -> None:
@@ -232,7 +241,7 @@ def test_sends_that_nobody_receives_fill_the_slots() -> None:
     (said,) = told(run)
     assert re.fullmatch(
         r"rank 0 \(sip0.cube0.pe0\) waits for a free slot of rank 1, E, since cycle \d+ "
-        rf"\({at(kernel, 4)}\); 2 of 2 slots are taken, nothing was received",
+        rf"\({at(kernel, 4)}\); 2 of 2 slots are taken, nothing was received; rank 1 runs no program",
         said,
     )
     (warning,) = run.machine.result().warnings

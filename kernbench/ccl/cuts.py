@@ -6,6 +6,7 @@ Range = tuple[int, int]  #: first element and number of elements
 WIDTH = 4  #: messages of a ring that are on their way at a time, where a chunk is large enough
 SEGMENT = 8  #: messages of a chunk that go over further rings together
 LEAST_BYTES = 2048  #: a smaller message is not cut,
+LEAST_MOVED_BYTES = 16384  #: nor this where nothing is added, so that there is nothing to hide behind other messages' ways,
 LEAST_FAR_BYTES = 5120  #: nor this on a ring over several SIPs, where a sender has a message's long way to wait before the next
 
 
@@ -21,14 +22,14 @@ def cut(whole: Range, parts: int) -> list[Range]:
     return found
 
 
-def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False) -> int:
+def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: bool = True) -> int:
     """Into how many messages a chunk of at most so many elements is cut.
 
     As few as its size allows; but up to `WIDTH`, so that several are on their way at once, where each has `LEAST_BYTES`,
-    or, of a ring over SIPs (`far`), `LEAST_FAR_BYTES`.
+    or, of a ring over SIPs (`far`), `LEAST_FAR_BYTES`, or, where they are only moved on (not `adds`), `LEAST_MOVED_BYTES`.
     """
     fit = max(1, slot_bytes // itemsize)
-    least = LEAST_FAR_BYTES if far else LEAST_BYTES
+    least = LEAST_FAR_BYTES if far else LEAST_BYTES if adds else LEAST_MOVED_BYTES
     return max(1, -(-most // fit), min(WIDTH, most * itemsize // least))
 
 

@@ -35,9 +35,10 @@ class Memory:
         """Store a result from this element on."""
         self.tl.store(self.out_ptr + first * self.itemsize, tile)
 
-    def pieces(self, most: int, far: bool = False) -> int:
-        """Into how many messages a chunk of so many elements is cut. `far`: for a ring over several SIPs."""
-        return pieces(most, self.itemsize, self.tl.slot_bytes, far)
+    def pieces(self, most: int, far: bool = False, adds: bool = True) -> int:
+        """Into how many messages a chunk of so many elements is cut. `far`: for a ring over several SIPs. `adds`: they are
+        added to others, and not only moved."""
+        return pieces(most, self.itemsize, self.tl.slot_bytes, far, adds)
 
 
 def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) -> None:
@@ -57,8 +58,9 @@ def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) ->
 
 
 def batch_of(lanes: int, most: int) -> int:
-    """How many lanes begin together: all, if so many may run; else half as many, so that some add while others hand on sums."""
-    if lanes <= most:
+    """How many lanes begin together: all, if a quarter more may run; else half as many as may, so that some add while others
+    hand on sums, and slots are free for what comes."""
+    if lanes <= 3 * most // 4:
         return max(1, lanes)
     return -(-lanes // -(-lanes // max(1, most // 2)))
 

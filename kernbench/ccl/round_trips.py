@@ -29,7 +29,9 @@ def all_gather(memory: Memory, ring: Ring, count: int) -> None:
 
         yield from gathered(end, [size] * end.size, own, put, copies)
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
+    # Half of the slots take what comes while what is in the others goes on: else each send waits for a credit.
+    most = max(1, min(lanes_at_once(tl), tl.slots // 2)) if sends_on(tl) else lanes_at_once(tl)
+    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), most))
 
 
 def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
@@ -46,7 +48,7 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
         yield kept[0]
         memory.put(first, kept[0])
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
+    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count, adds=True)), lanes_at_once(tl)))
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
@@ -58,22 +60,25 @@ def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
     ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
     size = ring.size
     furthest = size // 2, (size - 1) // 2  # east and west
-    own = (_own(memory, tl.rank * count, piece) for piece in _pieces(memory, ring, count))
+    pieces = _cut(count, memory.pieces(count, adds=False))  # also over SIPs: there are as many lanes as distances anyway
+    own = (_own(memory, tl.rank * count, piece) for piece in pieces)
     if memory.in_ptr == memory.out_ptr:
-        ways: list[Iterable[Slice]] = [_swaps(memory, ends, furthest, ring, count)]
+        ways: list[Iterable[Slice]] = [_swaps(memory, ends, furthest, count, pieces)]
     else:
         ways = [
-            [_hops(memory, end, far, count, piece) for far in range(1, most + 1) for piece in _pieces(memory, ring, count)]
+            [_hops(memory, end, far, count, piece) for far in range(1, most + 1) for piece in pieces]
             for end, most in zip(ends, furthest, strict=True)
         ]
     run(tl, *(in_turn(some, lanes_at_once(tl)) for some in (own, *ways)))
 
 
-def _swaps(memory: Memory, ends: Sequence[End], furthest: Sequence[int], ring: Ring, count: int) -> Iterator[Slice]:
+def _swaps(
+    memory: Memory, ends: Sequence[End], furthest: Sequence[int], count: int, pieces: Sequence[Range]
+) -> Iterator[Slice]:
     """East and west in turn, in one place: what comes from one of two ranks is stored where what the other way takes there
     was, so the pieces of both are there before one of them goes."""
     for far in range(1, furthest[0] + 1):
-        for piece in _pieces(memory, ring, count):
+        for piece in pieces:
             used = [end for end, most in zip(ends, furthest, strict=True) if far <= most]
             tiles = [memory.load(end.rank(far) * count + piece[0], piece[1]) for end in used]
             for end, tile in zip(used, tiles, strict=True):
@@ -132,6 +137,10 @@ def shift(memory: Memory, ring: Ring, count: int) -> None:
     run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
 
 
-def _pieces(memory: Memory, ring: Ring, count: int) -> Iterator[Range]:
+def _pieces(memory: Memory, ring: Ring, count: int, adds: bool = False) -> list[Range]:
     """A block, message by message."""
-    return (one for one in cut((0, count), memory.pieces(count, ring.far)) if one[1])
+    return _cut(count, memory.pieces(count, ring.far, adds))
+
+
+def _cut(count: int, parts: int) -> list[Range]:
+    return [one for one in cut((0, count), parts) if one[1]]

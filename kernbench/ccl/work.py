@@ -75,10 +75,10 @@ def _slot(asked: Asked) -> int:
     return asked.queues.slot_bytes
 
 
-def _cut(asked: Asked, count: int, flat: bool = True) -> int:
+def _cut(asked: Asked, count: int, flat: bool = True, adds: bool = True) -> int:
     """Messages of a block, along the flat ring or another one."""
     far = flat and asked.group.shape.sips > 1
-    return pieces(count, _itemsize(asked), _slot(asked), far) if count else 0
+    return pieces(count, _itemsize(asked), _slot(asked), far, adds) if count else 0
 
 
 def _round(asked: Asked, count: int, times: int, flat: bool = True) -> int:
@@ -132,11 +132,15 @@ def _halving_doubling(asked: Asked, count: int) -> int:
 def _all_to_all(asked: Asked, count: int) -> int:
     ranks = asked.group.size
     hops = sum(range(1, ranks // 2 + 1)) + sum(range(1, (ranks + 1) // 2))
-    return ranks * hops * _cut(asked, count)
+    return ranks * hops * _cut(asked, count, flat=False, adds=False)
 
 
-def _along(asked: Asked, count: int) -> int:
-    return (asked.group.size - 1) * _cut(asked, count)
+def _along(asked: Asked, count: int, adds: bool = True) -> int:
+    return (asked.group.size - 1) * _cut(asked, count, adds=adds)
+
+
+def _shift(asked: Asked, count: int) -> int:
+    return asked.group.size * _cut(asked, count, adds=False) if asked.group.size > 1 else 0
 
 
 #: By module; where a chunk has elements for all of its messages these are exact.
@@ -148,12 +152,12 @@ FORMS: Mapping[str, Form] = {
         "all_reduce_halving_doubling": _halving_doubling,
         "all_reduce_torus": _torus,
         "all_reduce_hierarchical": _hierarchical,
-        "all_gather_ring": lambda asked, count: asked.group.size * _along(asked, count),
+        "all_gather_ring": lambda asked, count: asked.group.size * _along(asked, count, adds=False),
         "reduce_scatter_ring": lambda asked, count: asked.group.size * _along(asked, count),
         "broadcast_ring": _along,
         "reduce_ring": _along,
         "all_to_all_ring": _all_to_all,
-        "send_recv_ring": lambda asked, count: asked.group.size * _cut(asked, count) if asked.group.size > 1 else 0,
+        "send_recv_ring": _shift,
         "barrier_dissemination": lambda asked, count: asked.group.size * (asked.group.size - 1).bit_length(),
     }.items()
 }

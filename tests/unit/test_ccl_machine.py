@@ -100,6 +100,21 @@ def test_nothing_is_faster_than_the_links_of_a_pe(name: str) -> None:
     assert call(name, "single_cube", ranks, count, check=False).cycles >= float(collective.bus_factor(ranks)) * size / 128
 
 
+@pytest.mark.parametrize(
+    ("name", "ranks", "count", "more"),
+    [
+        ("send_recv_ring", 2, 2040, 2100),  # two short messages take longer than one
+        ("all_gather_ring", 3, 2040, 2100),
+        ("all_to_all_ring", 8, 2040, 2100),
+        ("all_gather_ring", 5, 210_000, 240_000),  # 13 and 15 messages: as many as slots, less one, would wait for credits
+        ("all_reduce_ring", 8, 12 << 17, 15 << 17),
+    ],
+)
+def test_a_size_a_little_larger_takes_little_longer(name: str, ranks: int, count: int, more: int) -> None:
+    taken = [call(name, "single_cube", ranks, size - 9, check=False).cycles for size in (count, more)]
+    assert taken[1] <= 1.1 * more / count * taken[0]
+
+
 def test_fewer_credits_are_slower_and_right() -> None:
     taken = [call("all_reduce_ring", "single_cube", 4, 20_000, slots=slots, slot_bytes=1024) for slots in (16, 4, 1)]
     assert [one.wrong for one in taken] == [0, 0, 0]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -78,17 +79,27 @@ def _me() -> _Rank:
     return found
 
 
-def _ask(name: str, *tensors: ShardOf, peer: int | None = None, value: Any = None) -> Any:
-    """Tell the hub what this rank calls; what it comes to."""
+def _ask(name: str, *tensors: ShardOf, value: Any = None, **peer: Any) -> Any:
+    """Tell the hub what this rank calls; what it comes to. `peer`: the other rank or the root, as `src` or `dst`."""
     me = _me()
     if not me.ready:
         remedy = 'call dist.init_process_group(backend="kernbench") first'
         raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has joined no group", remedy=remedy))
-    if peer is not None and (type(peer) is not int or not 0 <= peer < me.size or (name in PAIR and peer == me.rank)):
-        rule = f"it must be a{'nother' if name in PAIR else ''} rank from 0 to {me.size - 1}"
-        field = "src" if name in ("broadcast", "recv") else "dst"
-        raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, peer))
-    return me.hub.switch(Request(name, tensors, peer, value))
+    other = None
+    for field, given in peer.items():
+        other = _integer(given)
+        if other is None or not 0 <= other < me.size or (name in PAIR and other == me.rank):
+            rule = f"it must be a{'nother' if name in PAIR else ''} rank from 0 to {me.size - 1}"
+            raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
+    return me.hub.switch(Request(name, tensors, other, value))
+
+
+def _integer(given: Any) -> int | None:
+    """An integer of Python or numpy; None where it is none."""
+    try:
+        return None if isinstance(given, bool) else index(given)
+    except TypeError:
+        return None
 
 
 def init_process_group(backend: str = "kernbench") -> None:
@@ -109,7 +120,7 @@ def get_world_size() -> int:
 
 
 def from_numpy(values: Any) -> ShardOf:
-    """A tensor in this rank's own memory; every rank makes one of the same shape and type."""
+    """A tensor in this rank's own memory, for this rank alone; every rank makes one of the same shape and type."""
     found: ShardOf = _ask("from_numpy", value=values)
     return found
 
@@ -142,22 +153,22 @@ def all_to_all(out: ShardOf, tensor: ShardOf) -> None:
 
 def broadcast(tensor: ShardOf, src: int = 0) -> None:
     """Rank `src`'s elements into every rank's tensor."""
-    _ask("broadcast", tensor, tensor, peer=src)
+    _ask("broadcast", tensor, tensor, src=src)
 
 
 def reduce(tensor: ShardOf, dst: int = 0) -> None:
     """The sums of all ranks' tensors into that of rank `dst`; the others stay."""
-    _ask("reduce", tensor, tensor, peer=dst)
+    _ask("reduce", tensor, tensor, dst=dst)
 
 
 def send(tensor: ShardOf, dst: int) -> None:
     """A tensor to rank `dst`, which calls `recv`."""
-    _ask("send", tensor, peer=dst)
+    _ask("send", tensor, dst=dst)
 
 
 def recv(tensor: ShardOf, src: int) -> None:
     """The tensor that rank `src` sends."""
-    _ask("recv", tensor, peer=src)
+    _ask("recv", tensor, src=src)
 
 
 def barrier() -> None:

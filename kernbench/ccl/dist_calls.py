@@ -27,8 +27,14 @@ class ShardOf:
     """A rank's part of a tensor that all ranks made together."""
 
     whole: DeviceTensor
-    row: int
+    group: Group  #: that made it
+    rank: int
     shape: tuple[int, ...]
+
+    @property
+    def row(self) -> int:
+        """Its part of the whole."""
+        return self.group.rows[self.rank]
 
     @property
     def dtype(self) -> str:
@@ -79,7 +85,7 @@ class Calls:
         return self._together(next(iter(names.values())), wanted)
 
     def _together(self, name: str, wanted: dict[int, Request]) -> dict[int, Any]:
-        _check_tensors(name, wanted)
+        self._check_tensors(name, wanted)
         if name == "from_numpy":
             return self._made([np.asarray(wanted[rank].value) for rank in sorted(wanted)])
         if name == "to_numpy":
@@ -96,13 +102,15 @@ class Calls:
         first = values[0]
         if any(one.shape != first.shape or one.dtype != first.dtype for one in values):
             raise InputError(Problem("dist.from_numpy", "every rank's array must have the same shape and type"))
+        if not first.size:
+            raise InputError(Problem("dist.from_numpy", f"an array of shape {first.shape} has no elements"))
         group, shape = self._group, self._group.shape
         rows = np.empty((group.size, first.size), first.dtype)
         for row, one in zip(group.rows, values, strict=True):
             rows[row] = one.reshape(-1)
         name = f"dist{len(self._ctx.tensors)}"
         whole = self._ctx.from_numpy(rows, name=name, placement=DPPolicy("row_wise", "row_wise", "row_wise", *shape))
-        return {rank: ShardOf(whole, row, first.shape) for rank, row in enumerate(group.rows)}
+        return {rank: ShardOf(whole, group, rank, first.shape) for rank in range(group.size)}
 
     def _collective(self, name: str, wanted: dict[int, Request]) -> None:
         """One launch. InputError where ranks' tensors or roots differ, or sizes do not fit."""
@@ -137,8 +145,8 @@ class Calls:
 
     def _pair(self, source: int, one: Request, target: int, other: Request) -> None:
         """From one rank to another."""
-        _check_tensors("send", {source: one})
-        _check_tensors("recv", {target: other})
+        self._check_tensors("send", {source: one})
+        self._check_tensors("recv", {target: other})
         x, out = one.tensors[0], other.tensors[0]
         if (x.size, x.dtype) != (out.size, out.dtype):
             rule = f"rank {source} sends {x.size} {x.dtype}, and rank {target} receives {out.size} {out.dtype}"
@@ -148,19 +156,28 @@ class Calls:
         self._ctx.install_queues({0: {(0, "E"): (1, "W")}, 1: {(0, "W"): (0, "E")}}, ranks=pes)
         self._ctx.launch("send_recv", moved, x.whole, out.whole, x.size, x.dtype, pes=pes)
 
+    def _check_tensors(self, name: str, wanted: dict[int, Request]) -> None:
+        """InputError where a rank gives what is no tensor of its own, or one whose elements cannot be moved or added."""
+        for rank, one in wanted.items():
+            for tensor in one.tensors:
+                if rule := self._not_its_own(rank, tensor):
+                    raise InputError(Problem(f"dist.{name}", rule))
+                reduces = name in COLLECTIVES and COLLECTIVES[name].reduces
+                if name != "to_numpy" and tensor.dtype not in CCL_DTYPES and (reduces or dtype_of(tensor.dtype).bits < 8):
+                    rule = f"elements of {tensor.dtype} cannot be {'added' if reduces else 'moved one by one'}"
+                    remedy = f"take one of {', '.join(CCL_DTYPES)}"
+                    raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
 
-def _check_tensors(name: str, wanted: dict[int, Request]) -> None:
-    """InputError where a rank gives what is no tensor, or one whose elements cannot be moved or added."""
-    for rank, one in wanted.items():
-        for tensor in one.tensors:
-            if not isinstance(tensor, ShardOf):
-                rule = f"it takes tensors that dist.from_numpy made, and rank {rank} gives a {type(tensor).__name__}"
-                raise InputError(Problem(f"dist.{name}", rule))
-            reduces = name in COLLECTIVES and COLLECTIVES[name].reduces
-            if name != "to_numpy" and tensor.dtype not in CCL_DTYPES and (reduces or dtype_of(tensor.dtype).bits < 8):
-                rule = f"elements of {tensor.dtype} cannot be {'added' if reduces else 'moved one by one'}"
-                remedy = f"take one of {', '.join(CCL_DTYPES)}"
-                raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
+    def _not_its_own(self, rank: int, tensor: Any) -> str:
+        """Why a rank cannot give a tensor; empty where it can. Workers share Python's objects: what one of them puts into a
+        place that all know, the next one puts its own over."""
+        if not isinstance(tensor, ShardOf):
+            return f"it takes tensors that dist.from_numpy made, and rank {rank} gives a {type(tensor).__name__}"
+        if tensor.group != self._group:
+            return f"rank {rank} gives a tensor of another group, of {tensor.group.size} ranks"
+        if tensor.rank != rank:
+            return f"rank {rank} gives a tensor of rank {tensor.rank}; each rank keeps and gives its own"
+        return ""
 
 
 def _rooted(group: Group, root: int) -> Group:

@@ -89,6 +89,52 @@ def _own(rank: int, count: int = 8, dtype: Any = np.float32) -> Any:
     return dist.from_numpy(np.zeros(count, dtype))
 
 
+def test_ranks_may_be_integers_of_numpy() -> None:
+    got: dict[int, Any] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        x = dist.from_numpy(np.full(3, rank, np.int32))
+        dist.broadcast(x, src=np.int64(1))  # type: ignore[arg-type]
+        got[rank] = dist.to_numpy(x).tolist()
+
+    @bench(name="workers", description="from rank 1", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=2)
+
+    GraphEngine("single_cube").run(run)
+    assert got == {0: [1, 1, 1], 1: [1, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ((4,), "dist.all_reduce: rank 0 gives a tensor of rank 3; each rank keeps and gives its own"),
+        ((2, 4), "dist.all_reduce: rank 0 gives a tensor of another group, of 2 ranks"),
+    ],
+)
+def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], said: str) -> None:
+    """In a place that all workers share lies the last one's: sums were those of other PEs' rows, or of none."""
+    shared: list[Any] = []
+
+    def make(rank: int) -> None:
+        dist.init_process_group()
+        shared[:] = [dist.from_numpy(np.full(3, rank, np.int32))]
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        dist.all_reduce(shared[0])
+
+    @bench(name="workers", description="a mistake", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, make, ranks=ranks[0])
+        dist.spawn(ctx, worker, ranks=ranks[-1])
+
+    with pytest.raises(InputError) as told:
+        GraphEngine("single_cube").run(run)
+    assert str(told.value) == said
+
+
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
@@ -107,6 +153,11 @@ def _own(rank: int, count: int = 8, dtype: Any = np.float32) -> Any:
             "dist: ranks call what does not fit together: rank 0 send, rank 1 send, rank 2 send, rank 3 send; "
             "a send waits for its recv: let one side receive first",
         ),
+        (
+            lambda rank: dist.broadcast(_own(rank), src=None),  # type: ignore[arg-type]
+            "dist.broadcast of rank 0: src = null, but it must be a rank from 0 to 3",
+        ),
+        (lambda rank: dist.from_numpy(np.zeros((2, 0))), "dist.from_numpy: an array of shape (2, 0) has no elements"),
         (
             lambda rank: dist.all_reduce(np.zeros(4)),  # type: ignore[arg-type]
             "dist.all_reduce: it takes tensors that dist.from_numpy made, and rank 0 gives a ndarray",

@@ -14,9 +14,10 @@ Workers are the host's code: they take no time, and what they call is launched w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
+from pathlib import Path
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -39,14 +40,20 @@ class _Rank:
 
 
 def spawn(
-    ctx: Context, worker: Callable[..., object], *args: Any, ranks: int, algorithms: dict[str, str] | None = None
+    ctx: Context,
+    worker: Callable[..., object],
+    *args: Any,
+    ranks: int,
+    algorithms: dict[str, str] | None = None,
+    files: Sequence[str | Path] = (),
 ) -> None:
     """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
 
-    `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. InputError where ranks
-    call different things or name a rank, collective or algorithm that is not there, and as the groups say.
+    `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. `files`: like ccl.yaml,
+    with more of them. InputError where ranks call different things or name a rank, collective or algorithm that is not there,
+    and as files and groups say.
     """
-    calls = Calls(ctx, ranks, algorithms or {})
+    calls = Calls(ctx, ranks, algorithms or {}, files)
     hub = getcurrent()
     workers = []
     for rank in range(ranks):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernbench.ccl.call import Call, Launcher, Queues
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
-from kernbench.ccl.contract import Shape
+from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.measure import queues_of
 from kernbench.ccl.registry import read_registry
@@ -58,14 +60,15 @@ class Request:
 class Calls:
     """Answers what ranks ask for, when all that it takes have asked."""
 
-    def __init__(self, ctx: Context, ranks: int, algorithms: dict[str, str]) -> None:
+    def __init__(self, ctx: Context, ranks: int, algorithms: dict[str, str], files: Sequence[str | Path] = ()) -> None:
         config = ctx.config
         if type(ranks) is not int or ranks < 1:
             raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
         self._ctx, self._algorithms = ctx, algorithms
-        self._registry = read_registry()
+        self._registry = read_registry(*map(Path, files))
         for collective, name in algorithms.items():
             self._registry.find(collective, name)
+        self._loaded: dict[str, Algorithm] = {}  # by full name: a file runs once, however often it is called
         self._group = group_of(config, shape_for(config, ranks))
         self._launchers: dict[Queues, Launcher] = {}
 
@@ -131,10 +134,16 @@ class Calls:
                 raise InputError(Problem(f"dist.{name}", rule))
         entry = self._registry.find(name, self._algorithms.get(name))
         group = self._group if not one.peer else _rooted(self._group, one.peer)
+        if group.kind_name not in entry.topologies:
+            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
+            raise InputError(Problem(f"dist.{name}", rule))
         queues = queues_of(self._registry, entry)
         assert queues.slot_bytes is not None
         dtype = one.tensors[0].dtype if one.tensors else "i32"
-        call = Call(entry.full_name, entry.load(), group, count, dtype, queues.slot_bytes)
+        if entry.full_name not in self._loaded:
+            self._loaded[entry.full_name] = entry.load()
+        algorithm = self._loaded[entry.full_name]
+        call = Call(entry.full_name, algorithm, group, count, dtype, queues.slot_bytes)
         tensors: list[Any] = [tensor.whole for tensor in one.tensors] or [0, 0]
         self._launch(queues)(call, *tensors)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import pytest
 
 from kernbench import GraphEngine
 from kernbench.ccl import dist
+from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.runtime_api import bench
@@ -190,6 +192,32 @@ def test_workers_are_told_what_is_wrong(calls: Any, said: str) -> None:
     with pytest.raises(InputError) as told:
         GraphEngine("single_cube").run(run)
     assert str(told.value) == said
+
+
+def test_algorithms_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of one's own is imported once, and kept to its topologies."""
+    text = Path(str(all_reduce_ring.__file__)).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine")
+    (tmp_path / "mine.py").write_text(text + "\nprint('imported')\n", encoding="utf-8")
+    entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {mine: {module: mine.py, topologies: [KIND]}}}\n"
+    got: dict[int, list[int]] = {}
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        x = dist.from_numpy(np.full(3, rank, np.int32))
+        dist.all_reduce(x)
+        dist.all_reduce(x)
+        got[rank] = dist.to_numpy(x).tolist()
+
+    @bench(name="workers", description="an algorithm of a file", machine="single_cube")
+    def run(ctx: Any) -> None:
+        dist.spawn(ctx, worker, ranks=3, algorithms={"all_reduce": "mine"}, files=[str(tmp_path / "ccl.yaml")])
+
+    (tmp_path / "ccl.yaml").write_text(entry.replace("KIND", "ring"), encoding="utf-8")
+    GraphEngine("single_cube").run(run)
+    assert got == {rank: [9] * 3 for rank in range(3)} and capsys.readouterr().out == "imported\n"
+    (tmp_path / "ccl.yaml").write_text(entry.replace("KIND", "mesh"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"^dist.all_reduce: all_reduce_mine is for mesh, and the group is a ring$"):
+        GraphEngine("single_cube").run(run)
 
 
 def test_a_worker_that_yields_is_told() -> None:

@@ -131,6 +131,8 @@ def _defaults(document: Document) -> dict[str, Any]:
 
 
 def _positive(document: Document, path: PathLike, value: Any) -> int:
+    if path[-1] == "slots" and (type(value) is not int or value < 1):
+        raise InputError(document.problem(path, "it must be an integer of at least 1", value))
     try:
         number = parse_size(value)
     except ValueError as error:

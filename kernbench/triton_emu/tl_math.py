@@ -15,6 +15,7 @@ from kernbench.common.pe_ops import MathCmd
 from kernbench.sim_engine.replay_math import run_math
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
 from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, reduced
 from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl_products import TlProducts, check_acc
@@ -204,13 +205,13 @@ class TlMath(TlProducts):
     def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor of one value: known where it is no float, else written by a vector engine."""
         line = self.line_of(_frame(_UP))
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = lengths_of(shape, line)
         return self._compute("full", (value,), shape, dtype, line, out, None, False)
 
     def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
         """A tensor of zeros, as `full`."""
         line = self.line_of(_frame(_UP))
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = lengths_of(shape, line)
         return self._compute("full", (0,), shape, dtype, line, out, None, False)
 
     def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:

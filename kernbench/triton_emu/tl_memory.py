@@ -17,6 +17,7 @@ from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory_strides import span_of
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
 from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl_tiles import TlTiles
 
@@ -64,7 +65,7 @@ class TlMemory(TlTiles):
         on at once. `out`: a tile to load into.
         """
         line = self.line_of(_frame(_UP))
-        shape = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = shape if type(shape) is tuple else lengths_of(shape, line)
         return self._load(addr, shape, dtype, line, strides, wait, channel, out)
 
     def _load(
@@ -148,7 +149,7 @@ class TlMemory(TlTiles):
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
         line = self.line_of(_frame(_UP))
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = shape if type(shape) is tuple else lengths_of(shape, line)
         tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line, 0, name)
         tile.poison = line
         return tile

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
 from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
 from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl_memory import Completion
 from kernbench.triton_emu.tl_waits import TlWaits
@@ -101,7 +103,7 @@ class TlQueues(TlWaits):
     def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
         runner = self._runner
         ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        lengths = shape if type(shape) is tuple else lengths_of(shape, line)
         nbytes = self.size_of(lengths, dtype, line)
         if nbytes == 0:
             self._refuse_empty(lengths, dtype, line)
@@ -158,7 +160,7 @@ def take(msg: IpcqRecvCmd) -> None:
     message: Message = msg.message
     ring: Ring = msg.ring
     tile.flight = None
-    if message.shape != tile.shape or message.dtype != tile.dtype:
+    if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):
         raise KernelError(
             f"{msg.line}: {ring.target} receives {tile.dtype}{list(tile.shape)}, but {ring.source} sent "
             f"{message.dtype}{list(message.shape)} ({message.line}); send and receive in the same order, with the same shapes"

@@ -12,6 +12,7 @@ from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd,
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
 from kernbench.triton_emu.errors import KernelError, PoisonError
 from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
 from kernbench.triton_emu.scratchpad import Block, Owner, shown
 from kernbench.triton_emu.source_lines import line_of
 
@@ -174,6 +175,10 @@ class TlTiles:
     def size_of(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
         if dtype is self._dtype and (shape is self._shape or _alike(shape, self._shape)):  # as in a loop
             return self._nbytes
+        for one in shape:
+            if type(one) is not int:
+                lengths_of(shape, line)  # KernelError where it is no integer at all
+                break
         if shape and min(shape) < 0:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
         try:

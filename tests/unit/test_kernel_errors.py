@@ -242,6 +242,14 @@ def third_axis(tl: Any) -> None:
     tl.num_programs(2)
 
 
+def of_a_float(tl: Any) -> None:
+    tl.zeros((4, 4.0), "f32")  # type: ignore[arg-type]
+
+
+def of_text(tl: Any) -> None:
+    tl.load(0, "16", "f32")
+
+
 def for_nothing(tl: Any) -> None:
     tl.wait_any()
 
@@ -279,6 +287,8 @@ NONE = "has no elements, and a command needs one at least"
         (one_axis, f"{at(one_axis, 1)}: transpose swaps the last two axes, and [4] has 1"),
         (other_axis, f"{at(other_axis, 1)}: program_id(-1): the grid is 1, and has the axis 0"),
         (third_axis, f"{at(third_axis, 1)}: num_programs(2): the grid is 1, and has the axis 0"),
+        (of_a_float, f"{at(of_a_float, 1)}: a shape must be an integer or a tuple of integers, and this is (4, 4.0)"),
+        (of_text, f"{at(of_text, 1)}: a shape must be an integer or a tuple of integers, and this is '16'"),
         (for_nothing, f"{at(for_nothing, 1)}: tl.wait_any takes at least one thing to wait for"),
         (for_a_number, f"{at(for_a_number, 1)}: tl.wait_any takes tensors and what tl.store returns, and not a int"),
     ],

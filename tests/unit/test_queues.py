@@ -47,6 +47,22 @@ def test_a_message_takes_the_way_and_its_bytes(elements: int, cycles: int) -> No
     assert seen["came"] == seen["left"] == start + LATENCY + cycles
 
 
+@pytest.mark.parametrize(("sent", "asked"), [("f32", "float32"), ("float32", "f32"), (np.float32, np.dtype("f4"))])
+@pytest.mark.parametrize("shape", [16, np.int64(16), (16,), [16]])
+def test_types_and_shapes_have_several_names(sent: Any, asked: Any, shape: Any) -> None:
+    """A message of `f32` is what a receive of `float32` asks for."""
+    seen = {}
+
+    def kernel(tl: Any) -> None:
+        if tl.rank == 0:
+            tl.send("E", tl.load(0, shape, sent))
+        else:
+            seen["came"] = tl.recv("W", shape, asked).data
+
+    queued(kernel, line(2), memory={0: X}).run()
+    assert np.array_equal(seen["came"], X[:16])
+
+
 @pytest.mark.parametrize("late", [-1, 0, 1, 30])
 def test_a_receive_takes_its_time_however_long_the_message_is_there(late: int) -> None:
     seen = {}

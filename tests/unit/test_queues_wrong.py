@@ -59,6 +59,10 @@ def no_elements(tl: Any) -> None:
     tl.recv("E" if tl.rank == 0 else "W", (0,), "f32")
 
 
+def no_shape(tl: Any) -> None:
+    tl.recv("E" if tl.rank == 0 else "W", 16.0, "f32")
+
+
 def no_tensor(tl: Any) -> None:
     tl.send("E", 7)
 
@@ -86,6 +90,7 @@ WRONG: list[tuple[Callable[..., Any], int, str]] = [
     (no_direction, 1, "a direction is one of N, E, S, W, and not 'up'"),
     (no_plane, 1, "rank 0 (sip0.cube0.pe0) has planes 0, and not plane 1"),
     (no_elements, 1, "a tensor of f32[0] has no elements, and a command needs one at least"),
+    (no_shape, 1, "a shape must be an integer or a tuple of integers, and this is 16.0"),
     (no_tensor, 1, "an operand must be a tensor of tl, and this is a int"),
 ]
 

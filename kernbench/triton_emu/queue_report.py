@@ -73,10 +73,15 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
 
 
 def _blocking(runner: KernelRunner) -> Flight | None:
-    """What the kernel waits for; else the first of its commands that cannot end."""
+    """What the kernel waits for; else the first of its commands that cannot end: of one that waits for any of several, the
+    first receive, as sends before it hold no kernel up."""
     wanted = runner.wanted
     open_ones = [one for one in runner.scheduler.open if isinstance(one.msg, IpcqSendCmd | IpcqRecvCmd)]
-    return wanted if wanted in open_ones else next(iter(open_ones), None)
+    if wanted in open_ones:
+        return wanted
+    if runner.state().waits.startswith("tl.wait_any"):
+        open_ones.sort(key=lambda one: isinstance(one.msg, IpcqSendCmd))
+    return next(iter(open_ones), None)
 
 
 def _circle(waits_for: Mapping[int, int]) -> list[int]:

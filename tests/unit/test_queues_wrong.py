@@ -210,6 +210,22 @@ def test_one_receive_too_many_waits_for_a_kernel_that_is_over() -> None:
     )
 
 
+def test_who_waits_for_any_message_does_not_wait_for_its_sends() -> None:
+    """Rank 0's second send has no slot, but what it waits for is rank 2, which is over: there is no circle with rank 1."""
+
+    def kernel(tl: Any) -> None:
+        if tl.rank == 0:
+            tl.send("E", tl.load(0, (16,), "f32"))
+            tl.send("E", tl.load(0, (16,), "f32"))
+            tl.wait_any(tl.recv_async("W", 16, "f32"))
+        if tl.rank == 1:
+            tl.recv("E", 16, "f32")
+
+    lines = told(queued(kernel, ring(3), memory={0: X}, slots=1))
+    assert len(lines) == 2 and lines[0].startswith("rank 0 (sip0.cube0.pe0) waits for a message of rank 2, W, since cycle")
+    assert f"({at(kernel, 4)})" in lines[0] and lines[1].endswith("nothing was received; rank 2 runs no program")
+
+
 def test_of_two_circles_that_of_the_lowest_rank_is_told() -> None:
     """Rank 0 leads to the other one, and rank 6 to nobody."""
     assert _circle({0: 4, 1: 3, 3: 2, 2: 1, 4: 5, 5: 4, 6: 7}) == [1, 3, 2]

@@ -49,6 +49,10 @@ def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
         made.add_row(Text(shown, "bold"), one.name, ", ".join(one.topologies), one.module.removeprefix(PACKAGE))
     yield made
     yield Text(f"queues: {counted(registry.slots, 'slot')} of {size_text(registry.slot_bytes)} in {registry.tier}", "dim")
+    for one in registry.entries:
+        if one.slots or one.slot_bytes:
+            slots, nbytes = one.slots or registry.slots, one.slot_bytes or registry.slot_bytes
+            yield Text(f"of {one.full_name}: {counted(slots, 'slot')} of {size_text(nbytes)}", "dim")
 
 
 def head(asked: Asked) -> Iterator[Text]:

@@ -43,7 +43,12 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = kbsim(capsys, "list", "--json")
     names = [(one["collective"], one["name"]) for one in json.loads(out)["algorithms"]]
     assert code == 0 and len(names) == 12 and names[0] == ("all_reduce", "ring")
-    assert kbsim(capsys, "list")[0] == 0
+    code, out, _ = kbsim(capsys, "list")
+    assert code == 0 and out.splitlines()[-3:] == [
+        "queues: 16 slots of 32 KiB in tcm",
+        "of all_reduce_halving_doubling: 8 slots of 16 KiB",
+        "of barrier_dissemination: 2 slots of 64 B",
+    ]
 
 
 def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

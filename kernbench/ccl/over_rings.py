@@ -71,8 +71,9 @@ def lanes_at_once(tl: Any) -> int:
 
 
 def sends_on(tl: Any) -> bool:
-    """Whether messages go on from the slots in which they came: there must be a slot more than lanes (`lanes.gathered`)."""
-    return bool(tl.slots > 2)
+    """Whether messages go on from the slots in which they came: there must be a slot more than lanes (`lanes.gathered`), and
+    fewer lanes than `WIDTH` take longer than copies do."""
+    return bool(tl.slots > WIDTH)
 
 
 def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Slice]:

@@ -115,6 +115,13 @@ def test_a_size_a_little_larger_takes_little_longer(name: str, ranks: int, count
     assert taken[1] <= 1.1 * more / count * taken[0]
 
 
+@pytest.mark.parametrize("name", ["all_reduce_ring", "reduce_ring", "all_to_all_ring"])
+def test_a_slot_more_is_not_slower(name: str) -> None:
+    """Lanes are not fewer where messages could go on from their slots."""
+    taken = [call(name, "single_cube", 8, 20_000, slots=slots, slot_bytes=4096, check=False).cycles for slots in (2, 3, 4)]
+    assert max(taken) < 1.08 * taken[0]
+
+
 def test_fewer_credits_are_slower_and_right() -> None:
     taken = [call("all_reduce_ring", "single_cube", 4, 20_000, slots=slots, slot_bytes=1024) for slots in (16, 4, 1)]
     assert [one.wrong for one in taken] == [0, 0, 0]

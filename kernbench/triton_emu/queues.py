@@ -38,6 +38,9 @@ class NeighbourTable:
 
     def check(self) -> None:
         """InputError where the table is not symmetric, or names what is not there."""
+        if isinstance(self.pes, str) or not isinstance(self.pes, Sequence) or not all(isinstance(one, str) for one in self.pes):
+            rule = f"it must be a list of the PEs' names, like sip0.cube0.pe1, by rank, and is {self.pes!r}"
+            raise InputError(Problem("queues", rule, "ranks"))
         size = len(self.pes)
         if not _is_table(self.links):
             rule = "it must be {rank: {(plane, direction): (the rank there, its direction back)}}"

@@ -151,6 +151,14 @@ def test_a_table_that_cannot_be_is_refused(pes: list[str], links: Any, said: str
     assert str(raised.value) == f"neighbour table: {said}"
 
 
+@pytest.mark.parametrize("pes", ["sip0.cube0.pe0", [0, 1], None])
+def test_ranks_are_names_of_pes(pes: Any) -> None:
+    queues = Run(sends, config=row(2)).system.queues
+    said = f"queues: ranks: it must be a list of the PEs' names, like sip0.cube0.pe1, by rank, and is {pes!r}"
+    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
+        queues.install(NeighbourTable(pes, EAST))
+
+
 def test_forms_that_cannot_be_are_refused() -> None:
     queues = Run(sends, config=row(2)).system.queues
     for form, said in (

@@ -31,7 +31,7 @@ def comparison_table(runs: Runs) -> Table:
     for label, report in runs:
         phase = list(report.phases.values())[-1]
         rate = report.tokens_per_s or report.rate(phase)
-        times = [duration(ns) for ns in (report.ttft_ns, report.tpot_ns) if ns is not None]
+        times = [duration(ns, 4) for ns in (report.ttft_ns, report.tpot_ns) if ns is not None]
         moved = phase.total.bytes
         nbytes = [unit(phase.per_token(count), "B") for count in (sum(moved.values()), moved["kv"])]
         energy = scaled(phase.per_token(sum(phase.total.energy_pj.values())), ("pJ", "nJ", "uJ", "mJ", "J"))

@@ -71,7 +71,7 @@ def _phases(report: LlmReport) -> Table:
     for name, phase in report.phases.items():
         ns = report.ns(phase.total.cycles)
         rate = report.rate(phase)
-        row = (name, short(phase.total.cycles), duration(ns), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
+        row = (name, short(phase.total.cycles), duration(ns, 4), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
         made.add_row(*row, Text(phase.reason, "bold"))
     return made
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kernbench.cli.text import counted, duration, short, table
+from kernbench.cli.text import counted, digits_apart, duration, short, table
 from kernbench.common.units import parse_rational
 
 if TYPE_CHECKING:
@@ -44,11 +44,26 @@ def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
 
 def number_text(row: Row, name: str) -> str:
     """A number of a row, with its unit where it has one."""
+    number = _number(row, name)
+    return "" if number is None else duration(number) if name == "ns" else _number_text(number, name, 3)
+
+
+def number_texts(rows: Sequence[Row], name: str) -> list[str]:
+    """`number_text` of rows that stand in one column: with digits that tell them apart."""
+    numbers = [_number(row, name) for row in rows]
+    digits = digits_apart([number for number in numbers if number is not None], 3)
+    return ["" if number is None else _number_text(number, name, digits) for number in numbers]
+
+
+def _number(row: Row, name: str) -> float | None:
     value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
-    if value is None:
-        return ""
-    number = float(parse_rational(value))
-    return duration(number) if name == "ns" else f"{number:.4g}" if 0 < abs(number) < 1 else short(number)
+    return None if value is None else float(parse_rational(value))
+
+
+def _number_text(number: float, name: str, digits: int) -> str:
+    if name == "ns":
+        return duration(number, max(digits, 4))
+    return f"{number:.{max(digits, 4)}g}" if 0 < abs(number) < 1 else short(number, digits)
 
 
 def left_text(seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.render_sweep import left_out, number_text, short_names
+from kernbench.cli.render_sweep import left_out, number_texts, short_names
 from kernbench.cli.render_trace_parts import safe
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, counted, percent, short, table
 from kernbench.sweep.analysis import influences, pareto, ranked
@@ -85,12 +85,12 @@ def _table(
     if left:
         note += f"; not shown: {left[0]}{' ...' if left[1:] else ''}"
     made = table(title, [*columns, ("limit", "left")], note)
-    for entry in entries:
-        assert entry.row is not None
+    rows = [entry.row for entry in entries if entry.row is not None]  # those of `entries`, which are done
+    columns_of_numbers = [number_texts(rows, name) for name in numbers]
+    for entry, row, *cells in zip(entries, rows, *columns_of_numbers, strict=True):
         place = found.place(entry)
-        cells = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names)]
-        cells += [number_text(entry.row, name) for name in numbers]
-        made.add_row(*cells, safe(str(entry.row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
+        shown = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names), *cells]
+        made.add_row(*shown, safe(str(row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import takewhile
+from math import log10
 from typing import Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -21,16 +22,16 @@ _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 Justify = Literal["left", "right"]
 
 
-def short(number: int | float) -> str:
-    """A count in few characters: `9,999`, `6.41 M`; three digits count from 10,000 on."""
+def short(number: int | float, digits: int = 3) -> str:
+    """A count in few characters: `9,999`, `6.41 M`; so many digits count from 10,000 on."""
     if abs(number) < 10_000:
-        return f"{number:,.0f}" if number == int(number) else _three(number)
+        return f"{number:,.0f}" if number == int(number) else _three(number, digits)
     power = 0
     value = float(number)
     while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
         value /= 1000
         power += 1
-    return _three(value) + _PREFIXES[power]
+    return _three(value, digits) + _PREFIXES[power]
 
 
 def unit(number: int | float, name: str) -> str:
@@ -39,10 +40,17 @@ def unit(number: int | float, name: str) -> str:
     return text + name if text[-1].isalpha() else f"{text} {name}"
 
 
-def _three(value: float) -> str:
-    """Three digits that count."""
+def _three(value: float, digits: int = 3) -> str:
+    """Three digits that count, or `digits`."""
     size = abs(value)
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:,.0f}"
+    return f"{value:,.{max(0, digits - (1 if size < 9.995 else 2 if size < 99.95 else 3))}f}"
+
+
+def digits_apart(values: Sequence[float], least: int) -> int:
+    """How many digits count where values stand in one column: so many of what they differ by, at most 12."""
+    low, high = min(values, default=0), max(values, default=0)
+    near = int(log10(max(abs(low), abs(high)) / (high - low))) if high > low else 0
+    return min(least + near, 12)
 
 
 def percent(part: float) -> str:
@@ -54,12 +62,13 @@ def percent(part: float) -> str:
     return f"{part:.1%}" if 0 < part < 0.00995 or 0.99 <= part < 1 else f"{part:.0%}"
 
 
-def duration(ns: float) -> str:
-    """A time in its unit: `354 ns`, `6.630 ms`."""
-    for size, name in _TIMES:
-        if ns >= size:
-            return f"{ns / size:.4g} {name}"
-    return f"{ns:.4g} ns"
+def duration(ns: float, digits: int | None = None) -> str:
+    """A time in its unit: `354 ns`, `6.63 ms`. In a column of times so many `digits` of each: `354.0 ns`, `6.630 ms`."""
+    most = digits or 4
+    size, name = next((unit for unit in _TIMES if float(f"{ns / unit[0]:.{most}g}") >= 1), _TIMES[-1])
+    whole = len(str(int(float(f"{ns / size:.{most}g}"))))
+    text = f"{ns / size:,.{max(0, most - whole)}f}"
+    return f"{text.rstrip('0').rstrip('.') if digits is None and '.' in text else text} {name}"
 
 
 def scaled(value: float, units: Sequence[str]) -> str:

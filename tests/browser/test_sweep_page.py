@@ -89,6 +89,34 @@ def test_choosing_along_an_axis(made: tuple[SweepTable, Path], page: Page) -> No
     assert page.errors() == []
 
 
+NARROW = """\
+schema: kernbench/sweep/1
+targets: [tiles.json]
+machine: small.yaml
+axes: {dram.t_setup_cycles: [100000, 100001, 100003, 100004, 100009]}
+goals: {ns: min}
+"""
+
+
+def test_values_that_are_near_each_other_are_told_apart(tmp_path: Path, page: Page) -> None:
+    """Three digits of each were the same label five times."""
+    run_spec(write_spec(tmp_path, NARROW), tmp_path / "s.sqlite")
+    with Store.read(tmp_path / "s.sqlite") as store:
+        table = read_table(store)
+    path = tmp_path / "s.html"
+    path.write_bytes(page_bytes(table, table.goals, {}))
+    page.open(path)
+    page.run(
+        "window.texts = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (...text) { texts.push(text[0]); draw.apply(this, text); }"
+    )
+    page.ask("drawNow")
+    assert {"100,000", "100,001", "100,003", "100,004", "100,009"} <= set(page.run("return window.texts"))
+    times = page.run("return [...document.querySelectorAll('#table td')].map((cell) => cell.textContent)")
+    assert len({text for text in times if text.endswith(" us")}) == len({entry.row.ns for entry in table.entries if entry.row})
+    assert page.errors() == []
+
+
 def test_names_do_no_harm(made: tuple[SweepTable, Path], page: Page) -> None:
     table, path = made
     page.open(path)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from rich.console import Console
 
-from kernbench.cli.text import BUSY, STALLED, Bar, counted, duration, ids, percent, rational, scaled, short, unit
+from kernbench.cli.text import BUSY, STALLED, Bar, counted, digits_apart, duration, ids, percent, rational, scaled, short, unit
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,22 @@ def test_nearly_nothing_is_not_nothing_and_nearly_all_not_all(part: float, text:
         (13_443, "13.44 us"),
         (6.63e6, "6.63 ms"),
         (2.5e9, "2.5 s"),
+        (999_960, "1 ms"),
+        (1.234e13, "12,340 s"),
     ],
 )
 def test_times_have_their_unit(ns: float, text: str) -> None:
     assert duration(ns) == text
+
+
+def test_values_in_a_column_are_told_apart() -> None:
+    """Of what they differ by, as many digits as of a number that stands alone."""
+    near = [10_496_000, 10_498_000, 10_514_000]
+    assert digits_apart(near, 3) == 5 and digits_apart([7, 7], 3) == digits_apart([], 3) == digits_apart([1, 100], 3) == 3
+    assert [short(value, 5) for value in near] == ["10.496 M", "10.498 M", "10.514 M"]
+    assert [duration(value, 5) for value in near] == ["10.496 ms", "10.498 ms", "10.514 ms"]
+    assert digits_apart([1e15, 1e15 + 1], 3) == 12
+    assert [duration(value, 4) for value in (6_680, 10_400, 400, 1_000_000)] == ["6.680 us", "10.40 us", "400.0 ns", "1.000 ms"]
 
 
 def test_other_texts() -> None:

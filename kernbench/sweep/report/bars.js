@@ -8,7 +8,7 @@ function drawBars() {
     bar.append(inner);
     const levels = one.levels.map(([level, , mean]) => safe(level, 24) + ": " + (one.relative ? percent(mean) : told(app.goal[0], mean)));
     const worst = one.gain === null ? "" : ", worst over best " + three(one.gain);
-    line.append(make("span", safe(one.axis)), bar, make("b", percent(one.share)), make("div", (one.relative ? "of the target's mean " : "means ") + levels.join(", ") + worst, "levels"));
+    line.append(make("span", safe(one.axis).replace(/[._]/g, "$&\u200b")), bar, make("b", percent(one.share)), make("div", (one.relative ? "of the target's mean " : "means ") + levels.join(", ") + worst, "levels"));
     return line;
   }));
   if (!found.length) box.replaceChildren(make("p", "There are not enough points that are done."));

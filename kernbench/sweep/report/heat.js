@@ -5,13 +5,13 @@ const LEFT = 84, UNDER = 40, MOST_CELLS = 40;
 /** Groups of an axis's values: the values themselves, or equal steps where there are many. */
 function binsOf(name) {
   const scale = scaleOf(name);
-  if (scale.levels.length <= MOST_CELLS) return { labels: scale.levels.map((value) => told(name, value)), of: (value) => scale.levels.indexOf(value) };
-  const labels = Array.from({ length: 16 }, (_, k) => (k % 4 ? "" : told(name, scale.ticks[k / 4] ?? "")));
+  if (scale.levels.length <= MOST_CELLS) return { labels: toldApart(name, scale.levels), of: (value) => scale.levels.indexOf(value) };
+  const texts = toldApart(name, scale.ticks), labels = Array.from({ length: 16 }, (_, k) => (k % 4 ? "" : texts[k / 4] ?? ""));
   return { labels, of: (value) => { const part = scale.part(value); return part === null ? -1 : Math.min(15, Math.floor(part * 16)); } };
 }
 
 function gridNow() {
-  const [name, way] = app.goal, values = column(name), rows = binsOf(app.rows), columns = binsOf(app.columns);
+  const [name, way] = app.goal, values = column(name), rows = app.rows === app.columns ? { labels: [""], of: () => 0 } : binsOf(app.rows), columns = binsOf(app.columns);
   const cells = rows.labels.map(() => columns.labels.map(() => -1));
   for (let i = 0; i < count; i++) {
     if (!isNumber(values[i]) || !chosen(i)) continue;

@@ -51,8 +51,8 @@ function drawAxis(context, name, x, y, room) {
   context.fillText(fitted(context, name, room - 4), x, 14);
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "left";
-  for (const tick of scaleOf(name).ticks) {
-    const text = fitted(context, told(name, tick), room - 12), at = y(scaleOf(name).part(tick)) + 4;
+  for (const [label, place] of ticksOf(name, y, 13)) {
+    const text = fitted(context, label, room - 12), at = place + 4;
     context.fillStyle = paint.card;
     context.globalAlpha = 0.8;
     context.fillRect(x + 4, at - 10, context.measureText(text).width + 3, 13);

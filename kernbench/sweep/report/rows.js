@@ -1,10 +1,10 @@
 // The points as a table: sorted by the goal, or by the column that was clicked.
 
-const MOST_ROWS = 200;
+const MOST_ROWS = 200, TEXTS = ["status", "limit", "jobs_hash"];
 
 function columnsNow() {
   const names = [...data.axes, ...data.numbers];
-  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["status", data.status], ["limit", data.limit], ["jobs", data.hash]];
+  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["status", data.status], ["limit", data.limit], ["jobs_hash", data.hash]];
 }
 
 function sorted(found) {
@@ -21,7 +21,7 @@ function drawRows(found) {
   const wanted = sorted(found).filter(chosen), columns = columnsNow(), table = make("table"), head = make("tr");
   const best = new Set(front(app.x, app.y));
   for (const [name] of columns) {
-    const cell = make("th", safe(name, 40) + (app.sort?.[0] === name ? (app.sort[1] ? " \u2193" : " \u2191") : ""), name === "limit" || name === "status" ? "text" : "");
+    const cell = make("th", safe(name, 40) + (app.sort?.[0] === name ? (app.sort[1] ? " \u2193" : " \u2191") : ""), TEXTS.includes(name) ? "text" : "");
     if (data.about[name]) cell.title = data.about[name];
     cell.addEventListener("click", () => { app.sort = [name, app.sort?.[0] === name && !app.sort[1]]; draw(); });
     head.append(cell);
@@ -29,7 +29,7 @@ function drawRows(found) {
   table.append(head);
   for (const i of wanted.slice(0, MOST_ROWS)) {
     const line = make("tr", undefined, [best.has(i) ? "front" : "", data.status[i] !== "done" ? "bad" : "", i === app.here ? "here" : ""].join(" ").trim());
-    for (const [name, values] of columns) line.append(make("td", name === "number" ? String(values[i]) : told(name, values[i]), name === "limit" || name === "status" ? "text" : ""));
+    for (const [name, values] of columns) line.append(make("td", name === "number" ? String(values[i]) : told(name, values[i]), TEXTS.includes(name) ? "text" : ""));
     table.append(line);
   }
   element("table").replaceChildren(table);

@@ -6,6 +6,7 @@ const paint = {};
 
 /** From a column's values to 0..1: numbers by size, by logarithm where they span much, texts by order. */
 function scaleOf(name) {
+  if (!column(name)) return undefined;
   if (!scales.has(name)) scales.set(name, makeScale(column(name).filter((_, i) => data.target[i] === app.target)));
   return scales.get(name);
 }
@@ -20,11 +21,24 @@ function makeScale(values) {
     const part = (value) => (isNumber(value) ? (span ? (f(value) - f(low)) / span : 0.5) : null);
     const back = (p) => (log ? Math.exp(f(low) + p * span) : low + p * span);
     const levels = [...new Set(known)].sort((a, b) => a - b);
-    return { part, ticks: levels.length <= 9 ? levels : span ? [0, 0.25, 0.5, 0.75, 1].map(back) : [low], levels };
+    const near = high > low ? Math.floor(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) : 0;
+    const digits = Math.min(Math.max(3 + near, 3), MOST_DIGITS);  // of the difference, three
+    return { part, ticks: levels.length <= 9 ? levels : span ? [0, 0.25, 0.5, 0.75, 1].map(back) : [low], levels, digits };
   }
   const levels = [...new Set(known)], place = new Map(levels.map((value, i) => [value, i]));
   const part = (value) => (place.has(value) ? (levels.length > 1 ? place.get(value) / (levels.length - 1) : 0.5) : null);
-  return { part, ticks: levels.length <= 12 ? levels : [], levels };
+  return { part, ticks: levels.length <= 12 ? levels : [], levels, digits: 3 };
+}
+
+/** The ticks of a column: [text, place], but for those that others leave no `room`; the first and the last stay. */
+function ticksOf(name, placeOf, room) {
+  const scale = scaleOf(name), texts = toldApart(name, scale.ticks), all = scale.ticks.map((tick, i) => [texts[i], placeOf(scale.part(tick))]);
+  const kept = [], last = all.at(-1);
+  for (const one of all) {
+    const free = (other) => Math.abs(one[1] - other[1]) >= (typeof room === "function" ? room(one[0], other[0]) : room);
+    if (!kept.length || one === last || (free(kept.at(-1)) && free(last))) kept.push(one);
+  }
+  return kept;
 }
 
 function colour(part, alpha = 1) {

@@ -1,6 +1,6 @@
 // Two numbers against each other, and the points that no other beats in both.
 
-const PAD = { left: 62, right: 12, top: 8, bottom: 34 };
+const PAD = { left: 76, right: 12, top: 8, bottom: 34 };
 const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "min"])[1];
 
 /** The points that no other is at least as good as in both and better in one, by the first number. */
@@ -53,19 +53,17 @@ function drawScatter(found) {
 }
 
 function drawTicks(context, width, height) {
-  const most = (ticks, room) => ticks.filter((_, k) => k % Math.ceil(ticks.length / room) === 0);
+  const wide = (text) => context.measureText(text).width, half = (one, other) => (wide(one) + wide(other)) / 2 + 14;
   context.textAlign = "center";
-  for (const tick of most(scaleOf(app.x).ticks, 6)) {
-    const x = PAD.left + scaleOf(app.x).part(tick) * (width - PAD.left - PAD.right);
+  for (const [text, x] of ticksOf(app.x, (part) => PAD.left + part * (width - PAD.left - PAD.right), half)) {
     context.strokeRect(x, PAD.top, 0, height - PAD.top - PAD.bottom);
-    context.fillText(told(app.x, tick), Math.min(x, width - 26), height - PAD.bottom + 14);
+    context.fillText(text, Math.min(x, width - 2 - wide(text) / 2), height - PAD.bottom + 16);
   }
   context.fillText(safe(app.x) + (wayOf(app.x) === "max" ? " (more is better)" : ""), (PAD.left + width) / 2, height - 5);
   context.textAlign = "right";
-  for (const tick of most(scaleOf(app.y).ticks, 7)) {
-    const y = height - PAD.bottom - scaleOf(app.y).part(tick) * (height - PAD.top - PAD.bottom);
+  for (const [text, y] of ticksOf(app.y, (part) => height - PAD.bottom - part * (height - PAD.top - PAD.bottom), 16)) {
     context.strokeRect(PAD.left, y, width - PAD.left - PAD.right, 0);
-    context.fillText(told(app.y, tick), PAD.left - 5, y + 4);
+    context.fillText(text, PAD.left - 5, y + 4);
   }
 }
 

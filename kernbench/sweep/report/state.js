@@ -9,13 +9,29 @@ const element = (id) => document.getElementById(id);
 const column = (name) => data.values[name] || data.results[name];
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-/** A number with the unit of its column. */
-function told(name, value) {
+/** Units and what a thousand of each is called. */
+const STEPS = { ns: ["ns", "us", "ms", "s"], pJ: ["pJ", "nJ", "uJ", "mJ", "J", "kJ"], B: ["B", "kB", "MB", "GB", "TB", "PB"] };
+const MOST_DIGITS = 12;
+
+/** A number with the unit of its column; three digits count, more where its column's values are near each other. */
+function told(name, value, digits = scaleOf(name)?.digits ?? 3) {
   if (value === null || value === undefined) return "\u2013";
   if (!isNumber(value)) return safe(value, 60);
-  const unit = data.units[name];
-  if (unit === "ns") return value >= 1e9 ? three(value / 1e9) + " s" : value >= 1e6 ? three(value / 1e6) + " ms" : value >= 1e3 ? three(value / 1e3) + " us" : three(value) + " ns";
-  return unit && unit !== "cycles" ? short(value) + " " + unit : Math.abs(value) < 1 && value !== 0 ? value.toPrecision(3) : short(value);
+  const steps = STEPS[data.units[name]];
+  if (!steps) {
+    if (Number.isInteger(value) && Math.abs(value) < 10 ** digits) return grouped(value);
+    return Math.abs(value) < 1 ? value.toPrecision(digits) : short(value, digits);
+  }
+  let size = value, power = 0;
+  while (Math.abs(size) >= 999.5 && power < steps.length - 1) { size /= 1000; power += 1; }
+  return (Number.isInteger(value) && !power ? grouped(value) : three(size, digits)) + " " + steps[power];
+}
+
+/** Values of a column with as many digits as it takes to tell each from the others. */
+function toldApart(name, values) {
+  let digits = scaleOf(name).digits, texts;
+  do texts = values.map((value) => told(name, value, digits)); while (new Set(texts).size < new Set(values).size && digits++ < MOST_DIGITS);
+  return texts;
 }
 
 /** Whether a point is of the target that is shown, and within all that was chosen along axes. */

@@ -15,18 +15,21 @@ function grouped(value) {
   return Number.isFinite(value) ? GROUPED.format(value) : "\u2013";
 }
 
-/** Three digits that count, with a prefix: 9,999; 12.3 k; 6.41 M. */
-function short(value) {
+/** Three digits that count, or `digits`, with a prefix: 9,999; 12.3 k; 6.41 M. */
+function short(value, digits = 3) {
   if (!Number.isFinite(value)) return "\u2013";
   let size = Math.abs(value), power = 0;
-  if (size < 10000) return Number.isInteger(value) ? GROUPED.format(value) : three(value);
+  if (size < 10000) return Number.isInteger(value) ? GROUPED.format(value) : three(value, digits);
   while (size >= 999.5 && power < 6) { size /= 1000; power += 1; }
-  return (value < 0 ? "-" : "") + three(size) + ["", "\u2009k", "\u2009M", "\u2009G", "\u2009T", "\u2009P", "\u2009E"][power];
+  return (value < 0 ? "-" : "") + three(size, digits) + ["", "\u2009k", "\u2009M", "\u2009G", "\u2009T", "\u2009P", "\u2009E"][power];
 }
 
-function three(value) {
+function three(value, digits = 3) {
   const size = Math.abs(value);
-  return size === 0 ? "0" : size < 0.01 ? value.toExponential(1) : size < 9.995 ? value.toFixed(2) : size < 99.95 ? value.toFixed(1) : GROUPED.format(Math.round(value));
+  if (size === 0) return "0";
+  if (size < 0.01) return value.toExponential(digits - 2);
+  const behind = Math.max(0, digits - (size < 9.995 ? 1 : size < 99.95 ? 2 : 3));
+  return behind ? value.toFixed(behind) : GROUPED.format(Math.round(value));
 }
 
 function percent(part) {

@@ -28,7 +28,7 @@ function start() {
   const statuses = Object.entries(data.statuses).map(([name, number]) => grouped(number) + " " + name);
   const left = [data.excluded ? grouped(data.excluded) + " left out by conditions" : "", data.invalid ? grouped(data.invalid) + " invalid" : ""].filter(Boolean);
   element("name").textContent = safe(data.name);
-  element("counts").textContent = [grouped(count) + (count === 1 ? " point: " : " points: ") + statuses.join(", "), ...left, "kernbench " + data.version].join("; ");
+  element("counts").textContent = [counted(count, "point") + ": " + statuses.join(", "), ...left, "kernbench " + data.version].join("; ");
   app.goal = data.goals.find(([name]) => data.numbers.includes(name)) || (data.numbers.length ? [data.numbers[0], "min"] : null);
   drawWhy();
   if (!app.goal) return;

@@ -163,7 +163,7 @@ function drawBar() {
       choose("Lanes", app.lanesBy, [["engine", "engines"], ["command", "commands"]], setLanes),
       choose("Colour", app.colour, app.head.colours.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { setColour(name); drawFilters(); drawBar(); redraw(); }),
       legend());
-  } else if (app.tab === "heat") bar.replaceChildren(heatScale("use", app.heatRamp), heatScale("conflicts", app.deniedRamp), make("span", { className: "scale" }, app.heat.length ? `a step is ${grouped(app.heat[0].bin)} cycles` : ""));
+  } else if (app.tab === "heat") bar.replaceChildren(heatScale("use", app.heatRamp), heatScale("conflicts", app.deniedRamp), make("span", { className: "scale" }, app.heat.length ? `a step is ${counted(app.heat[0].bin, "cycle")}` : ""));
   else if (app.tab === "run") bar.replaceChildren(make("span", { className: "scale" }, "What was run, on what, and how it ended"));
   else {
     const names = [...Object.keys(AXIS_NAMES)].filter((name) => name in app.head.axes || app.tab === "phases");

@@ -166,11 +166,11 @@ function crosshair(context, room, height) {
 }
 
 function footer() {
-  const filters = filterCount(), shown = app.order.length;
+  const filters = filterCount(), shown = app.order.length, to = Math.min(app.to, app.first + app.cycles), length = to - app.from;
   byId("foot").replaceChildren(
-    make("span", {}, `${grouped(Math.round(app.from))} \u2013 ${grouped(Math.round(app.to))}`),
-    make("span", {}, `${grouped(Math.round(app.to - app.from))} cycles, ${duration(app.to - app.from)}`),
-    make("span", {}, shown === app.count ? `${grouped(shown)} spans` : `${grouped(shown)} of ${grouped(app.count)} spans (${filters} ${filters === 1 ? "filter" : "filters"})`),
+    make("span", {}, `${grouped(Math.round(app.from))} \u2013 ${grouped(Math.round(to))}`),
+    make("span", {}, `${counted(Math.round(length), "cycle")}, ${duration(length)}`),
+    make("span", {}, shown === app.count ? counted(shown, "span") : `${grouped(shown)} of ${counted(app.count, "span")} (${counted(filters, "filter")})`),
     make("span", { className: "right" }, "drag: pan \u00b7 ctrl+wheel: zoom \u00b7 shift+drag: select \u00b7 ?: keys"),
   );
 }

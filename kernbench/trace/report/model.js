@@ -8,7 +8,8 @@ function buildModel(head, bytes) {
   app.head = head;
   app.freq = head.run.freq || 1;
   app.first = head.first;
-  app.last = Math.max(head.last, head.first + 1);
+  app.last = Math.max(head.last, head.first + 1);  // of an empty run, too, there is a part to see
+  app.cycles = head.last - head.first;
   app.units = head.units;
   app.commands = table(head.commands);
   app.spans = table(head.spans);

@@ -19,7 +19,7 @@ function drawRoofline() {
   const say = (title, text) => view.replaceChildren(make("div", { className: "empty still" }, make("b", {}, title), make("span", {}, text)));
   if (!data.points.length) return say("No point to draw", app.order.length ? "No job of what is shown computes MACs and moves bytes of DRAM." : "Nothing passes the filters: press X to clear them.");
   if (!data.peak || !data.bandwidth) return say("No roof to draw", "TRACE_META says not what the tensor engines or the DRAM channels can do.");
-  const width = Math.max(560, view.clientWidth - 32), height = Math.max(360, view.clientHeight - 60), box = { left: 78, top: 18, right: width - 70, bottom: height - 50 };
+  const width = Math.max(420, view.clientWidth - 32), height = Math.max(360, view.clientHeight - 60), box = { left: 78, top: 18, right: width - 70, bottom: height - 50 };
   const ridge = data.peak / data.bandwidth, xs = data.points.map((point) => point.x), ys = data.points.map((point) => point.y);
   const decade = (value, up) => 10 ** (up ? Math.ceil(Math.log10(value)) : Math.floor(Math.log10(value)));
   const x0 = decade(Math.min(...xs, ridge) / 1.5), x1 = decade(Math.max(...xs, ridge) * 1.5, true), y1 = data.peak * 2.5, y0 = decade(Math.min(...ys, data.bandwidth * x0) / 1.2);
@@ -29,7 +29,7 @@ function drawRoofline() {
   for (let y = y0; y <= y1 * 1.001; y *= 10) svg.append(shape("line", { class: "grid", x1: box.left, x2: box.right, y1: Y(y), y2: Y(y) }), shape("text", { x: box.left - 8, y: Y(y) + 4, "text-anchor": "end" }, short(y)),
     shape("text", { x: box.right + 8, y: Y(y) + 4 }, short((2 * y * app.freq) / 1000)));
   svg.append(shape("rect", { class: "frame", x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }));
-  const names = [["MACs for a byte of DRAM  [MAC/B]", (box.left + box.right) / 2, height - 12, ""], ["MAC/cycle", 16, (box.top + box.bottom) / 2, `rotate(-90 16 ${(box.top + box.bottom) / 2})`], ["TOPS (2 a MAC)", width - 10, (box.top + box.bottom) / 2, `rotate(-90 ${width - 10} ${(box.top + box.bottom) / 2})`]];
+  const names = [["MACs for a byte of DRAM  [MAC/B]", (box.left + box.right) / 2, height - 12, ""], ["MAC/cycle", 16, (box.top + box.bottom) / 2, `rotate(-90 16 ${(box.top + box.bottom) / 2})`], ["TOPS (2 ops a MAC)", width - 10, (box.top + box.bottom) / 2, `rotate(-90 ${width - 10} ${(box.top + box.bottom) / 2})`]];
   for (const [text, x, y, transform] of names) svg.append(shape("text", { x, y, "text-anchor": "middle", ...(transform ? { transform } : {}) }, text));
   roofs(svg, data, ridge, X, Y, x0, x1, box);
   pointsOf(svg, data, X, Y, box);
@@ -41,9 +41,9 @@ function drawRoofline() {
 function roofs(svg, data, ridge, X, Y, x0, x1, box) {
   const start = x0;
   svg.append(shape("path", { class: "roof", d: `M${X(start)} ${Math.min(Y(data.bandwidth * start), box.bottom)} L${X(ridge)} ${Y(data.peak)} L${X(x1)} ${Y(data.peak)}` }));
-  if (data.macs < data.peak) svg.append(shape("line", { class: "roof dash", x1: X(data.macs / data.bandwidth), x2: X(x1), y1: Y(data.macs), y2: Y(data.macs) }), shape("text", { x: box.right - 8, y: Y(data.macs) - 6, "text-anchor": "end" }, `at factor 1: ${short(data.macs)} MAC/cycle`));
+  if (data.macs < data.peak) svg.append(shape("line", { class: "roof dash", x1: X(data.macs / data.bandwidth), x2: X(x1), y1: Y(data.macs), y2: Y(data.macs) }), shape("text", { x: box.right - 8, y: Y(data.macs) - 6, "text-anchor": "end" }, `at factor 1: ${short(data.macs)}${box.right - box.left < 600 ? "" : " MAC/cycle"}`));
   svg.append(shape("text", { class: "ink", x: box.right - 8, y: Y(data.peak) - 7, "text-anchor": "end" }, `tensor engines: ${short(data.peak)} MAC/cycle` + (data.macs < data.peak ? " at the widths used" : "")));
-  const free = [0.75, 0.5, 0.25].map((part) => x0 * (ridge / x0) ** part), near = (x) => Math.min(...data.points.map((point) => Math.abs(Math.log(point.x / x))));
+  const free = (box.right - box.left < 600 ? [0.5, 0.25] : [0.75, 0.5, 0.25]).map((part) => x0 * (ridge / x0) ** part), near = (x) => Math.min(...data.points.map((point) => Math.abs(Math.log(point.x / x))));
   const middle = free.reduce((best, x) => (near(x) > near(best) ? x : best)), angle = (Math.atan2(Y(data.peak) - Y(data.bandwidth * x0), X(ridge) - X(x0)) * 180) / Math.PI;
   svg.append(shape("text", { class: "ink", x: X(middle), y: Y(data.bandwidth * middle) - 9, "text-anchor": "middle", transform: `rotate(${angle} ${X(middle)} ${Y(data.bandwidth * middle) - 9})` }, `DRAM: ${short(data.bandwidth)} B/cycle, ${short(data.bandwidth * app.freq)} GB/s`));
   svg.append(shape("line", { class: "roof dash", x1: X(ridge), x2: X(ridge), y1: Y(data.peak), y2: box.bottom }), shape("text", { x: X(ridge) + 6, y: box.bottom - 8 }, `${short(ridge)} MAC/B`));

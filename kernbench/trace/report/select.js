@@ -17,9 +17,9 @@ function spanFields(span) {
   put("job_id", Number.isNaN(job) ? undefined : job);
   put("start", grouped(app.start[span]));
   put("end", grouped(app.end[span]) + (app.spans.get("open")[span] ? " (not ended)" : ""));
-  put("length", `${grouped(app.end[span] - app.start[span])} cycles, ${duration(app.end[span] - app.start[span])}`);
-  if (!Number.isNaN(issue)) { put("issue", grouped(issue)); put("queued", `${grouped(app.start[span] - issue)} cycles`); }
-  if (app.kind[span] <= 2) app.head.reasons.forEach((reason) => { const cycles = amount("wait." + reason)[span]; if (cycles) put("waited: " + reason, `${grouped(cycles)} cycles`); });
+  put("length", `${counted(app.end[span] - app.start[span], "cycle")}, ${duration(app.end[span] - app.start[span])}`);
+  if (!Number.isNaN(issue)) { put("issue", grouped(issue)); put("queued", counted(app.start[span] - issue, "cycle")); }
+  if (app.kind[span] <= 2) app.head.reasons.forEach((reason) => { const cycles = amount("wait." + reason)[span]; if (cycles) put("waited: " + reason, counted(cycles, "cycle")); });
   for (const [name, value] of app.details[app.kind[span]].row(app.detailRow[span])) put(name, shownField(name, value));
   const command = app.command[span];
   if (command >= 0) {
@@ -60,7 +60,7 @@ function waitPanel(span) {
   if (!found.length) return [];
   const rows = found.slice(0, 50).map((wait) => {
     const start = app.waits.get("start")[wait], cycles = app.waits.get("cycles")[wait], by = app.waits.value("by_job", wait);
-    return [app.head.reasons[app.waits.get("reason")[wait]], `${grouped(start)}, ${grouped(cycles)} cycles` + (by === undefined ? "" : `, behind job ${by}`)];
+    return [app.head.reasons[app.waits.get("reason")[wait]], `${grouped(start)}, ${counted(cycles, "cycle")}` + (by === undefined ? "" : `, behind job ${by}`)];
   });
   if (found.length > 50) rows.push(["...", `${found.length - 50} more`]);
   return [make("h3", {}, "Waits"), fieldList(rows)];
@@ -121,7 +121,7 @@ function rangePanel(from, to) {
   });
   return [
     make("h2", {}, make("span", {}, "Selected time"), make("button", { className: "close", title: "Close (Esc)", onclick: clearSelection }, "\u2715")),
-    make("p", {}, `${grouped(Math.round(from))} \u2013 ${grouped(Math.round(to))}`), make("p", {}, `${grouped(Math.round(length))} cycles, ${duration(length)}`),
+    make("p", {}, `${grouped(Math.round(from))} \u2013 ${grouped(Math.round(to))}`), make("p", {}, `${counted(Math.round(length), "cycle")}, ${duration(length)}`),
     make("div", { className: "acts" }, make("button", { onclick: () => see(from, to), title: "F" }, "Zoom to it"), make("button", { onclick: () => filterTime(from, to) }, "Filter by it"), make("button", { onclick: copyLink }, "Copy link")),
     make("h3", {}, "All that reaches into it"), fieldList(totalRows(sum)),
     ...(meters.length ? [make("h3", {}, "Engines at work inside"), ...meters] : []),
@@ -130,7 +130,7 @@ function rangePanel(from, to) {
 
 /** Totals as rows of a list. */
 function totalRows(sum) {
-  const cycles = (value) => `${grouped(value)} cycles`, active = sum.active || 0;
+  const cycles = (value) => counted(value, "cycle"), active = sum.active || 0;
   const rows = [["spans", grouped(sum.spans)], ["jobs", grouped(sum.jobs)]];
   if (!sum.spans) return rows;
   rows.push(["at work", cycles(active)], ["DMA jobs", cycles(sum.cycles[0])], ["TE jobs", cycles(sum.cycles[1])], ["VE jobs", cycles(sum.cycles[2])]);

@@ -39,15 +39,15 @@ function phaseRow(sum, made, heads, all) {
 /** The first and last line of the file, and the machine. */
 function drawRun() {
   const { run } = app.head, lists = [];
-  const about = [["program", run.program], ["status", run.status ?? "the file breaks off"], ["cycles", grouped(app.last - app.first) + ` (${duration(app.last - app.first)})`], ["clock", run.freq_ghz + " GHz"],
-    ["level of the trace", run.level], ["commands", grouped(app.commands.count)], ["spans", grouped(app.count)], ["window of samples", grouped(run.window) + " cycles"],
+  const about = [["program", run.program], ["status", run.status ?? "the file breaks off"], ["cycles", grouped(app.cycles) + ` (${duration(app.cycles)})`], ["clock", run.freq_ghz + " GHz"],
+    ["level of the trace", run.level], ["commands", grouped(app.commands.count)], ["spans", grouped(app.count)], ["window of samples", counted(run.window, "cycle")],
     ["run", run.sim_id], ["kernbench", run.sim_version], ["timing model", run.model_version], ["trace schema", run.version], ["program SHA-256", run.program_hash], ["machine SHA-256", run.config_hash]];
   if (run.filter) about.push(["left out when written", JSON.stringify(run.filter)]);
   if (run.broken) about.push(["the file breaks off", run.broken]);
   const events = app.points.map(({ name, table }) => [name, grouped(table.count)]);
   lists.push(make("div", {}, make("h2", {}, "Run"), fieldList(about)), make("div", {}, make("h2", {}, "Events"), events.length ? fieldList(events) : make("p", {}, "none")));
-  const energy = Object.entries(run.energy_pj ?? {});
-  if (energy.length) lists[1].append(make("h2", {}, "Energy"), fieldList(energy.map(([name, value]) => [name, grouped(value) + " pJ"])));
+  const { total = 0, ...parts } = run.energy_pj ?? {}, energy = Object.entries(parts).sort(([, a], [, b]) => b - a);
+  if (energy.length) lists[1].append(make("h2", {}, "Energy"), fieldList([...energy.map(([name, value]) => [name, joules(value) + (total ? `, ${percent(value / total)}` : "")]), ["total", joules(total)]]));
   const text = (value) => safe(JSON.stringify(value, null, 2).split("\n").join("\u0000"), 200000).split("\\u0000").join("\n");
   const boxes = [["Machine", run.sim_config], ["Counters", run.counters]].filter(([, value]) => value && Object.keys(value).length);
   byId("view-run").replaceChildren(make("div", { className: "pad" }, make("div", { className: "cols" }, ...lists), make("div", { className: "cols" }, ...boxes.map(([title, value]) => make("div", {}, make("h2", {}, title), make("pre", {}, text(value)))))));

@@ -35,14 +35,25 @@ function three(value, digits = 3) {
 function percent(part) {
   if (!Number.isFinite(part)) return "\u2013";
   if (part > 0 && part < 0.0005) return "<0.1%";
-  return part > 0 && (part < 0.1 || (part > 0.99 && part < 1)) ? (100 * part).toFixed(1) + "%" : Math.round(100 * part) + "%";
+  if (part >= 0.9995 && part < 1) return ">99.9%";
+  return (part > 0 && part < 0.00995) || (part >= 0.99 && part < 1) ? (100 * part).toFixed(1) + "%" : Math.round(100 * part) + "%";
 }
 
 /** Cycles as a time: 354 ns, 6.63 ms. */
 function duration(cycles) {
-  let ns = cycles / app.freq;
-  for (const [size, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"]]) if (ns >= size) return three(ns / size) + "\u2009" + name;
-  return (Number.isInteger(ns) ? String(ns) : three(ns)) + "\u2009ns";
+  const ns = cycles / app.freq, digits = (value) => Number(value.toPrecision(4));
+  const [size, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([size]) => digits(ns / size) >= 1) ?? [1, "ns"];
+  return grouped(digits(ns / size)) + "\u2009" + name;
+}
+
+/** A number of things: 1 cycle, 1,240 cycles. */
+const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/** An energy in its unit, from pJ: 4.54 mJ. */
+function joules(pj) {
+  let power = 0;
+  for (; Math.abs(pj) >= 999.5 && power < 5; power += 1) pj /= 1000;
+  return three(pj) + "\u2009" + ["pJ", "nJ", "uJ", "mJ", "J", "kJ"][power];
 }
 
 /** An element with properties, attributes (names with a dash, or role) and children; texts are texts. */

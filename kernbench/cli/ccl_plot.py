@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernbench.cli.text import size_text
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -39,10 +40,16 @@ def draw(asked: Asked, rows: Sequence[Row], path: Path) -> None:
     write_whole(path, picture({title: rows}, _form(path)))
 
 
+def _size(size: float) -> str:
+    """A power of two as the tick of an axis; below a byte there is none."""
+    return size_text(int(size)) if size >= 1 else ""
+
+
 def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
     """Times and bus bandwidths, a line for each name; the same rows and matplotlib make the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
         figure = Figure(figsize=(10, 4), layout="constrained")
@@ -54,12 +61,18 @@ def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
         for axes, label in ((left, "time [us]"), (right, "bus bandwidth [GB/s]")):
             if any(row.size for rows in lines.values() for row in rows):  # a barrier has none
                 axes.set_xscale("log", base=2)
-            axes.set_xlabel("size [B]")
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _size(size)))
+            else:
+                axes.set_xticks([0], ["none"])
+            axes.set_xlabel("size")
             axes.set_ylabel(label)
             axes.grid(alpha=0.3)
             axes.spines[["top", "right"]].set_visible(False)
         left.set_yscale("log")
-        left.legend(frameon=False, fontsize=9)
+        left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        left.yaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,.4g}"))
+        left.yaxis.set_minor_formatter(NullFormatter())
+        figure.legend(*left.get_legend_handles_labels(), frameon=False, fontsize=9, loc="outside upper left")
         data = io.BytesIO()
         metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
         figure.savefig(data, format=form, metadata=metadata, dpi=144)

@@ -192,8 +192,13 @@ def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
 
 
 def _figures(one: Totals) -> str:
-    rate = f", {one.bytes / one.active:,.0f} B/cycle" if one.bytes and one.active else ""
-    return f"{one.jobs:,} jobs in {one.active:,} cycles{rate}"
+    rate = f", {_three(one.bytes / one.active)} B/cycle" if one.bytes and one.active else ""
+    return f"{one.jobs:,} job{'s' * (one.jobs != 1)} in {one.active:,} cycle{'s' * (one.active != 1)}{rate}"
+
+
+def _three(value: float) -> str:
+    """Three digits that count, as the page has them."""
+    return f"{value:.1e}" if value < 0.01 else f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def _stack(axes: Axes, values: Sequence[Sequence[int]], colours: Sequence[str], names: Iterable[str]) -> None:
@@ -223,12 +228,13 @@ def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
     low = 10 ** math.floor(math.log10(min(found.ridge, *(point.intensity for point in found.points)) / 1.5))
     high = 10 ** math.ceil(math.log10(max(found.ridge, *(point.intensity for point in found.points)) * 1.5))
     axes.loglog([low, found.ridge, high], [low * found.bytes_per_cycle, found.peak, found.peak], color=theme.ink, linewidth=1.8)
-    axes.text(high, found.peak, f"tensor engines: {found.peak:,.0f} MAC/cycle ", ha="right", va="bottom", fontsize=8)
+    axes.text(high, found.peak * 1.05, f"tensor engines: {found.peak:,.0f} MAC/cycle ", ha="right", va="bottom", fontsize=8)
     axes.text(
         low, low * found.bytes_per_cycle, f"  DRAM: {found.bytes_per_cycle:,.4g} B/cycle", ha="left", va="top", fontsize=8
     )
     axes.axvline(found.ridge, color=theme.soft, linewidth=0.8, linestyle="--")
-    axes.set_ylim(top=found.peak * 2)
+    lowest = min(low * found.bytes_per_cycle, *(point.rate for point in found.points))
+    axes.set_ylim(10 ** math.floor(math.log10(lowest / 1.2)), found.peak * 2)
     axes.text(found.ridge, axes.get_ylim()[0], f" {found.ridge:,.4g} MAC/B", va="bottom", fontsize=8, color=theme.soft)
     colours = label_colours(axis(timeline, by))
     places = axis(timeline, by).labels

@@ -38,10 +38,16 @@ def live_map_svg(places: ScratchpadPlan, stages: Sequence[str] = STAGES) -> str:
         if down >= 13 and across >= 7 * len(label):
             parts.append(f'<text x="{x + across / 2}" y="{y + down / 2 + 4:.2f}" text-anchor="middle">{label}</text>')
         parts.append("</g>")
-    for share in range(5):
-        y = _TOP + _HIGH * share / 4
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{_size(size * share // 4)}</text>')
+    for at in ticks(size):
+        parts.append(f'<text x="{_LEFT - 6}" y="{_TOP + at * _HIGH / size + 4:.2f}" text-anchor="end">{_size(at)}</text>')
     return "\n".join([*parts, "</svg>\n"])
+
+
+def ticks(size: int) -> list[int]:
+    """Addresses along the side: some round ones, and the end where the last of those leaves it room."""
+    step = 1 << max(0, (size // 5).bit_length())
+    ticks = list(range(0, size + 1, step))
+    return ticks if size - ticks[-1] < step / 4 else [*ticks, size]
 
 
 def _size(nbytes: int) -> str:

@@ -21,7 +21,8 @@ def test_run_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str], t
     plot = tmp_path / "p.svg"
     code, out, _ = kbsim(capsys, "run", "all_reduce", "--ranks", "4", "-b", "1K", "-e", "4K", "-f", "2", "--plot", str(plot))
     lines = out.splitlines()
-    assert code == 0 and plot.read_text(encoding="utf-8").startswith("<?xml")
+    picture = plot.read_text(encoding="utf-8")
+    assert code == 0 and picture.startswith("<?xml") and "1 KiB" in picture and "10^" not in picture
     assert lines[0] == "# all_reduce_ring of 4 ranks on single_cube.yaml"
     assert lines[1] == "# 1 SIP x 1 cube x 4 PEs, ring; queues of 16 slots of 32 KiB in tcm"
     assert lines[2].split() == ["#", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]

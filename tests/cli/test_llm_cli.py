@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kernbench.workloads.live_map import ticks
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 
@@ -106,6 +107,7 @@ def test_pictures(kbsim: Kbsim) -> None:
     assert kbsim(*once, "--live-map", "map.svg", "-q").code == 0
     titles = [element.text or "" for element in ElementTree.parse("map.svg").iter() if element.tag.endswith("title")]
     assert {"weights", "kv", "scores", "residual"} <= {title.split(":")[0] for title in titles}
+    assert (ticks(3240000), ticks(1 << 20), ticks(1)) == ([0, 1 << 20, 2 << 20, 3 << 20], [i << 18 for i in range(5)], [0, 1])
 
 
 @pytest.mark.parametrize(

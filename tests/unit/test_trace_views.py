@@ -13,12 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
+from kernbench.trace import plots
 from kernbench.trace import timeline as timeline_module
 from kernbench.trace.columns import NULL, Column, Table
 from kernbench.trace.events import Record
 from kernbench.trace.gantt import LANES, gantt
 from kernbench.trace.heat import heatmaps
 from kernbench.trace.joins import paired, pick, rows_of
+from kernbench.trace.palette import THEMES
 from kernbench.trace.reader import open_trace
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, read_timeline
 from kernbench.trace.validate import validate
@@ -113,6 +115,21 @@ def test_roofline_by_hand(run: Timeline) -> None:
         ("QKV", 256, 16384 / 17),
     ]
     assert found.left_out == ["LN", NONE]
+
+
+def test_the_picture_of_the_roofline_has_all_points_in_it(run: Timeline) -> None:
+    """Those far below the roof were below the picture."""
+    pytest.importorskip("matplotlib")
+    axes = plots._roofline(run, "phase", THEMES["light"]).axes[0]
+    low, high = axes.get_ylim()
+    assert all(low < point.rate < high for point in roofline(run).points)
+
+
+def test_figures_of_pictures_count_in_words(run: Timeline) -> None:
+    one = grouped(run, "phase")["QKV"]
+    assert plots._figures(one).startswith(f"{one.jobs} jobs in {one.active} cycles")
+    assert plots._figures(replace(one, jobs=1, active=1, bytes=0)) == "1 job in 1 cycle"
+    assert plots._figures(replace(one, jobs=2, active=1000, bytes=104)) == "2 jobs in 1,000 cycles, 0.10 B/cycle"
 
 
 def test_the_roof_is_that_of_the_widths_used(run: Timeline) -> None:

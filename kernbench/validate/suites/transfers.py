@@ -52,8 +52,8 @@ def _alone(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Prog
     else:
         size = {"num_elements": elements}
     program.dma_load(qbits=bits, dram_addr=addr, **size, **place)
-    shape = f"{count} rows of {one} B, every {stride} B" if stride else f"{one} B"
-    return f"{shape} from {addr}", [int(data.fact("setup")) + ceil(Fraction(moved, CAPACITY))], _machine(data), program
+    shape = f"{count} rows of {one:,} B, every {stride:,} B" if stride else f"{one:,} B"
+    return f"{shape} from {addr:,}", [int(data.fact("setup")) + ceil(Fraction(moved, CAPACITY))], _machine(data), program
 
 
 def _shared(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Program]:
@@ -65,7 +65,7 @@ def _shared(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Pro
         moved = size
         ends.append(ceil(now))
         _load(program, k << 16, size, k << 12)
-    return f"{' + '.join(map(str, sizes))} B together", ends, _machine(data), program
+    return f"{' + '.join(f'{size:,}' for size in sizes)} B together", ends, _machine(data), program
 
 
 def _queued(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Program]:
@@ -75,7 +75,8 @@ def _queued(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Pro
         _load(program, k << 16, size, k << 12)
     group = int(data.fact("setup")) + ceil(Fraction(size * at_a_time, CAPACITY))
     machine = _machine(data, dma={"max_concurrent_transfers": at_a_time})
-    return f"{count} of {size} B, {at_a_time} at a time", [group * (k // at_a_time + 1) for k in range(count)], machine, program
+    ends = [group * (k // at_a_time + 1) for k in range(count)]
+    return f"{count} of {size:,} B, {at_a_time} at a time", ends, machine, program
 
 
 def _dram(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Program]:
@@ -85,7 +86,7 @@ def _dram(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Progr
     dram |= {"peak_bw_bytes_per_cycle": case["peak"], "period": case["period"]}
     program = Program("dram")
     _load(program, 0, size)
-    name = f"{size} B from {channels} x {float(capacity):.4g} B/cycle"
+    name = f"{size:,} B from {channels} x {float(capacity):.4g} B/cycle"
     ends = [int(data.fact("setup")) + ceil(Fraction(size, channels) / capacity)]
     return name, ends, _machine(data, dram=dram), program
 
@@ -99,7 +100,8 @@ def _mesh(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Progr
     program, store = Program("mesh"), bool(case.get("store", False))
     _load(program, 0, size, store=store)
     ends = [int(data.fact("setup")) + hops * latency + ceil(Fraction(size, min(link, CAPACITY)))]
-    return f"{size} B {'back ' if store else ''}over {hops} links of {link} B/cycle", ends, _machine(data, noc=noc), program
+    name = f"{size:,} B {'back ' if store else ''}over {hops} link{'s' * (hops != 1)} of {link} B/cycle"
+    return name, ends, _machine(data, noc=noc), program
 
 
 _KINDS: dict[str, Callable[[Case, SuiteData], tuple[str, Ends, dict[str, Any], Program]]] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernbench.cli.text import size_text
+from kernbench.cli.text import counted, size_text
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def draw(asked: Asked, rows: Sequence[Row], path: Path) -> None:
     """Write the picture of these rows."""
     from kernbench.common.files import write_whole
 
-    title = f"{asked.entry.full_name}, {asked.group.size} ranks of {asked.config.source}, {asked.dtype}"
+    title = f"{asked.entry.full_name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {asked.dtype}"
     write_whole(path, picture({title: rows}, _form(path)))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.common.words import counted
 
 app = typer.Typer(help="Look at programs before they run, and write workloads as programs.", no_args_is_help=True)
 
@@ -47,7 +48,7 @@ def check(
         output.show_json({"status": "valid", "entries": len(program), "machine": None if machine is None else machine.source})
     else:
         where = "by itself; --config checks it against a machine" if machine is None else f"on {machine.source}"
-        output.write(f"{file}: {len(program):,} entries, valid {where}\n")
+        output.write(f"{file}: {counted(len(program), 'entry')}, valid {where}\n")
     return output.OK
 
 
@@ -104,7 +105,7 @@ def emit(
     program = workload_program(workload, machine)
     check_on(program, machine)
     program.save(out)
-    output.note(f"{out}: {len(program):,} entries for {machine.source}")
+    output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}")
     return output.OK
 
 
@@ -125,7 +126,7 @@ def compile_(
     machine = load_config(config, overrides or [])
     program = load_target(target, machine)
     save_compiled(program, machine, out)
-    output.note(f"{out}: {len(program):,} entries for {machine.source}, {out.stat().st_size:,} bytes")
+    output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}, {out.stat().st_size:,} bytes")
     return output.OK
 
 

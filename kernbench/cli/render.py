@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_tables import banks_line, engine_table, queue_lines, resource_table, wait_table
-from kernbench.cli.text import duration, headed, ids, percent, scaled, short, status_text, table
+from kernbench.cli.text import counted, duration, headed, ids, percent, scaled, short, status_text, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,9 +53,9 @@ def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
 def headline(summary: RunSummary) -> Iterator[Text]:
     """Status, cycles and time; then program and machine."""
     result = summary.result
-    text = status_text(result.status).append("  ").append(f"{result.cycles:,} cycles", "bold")
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
     yield text.append(f", {duration(result.t_ns)} at {float(summary.freq_ghz):g} GHz")
-    yield Text(f"{result.program or 'a program'} on {result.machine}, {summary.entries:,} entries")
+    yield Text(f"{result.program or 'a program'} on {result.machine}, {counted(summary.entries, 'entry')}")
 
 
 def bound_lines(summary: RunSummary) -> Iterator[Text]:
@@ -77,7 +77,7 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
     if result.status == "aborted":
         more = 2 * max(summary.max_cycles, summary.bound.cycles)
         yield (
-            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {summary.entries:,} entries "
+            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {counted(summary.entries, 'entry')} "
             f"have not ended, {summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
         )
     if result.failure is not None:
@@ -85,7 +85,7 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
             yield Text(str(result.failure["traceback"]), "dim")
         yield Text(str(result.failure["message"]), "red")
     if result.status == "deadlock":
-        yield f"nothing can ever happen again: {summary.unfinished:,} of {summary.entries:,} entries have not ended"
+        yield f"nothing can ever happen again: {summary.unfinished:,} of {counted(summary.entries, 'entry')} have not ended"
         yield from ("", deadlock_table(result))
 
 

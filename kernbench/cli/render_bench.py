@@ -124,7 +124,7 @@ def _wrap_last(made: Table) -> None:
 
 def _headline(report: BenchReport) -> Iterator[Text]:
     result = report.result
-    text = status_text(result.status).append("  ").append(f"{result.cycles:,} cycles", "bold")
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
     yield text.append(f", {duration(result.t_ns)} at {report.freq_ghz:g} GHz")
     params = ", ".join(f"{name}={value}" for name, value in report.params.items())
     yield Text(f"{report.bench} on {result.machine}" + (f": {params}" if params else ""))

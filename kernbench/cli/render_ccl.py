@@ -84,7 +84,8 @@ def verdict(rows: Sequence[Row]) -> Iterator[Text]:
     yield from _busiest(rows)
     yield from _unreceived(rows)
     if any(row.wrong for row in rows):
-        yield Text(f"# {sum(row.wrong or 0 for row in rows):,} elements are wrong", "bold red")
+        wrong = sum(row.wrong or 0 for row in rows)
+        yield Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", "bold red")
 
 
 def _busiest(rows: Sequence[Row]) -> Iterator[Text]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kernbench.cli.render_state import engine_states
-from kernbench.cli.text import Justify, common_place, status_text, table, without_place
+from kernbench.cli.text import Justify, common_place, counted, status_text, table, without_place
 from kernbench.common import naming
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
         yield Text(f"names are of {place[:-1]}", "dim")
     if shown:
         yield kernel_table(shown, place)
-    if len(at_work) > len(shown):
-        yield Text(f"{len(at_work) - len(shown):,} more PEs run kernels (--json has them)", "dim")
+    more = len(at_work) - len(shown)
+    if more:
+        yield Text(f"{counted(more, 'more PE')} run{'s' * (more == 1)} kernels (--json has them)", "dim")
     if not at_work:
         yield Text("no PE runs a kernel", "dim")
     elif len(at_work) < len(states):

@@ -30,7 +30,7 @@ def program_summary(summary: ProgramSummary, graph: Graph, machine: str, width: 
     """What there is to say of a program on a machine, for a terminal of `width` columns."""
     bounds = summary.bounds
     yield Text.assemble((summary.name or "a program", "bold"), f" on {machine}, {counted(summary.entries, 'entry')}")
-    yield Text.assemble("at least ", (f"{bounds.cycles:,} cycles", "bold"), f", by {bounds.limit}")
+    yield Text.assemble("at least ", (counted(bounds.cycles, "cycle"), "bold"), f", by {bounds.limit}")
     if bounds.stuck:
         yield Text(f"it ends in a deadlock; never issued: {ids(bounds.stuck)}", "red")
     yield from ("", _facts(summary, graph))
@@ -43,7 +43,7 @@ def tell_written(path: Path, entries: int, machine: str, layouts: str = "", *, a
         told = {"status": "written", "program": str(path), "entries": entries, "machine": machine}
         output.show_json(told | {"set": layouts or None})
     elif not quiet:
-        output.note(f"{path}: {entries:,} entries for {machine}")
+        output.note(f"{path}: {counted(entries, 'entry')} for {machine}")
         if layouts:
             output.note(f"run it with --set '{layouts}'")
 
@@ -60,7 +60,7 @@ def _facts(summary: ProgramSummary, graph: Graph) -> Table:
     grid.add_row(
         "Graph", f"depth {graph.depth:,}, width {graph.width:,}, {counted(len(graph.edges), 'edge')}{by_control}"
     )
-    grid.add_row("Critical path", f"{summary.bounds.critical_path:,} cycles: {_path(summary.bounds.path)}")
+    grid.add_row("Critical path", f"{counted(summary.bounds.critical_path, 'cycle')}: {_path(summary.bounds.path)}")
     elsewhere = f", {unit(summary.elsewhere, 'B')} over no channel" if summary.elsewhere else ""
     moved = f"{unit(read, 'B')} read, {unit(written, 'B')} written{elsewhere}"
     grid.add_row("Bytes", f"{moved}; of these {unit(padding, 'B')} only align")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.text import common_place, rational, status_text, without_place
+from kernbench.cli.text import common_place, counted, rational, status_text, without_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +42,8 @@ def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
     for engine in shown:
         yield from _engine(engine, without_place(engine.name, place))
     if len(shown) < len(state.engines):
-        yield Text(f"{len(state.engines) - len(shown):,} more engines are idle", "dim")
+        others = len(state.engines) - len(shown)
+        yield Text(f"{counted(others, 'more engine')} {'is' if others == 1 else 'are'} idle", "dim")
     shared = [f"{without_place(name, place)} {count}" for name, count in state.members.items() if count]
     if shared:
         more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
@@ -78,7 +79,7 @@ def _jobs(engine: EngineState) -> Table:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
         grid.add_row(job.line or _id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
     if len(engine.jobs) > MOST_JOBS:
-        grid.add_row("", f"{len(engine.jobs) - MOST_JOBS} more transfers")
+        grid.add_row("", counted(len(engine.jobs) - MOST_JOBS, "more transfer"))
     return grid
 
 

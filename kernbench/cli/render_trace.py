@@ -52,7 +52,7 @@ def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
 
 def _headline(metrics: Metrics) -> Iterator[Text]:
     run = metrics.run
-    text = status_text(safe(run.status, 20)).append("  ").append(f"{run.cycles:,} cycles", "bold")
+    text = status_text(safe(run.status, 20)).append("  ").append(counted(run.cycles, "cycle"), "bold")
     text.append(f", {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz")
     if run.first:
         text.append(f", from cycle {run.first:,} on")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kernbench.cli.render_trace_parts import safe
-from kernbench.cli.text import WIDE, duration, short, status_text, table
+from kernbench.cli.text import WIDE, counted, duration, short, status_text, table
 from kernbench.trace.diff_forms import share
 from kernbench.trace.diff_tables import all_tables, matching, verdict
 
@@ -40,7 +40,8 @@ def trace_diff(diff: Diff, width: int) -> Iterator[RenderableType]:
 
 
 def _run(name: str, run: Ran) -> Text:
-    text = Text.assemble((name, "bold"), f"  {run.cycles:,} cycles, {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz, ")
+    took = f"{counted(run.cycles, 'cycle')}, {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz"
+    text = Text.assemble((name, "bold"), f"  {took}, ")
     text.append_text(status_text(safe(run.status, NAME)))
     return text.append(f": {safe(run.program, WIDE_NAME) or 'a program'}, {safe(run.path, 200)}")
 

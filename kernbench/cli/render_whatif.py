@@ -29,7 +29,7 @@ UNLIMITED = {
 def what_if_table(found: WhatIf, config: NpuConfig | SystemConfig, width: int) -> Iterator[RenderableType]:
     """What `kbsim whatif` prints."""
     result = found.result
-    text = status_text(result.status).append("  ").append(f"{result.cycles:,} cycles", "bold")
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
     yield text.append(f", {duration(result.t_ns)} at {float(config.freq_ghz):g} GHz")
     yield Text(f"{result.program or 'a program'} on {config.source}, {counted(len(result.entries), 'entry')}")
     wide = width >= WIDE

@@ -58,7 +58,7 @@ def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[Ren
 def _head(why: Why) -> Iterator[Text]:
     history = why.history
     freq = history.freq_ghz
-    text = status_text(history.status).append("  ").append(f"{history.cycles:,} cycles", "bold")
+    text = status_text(history.status).append("  ").append(counted(history.cycles, "cycle"), "bold")
     yield text.append(f", {duration(float(history.cycles / freq))} at {float(freq):g} GHz")
     on_path = {stretch.command.id for stretch in why.path if stretch.command is not None}
     what = f"{safe(history.program, 40) or 'a program'}, {counted(len(history.commands), 'command')}"

@@ -14,6 +14,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from kernbench.common.words import counted as counted
+
 STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
 WIDE = 110  # [column] from here on tables say more
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
@@ -127,13 +129,6 @@ def ids(numbers: Sequence[int], most: int = 8) -> str:
     """Ids in a row; of many the first, and how many more there are."""
     text = ", ".join(str(number) for number in numbers[:most])
     return text if len(numbers) <= most else f"{text}, ... ({len(numbers) - most} more)"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things: `1 job`, `1,240 jobs`, `2 entries`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
 class Bar:

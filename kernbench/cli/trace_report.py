@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from kernbench.trace.timeline import Timeline
@@ -73,7 +74,7 @@ def report(
     timeline = read_timeline(trace, wanted)
     data = _drawn(timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
     write_whole(target, data)
-    output.note(f"{target}: {len(timeline.spans):,} spans, {len(data):,} bytes")
+    output.note(f"{target}: {counted(len(timeline.spans), 'span')}, {len(data):,} bytes")
     if trace.broken is None:
         return output.OK
     output.note(f"error: {file}: {trace.broken}")

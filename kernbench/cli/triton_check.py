@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernbench.cli import output
 from kernbench.common.errors import InputError, KernbenchError, Problem
+from kernbench.common.words import counted
 
 
 def check_script(target: str, config: str, overrides: Sequence[str], checks: str, *, as_json: bool, quiet: bool) -> int:
@@ -44,7 +45,7 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
         output.answer({"checks": checks.split(","), "launches": launches, "problems": found})
     elif not quiet:
         for one in runs:
-            print(f"{one.name}: {one.cycles:,} cycles")
+            print(f"{one.name}: {counted(one.cycles, 'cycle')}")
         print("\n".join(_in_lines(one) for one in found) if found else _nothing(len(runs)))
     return KERNEL_WRONG if found else output.OK
 

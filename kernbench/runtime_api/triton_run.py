@@ -14,6 +14,7 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import KernbenchError
 from kernbench.common.units import cycles_to_ns
+from kernbench.common.words import counted
 from kernbench.config import load_config
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
@@ -113,7 +114,7 @@ class KernelRun:
         return float(cycles_to_ns(self.cycles, Places(self.engine.config).config.freq_ghz))
 
     def __repr__(self) -> str:
-        return f"{self.name}: {self.cycles:,} cycles, {self.t_ns:,.0f} ns"
+        return f"{self.name}: {counted(self.cycles, 'cycle')}, {self.t_ns:,.0f} ns"
 
     def verify(self, expected: Mapping[str, Any]) -> Verification:
         """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from kernbench.common.words import counted
 from kernbench.sim_engine.summary import EngineUse, bank_conflicts, bound_share, engine_uses
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def result_html(result: Result) -> str:
     color = STATUS_COLORS.get(result.status, "#d0553f")
     head = (
         f'<p style="margin:0"><b style="color:{color}">{escape(result.status)}</b> '
-        f"<b>{result.cycles:,} cycles</b>, {result.t_ns:,.6g} ns<br>"
-        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {len(result.entries):,} entries<br>"
+        f"<b>{counted(result.cycles, 'cycle')}</b>, {result.t_ns:,.6g} ns<br>"
+        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {counted(len(result.entries), 'entry')}<br>"
         f"{escape(_bound(result))}</p>"
     )
     parts = [head, *_ending(result), _engines(result), _resources(result), _banks(result)]
@@ -43,7 +44,7 @@ def _ending(result: Result) -> list[str]:
     lines = []
     unfinished = sum(times.end is None for times in result.entries)
     if unfinished:
-        lines.append(f"{unfinished:,} entries have not ended")
+        lines.append(f"{counted(unfinished, 'entry')} {'has' if unfinished == 1 else 'have'} not ended")
     if result.failure is not None:
         lines.append(str(result.failure["message"]))
     for item in result.waiting[:MOST_LINES]:

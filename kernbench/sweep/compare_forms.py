@@ -8,6 +8,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from kernbench.common.units import parse_rational, plain_number
+from kernbench.common.words import counted
 from kernbench.sweep.compare import Comparison, Pair
 from kernbench.sweep.table import Entry
 from kernbench.trace.diff_forms import markdown_cell, share, xml_text
@@ -18,7 +19,7 @@ MOST_ROWS = 20  #: of a table in Markdown
 def headline(found: Comparison, limit: Fraction | None) -> str:
     """The comparison in a sentence."""
     changed = sum(pair.changed for pair in found.pairs)
-    text = f"{len(found.pairs):,} points compared: {len(found.slower):,} slower, {len(found.faster):,} faster"
+    text = f"{counted(len(found.pairs), 'point')} compared: {len(found.slower):,} slower, {len(found.faster):,} faster"
     text += f", {changed:,} changed, mean {share(found.mean, sign=True)}"
     if found.broken:
         text += f", {len(found.broken):,} broke"
@@ -70,7 +71,7 @@ def markdown(found: Comparison, limit: Fraction | None) -> str:
             lines += [*_table(title, pairs), ""]
     for side, labels in (("A", found.only_a), ("B", found.only_b)):
         if labels:
-            lines += [f"{len(labels):,} points only in {side}, the first {markdown_cell(labels[0])}.", ""]
+            lines += [f"{counted(len(labels), 'point')} only in {side}, the first {markdown_cell(labels[0])}.", ""]
     return "\n".join(lines)
 
 

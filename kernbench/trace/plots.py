@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.words import counted
 from kernbench.trace.gantt import Bars, gantt
 from kernbench.trace.heat import Heat, heatmaps
 from kernbench.trace.palette import THEMES, Theme, label_colours
@@ -193,7 +194,7 @@ def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
 
 def _figures(one: Totals) -> str:
     rate = f", {_three(one.bytes / one.active)} B/cycle" if one.bytes and one.active else ""
-    return f"{one.jobs:,} job{'s' * (one.jobs != 1)} in {one.active:,} cycle{'s' * (one.active != 1)}{rate}"
+    return f"{counted(one.jobs, 'job')} in {counted(one.active, 'cycle')}{rate}"
 
 
 def _three(value: float) -> str:

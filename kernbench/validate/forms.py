@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from kernbench.common.words import counted
 from kernbench.validate.run import SuiteRun
 from kernbench.validate.suite import Figure, Number, Row, Series
 
@@ -64,7 +65,7 @@ def headline(runs: Sequence[SuiteRun]) -> str:
     outside = sum(len(run.outside) for run in runs)
     told = sum(row.verdict == "told" for run in runs for row in run.rows)
     skipped = [run.data.suite for run in runs if run.skipped]
-    parts = [f"{rows:,} rows: {rows - outside - told:,} inside, {outside:,} outside"]
+    parts = [f"{counted(rows, 'row')}: {rows - outside - told:,} inside, {outside:,} outside"]
     parts += [f"{told:,} told"] if told else []
     parts += [f"skipped: {', '.join(skipped)}"] if skipped else []
     return ", ".join(parts)

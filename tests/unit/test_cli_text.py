@@ -91,6 +91,7 @@ def test_other_texts() -> None:
     )
     assert (rational(Fraction(1024)), rational(Fraction(16, 3))) == ("1,024", "5.333")
     assert (counted(1, "entry"), counted(1240, "entry"), counted(2, "job")) == ("1 entry", "1,240 entries", "2 jobs")
+    assert (counted(1, "more PE"), counted(0, "cycle")) == ("1 more PE", "0 cycles")
     assert (ids([1, 2, 3]), ids(range(9), 2)) == ("1, 2, 3", "0, 1, ... (7 more)")
 
 

@@ -146,6 +146,6 @@ def test_a_planted_error_by_hand(engine: str, loaded: int, over_links: int, prod
     stand = Stand(plant={engine: Fraction(11, 10)} if engine else {})
     moved = {row.case: row.ours for row in transfers.rows(read_suite_data("transfers"), stand)}
     products = {row.case: row.ours for row in tensor.rows(read_suite_data("tensor"), stand)}
-    assert moved["2048 B from 0"] == loaded
-    assert moved["16384 B over 4 links of 8 B/cycle"] == over_links
+    assert moved["2,048 B from 0"] == loaded
+    assert moved["16,384 B over 4 links of 8 B/cycle"] == over_links
     assert products["64x128x256, W8A8, 4096 MAC/cycle"] == product

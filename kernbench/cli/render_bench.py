@@ -118,8 +118,6 @@ def _uses(report: BenchReport, width: int) -> Iterator[RenderableType]:
 def _wrap_last(made: Table) -> None:
     """Texts in the last column take as many lines as they need."""
     made.columns[-1].no_wrap = False
-    for column in made.columns:
-        column.vertical = "top"
 
 
 def _headline(report: BenchReport) -> Iterator[Text]:

@@ -40,8 +40,6 @@ def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
     columns = ("collective", "algorithm", "topologies", "module")
     made = table("Algorithms", [(name, "left") for name in columns])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # the end of a name tells modules apart
-    for column in made.columns:
-        column.vertical = "top"
     last = ""
     for one in registry.entries:
         shown = one.collective if one.collective != last else ""

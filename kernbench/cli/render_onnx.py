@@ -61,8 +61,6 @@ def _nodes(run: GraphRun) -> Table:
     """A row a node. Those of a whole model share the cycles: each has those from the end of the earlier ones to its own."""
     numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "of all", "MACs", "weights", "activations")]
     made = table("Nodes", [("node", "left"), ("operator", "left"), *numbers])
-    for column in made.columns:
-        column.vertical = "top"
     made.columns[0].no_wrap = made.columns[1].no_wrap = False
     for row in run.rows:
         operator = Text(row.op)

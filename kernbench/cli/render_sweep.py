@@ -134,8 +134,6 @@ def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], wid
                 best.offer(rows[key])
         if best.row is not None:
             made.add_row(f"{goal[1]} {goal[0]}", number_text(best.row, goal[0]), names[best.row.key])
-    for column in made.columns:
-        column.vertical = "top"
     if made.row_count:
         yield made
 

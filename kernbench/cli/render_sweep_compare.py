@@ -39,8 +39,6 @@ def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: 
 def _table(title: str, pairs: Sequence[Pair], top: int) -> Table:
     note = f"{min(top, len(pairs))} of {len(pairs):,}"
     made = table(title, [("time", "right"), ("cycles A", "right"), ("B", "right"), ("point", "left")], note)
-    for column in made.columns:
-        column.vertical = "top"
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     for pair in pairs[:top]:
         grown = "" if pair.growth is None else share(pair.growth, sign=True)

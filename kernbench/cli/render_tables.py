@@ -61,11 +61,11 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
                 made.add_row(without_place(engine.name, place), *(cells if barred else cells[1:]))
         if len(rows) > len(shown):
             rest = [engine.utilisation for engine in rows if engine not in shown]
-            about = Text("others, at most" if shown else "at most", "dim")
+            name, about = f"{len(rest)} {'more ' if shown else ''}{kind}", Text("at most", "dim")
             if barred:
-                made.add_row(f"{len(rest)} {kind}", about, percent(max(rest)))
+                made.add_row(name, about, percent(max(rest)))
             else:
-                made.add_row(Text(f"{len(rest)} {kind} ").append_text(about), percent(max(rest)))
+                made.add_row(Text(f"{name} ").append_text(about), percent(max(rest)))
     return made
 
 

@@ -54,6 +54,7 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
     columns += [("TE", "right"), ("VE", "right"), ("DMA", "right"), ("MACs", "right"), ("bytes", "right")]
     columns += [("commands", "right"), ("longest", "right")] if wide else []
     made = table(title, [*columns, ("stalled", "right")], note)
+    made.columns[0].no_wrap, made.columns[0].overflow = False, "fold"  # where the numbers are long, names take several lines
     for part in started:
         if part in shown:
             made.add_row(*_part_cells(part, wide))
@@ -62,7 +63,7 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
 
 def _part_cells(part: Part, wide: bool) -> list[str | Text | Bar]:
     latency = part.latency or 0
-    name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 14)
+    name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 17)
     cells: list[str | Text | Bar] = [name, Text(short(latency), "bold"), short(part.active)]
     if wide:
         cells.append(Bar([(_of(part.active, latency), BUSY, "green")], 12))

@@ -161,8 +161,6 @@ def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
 def _wrap_last(made: Table) -> None:
     """Let the last column take several lines, beside the first of which the others stand."""
     made.columns[-1].no_wrap = False
-    for column in made.columns:
-        column.vertical = "top"
 
 
 def _alike(spans: Sequence[Span]) -> Iterator[tuple[int, int, list[Span]]]:

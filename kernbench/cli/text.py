@@ -160,7 +160,11 @@ BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has what stands for them wher
 
 
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> Table:
-    """A table without lines: its title stands over it, its columns are (header, side)."""
+    """A table without lines: its title stands over it, its columns are (header, side).
+
+    Beside a cell of several lines the others of its row stand at its first one; headers of several lines end on one.
+    """
+    vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
     made = Table(
         title=Text.assemble((title, "bold"), (f"  {note}" if note else "", "dim")),
         title_justify="left",
@@ -172,5 +176,5 @@ def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") ->
         collapse_padding=True,
     )
     for header, side in columns:
-        made.add_column(header, justify=side, no_wrap=True, vertical="bottom")
+        made.add_column(header, justify=side, no_wrap=True, vertical=vertical)
     return made

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from kernbench.cli.text import BUSY, STALLED, Bar, counted, digits_apart, duration, ids, percent, rational, scaled, short, unit
+from kernbench.cli.text import (
+    BUSY,
+    STALLED,
+    Bar,
+    counted,
+    digits_apart,
+    duration,
+    ids,
+    percent,
+    rational,
+    scaled,
+    short,
+    table,
+    unit,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +96,16 @@ def test_values_in_a_column_are_told_apart() -> None:
     assert [duration(value, 5) for value in near] == ["10.496 ms", "10.498 ms", "10.514 ms"]
     assert digits_apart([1e15, 1e15 + 1], 3) == 12
     assert [duration(value, 4) for value in (6_680, 10_400, 400, 1_000_000)] == ["6.680 us", "10.40 us", "400.0 ns", "1.000 ms"]
+
+
+def test_cells_stand_beside_the_first_line_of_a_long_one() -> None:
+    """A name beside the last line of its text looked like that of another row."""
+    made = table("T", [("name", "left"), ("text", "left")])
+    made.columns[-1].no_wrap = False
+    made.add_row("one", "some words that take several lines")
+    out = StringIO()
+    Console(file=out, width=24).print(made)
+    assert [line.strip() for line in out.getvalue().splitlines()[2:]] == ["one   some words that", "take several lines"]
 
 
 def test_other_texts() -> None:

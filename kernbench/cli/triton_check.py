@@ -25,6 +25,8 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
     if wrong:
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
     path = Path(target)
+    if path.suffix == ".py" and not path.exists():
+        raise InputError(Problem(target, "it cannot be read: No such file or directory"))
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     found: list[str] = []

@@ -52,6 +52,12 @@ def test_a_race_and_a_pointer_outside(
     assert lines[3].startswith("total: race on out_ptr, element 0 (0x") and lines[3].count("k.py:9") == 2
 
 
+def test_a_file_that_is_not_there_is_no_file_of_another_kind(kbsim: Kbsim) -> None:
+    done = kbsim("run", "none.py", "--check", "memory")
+    assert done.code == 2 and done.err == "error: none.py: it cannot be read: No such file or directory\n"
+    assert "it takes a Python file" in kbsim("run", "gemm", "--check", "memory").err
+
+
 def test_options_of_one_run_are_refused_beside_it(kbsim: Kbsim) -> None:
     """They were taken and did nothing; `-q` is honoured."""
     for options in (("--trace", "t.jsonl"), ("--report", "p.html"), ("--out", "r.json"), ("--verify",), ("--strict-wait",)):

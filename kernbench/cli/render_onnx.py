@@ -22,7 +22,7 @@ _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
 def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iterator[RenderableType]:
     """What `kbsim onnx` prints."""
     graph = run.lowered.graph
-    yield Text.assemble((duration(run.ns), "bold"), f"  {short(run.cycles)} cycles, {short(run.macs)} MACs")
+    yield Text.assemble((duration(run.ns), "bold"), f"  {short(run.cycles)} cycles, {unit(run.macs, 'MAC')}")
     used = f"{unit(run.dram_used, 'B')} of {size_text(run.machine.dram.capacity_bytes)} of DRAM"
     what = f"{graph.name} W{weight_bits}A{activation_bits} on {run.machine.source}"
     yield Text(f"{what}: {counted(len(graph.nodes), 'node')}, {used}")

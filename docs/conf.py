@@ -30,6 +30,7 @@ exclude_patterns = ["_build", "_generated"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 nitpicky = True
+smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 
 html_theme = "furo"
 html_title = f"kernbench {VERSION}"

@@ -44,6 +44,7 @@ def test_build_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     html = (tmp_path / "html" / "model.html").read_text(encoding="utf-8")
     assert html.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720') == 2
+    assert "\u2013" not in (tmp_path / "html" / "reference" / "cli.html").read_text(encoding="utf-8")  # `--cycles` in prose
 
 
 def test_every_opcode_and_field_is_in_the_reference() -> None:
@@ -84,6 +85,9 @@ def test_every_command_and_public_name_is_in_the_reference() -> None:
     reference = part("reference")
     commands = set(re.findall(r"^## (kbsim.*)$", reference.cli_tables(), re.MULTILINE))
     assert {"kbsim", "kbsim run", "kbsim step", "kbsim program check", "kbsim config show"} <= commands
+    tables = reference.cli_tables()
+    assert "| `--trace-level` `LEVEL` | summary |" in tables  # defaults that are words, too
+    assert "| `--check, --no-check` | `--check` |" in tables and "| `--view` `system\\|sip\\|cube\\|pe` | required |" in tables
     names = set(re.findall(r"^### (?:class )?(\w+)$", reference.python_tables(), re.MULTILINE))
     assert names == set(reference.API)
 

@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 def schema(
-    kind: Annotated[Kind, typer.Argument(help="Which schema.", show_default=False)],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command prints as JSON:
     the result of a program, a bench, collectives, a language model, a graph."""

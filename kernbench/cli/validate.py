@@ -135,6 +135,6 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
         except ValueError:
             plant[name] = Fraction(0)
         if name not in ENGINES or not 1 <= plant[name] < 1000:
-            rule = f"it must be one of {', '.join(ENGINES)}, =, and a number from 1 to 1000"
+            rule = f"it must be ENGINE=FACTOR: one of {', '.join(ENGINES)}, and a number from 1 to 1000"
             raise InputError(Problem("kbsim validate", rule, "--plant", text))
     return plant

@@ -58,13 +58,16 @@ def _ending(result: Result) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are HTML already."""
-    cell = '<td style="text-align:right">{}</td>'
-    body = [f"<tr>{''.join(cell.format(text) for text in row)}</tr>" for row in rows]
+    """A table, names on the left and numbers on the right of their columns; cells are HTML already."""
+    sides = ["left", *["right"] * (len(heads) - 1)]
+    cell = '<{tag} style="text-align:{side};padding:0 0.5em">{text}</{tag}>'
+    lines = [[cell.format(tag="td", side=side, text=text) for side, text in zip(sides, row, strict=True)] for row in rows]
+    body = [f"<tr>{''.join(line)}</tr>" for line in lines]
     more = len(body) - MOST_ROWS
     if more > 0:
-        body[MOST_ROWS:] = [f'<tr><td colspan="{len(heads)}">and {more:,} more</td></tr>']
-    head = "".join(f'<th style="text-align:right">{text}</th>' for text in heads)
+        style = "text-align:left;padding:0 0.5em"
+        body[MOST_ROWS:] = [f'<tr><td colspan="{len(heads)}" style="{style}">and {more:,} more</td></tr>']
+    head = "".join(cell.format(tag="th", side=side, text=text) for side, text in zip(sides, heads, strict=True))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
@@ -75,8 +78,8 @@ def _bar(parts: Sequence[tuple[float, str]]) -> str:
         for share, color in parts
     )
     return (
-        '<span style="display:inline-block;width:10em;height:0.8em;white-space:nowrap;font-size:100%;line-height:0;'
-        f'background:{COLORS["idle"]}">{spans}</span>'
+        '<span style="display:inline-block;width:10em;height:0.8em;white-space:nowrap;text-align:left;font-size:100%;'
+        f'line-height:0;background:{COLORS["idle"]}">{spans}</span>'
     )
 
 
@@ -98,11 +101,11 @@ def _engine(engine: EngineUse) -> list[str]:
 
 def _resources(result: Result) -> str:
     rows = []
-    for name, counters in result.counters.items():
-        if "member_cycles" in counters:
-            rate = counters["bytes"] / result.cycles if result.cycles else 0.0
-            active = counters["busy"] / result.cycles if result.cycles else 0.0
-            rows.append([escape(name), f"{counters['bytes']:,}", f"{rate:.4g}", f"{active:.1%}"])
+    shared = [(name, counters) for name, counters in result.counters.items() if "member_cycles" in counters]
+    for name, counters in sorted(shared, key=lambda one: -one[1]["bytes"]):  # what has no room moved the least
+        rate = counters["bytes"] / result.cycles if result.cycles else 0.0
+        active = counters["busy"] / result.cycles if result.cycles else 0.0
+        rows.append([escape(name), f"{counters['bytes']:,}", f"{rate:.4g}", f"{active:.1%}"])
     return _table(("channel or link", "bytes", "bytes per cycle", "active"), rows)
 
 

@@ -65,9 +65,10 @@ def test_the_list(kbsim: Kbsim) -> None:
         (["nothing"], 'kbsim validate: SUITE = "nothing", but there is no such suite; suites are: systolic, scalesim, '),
         (
             ["--plant", "cpu=1.1"],
-            'kbsim validate: --plant = "cpu=1.1", but it must be one of dma, te, ve, noc, dram, =, and a number from 1 to 1000',
+            'kbsim validate: --plant = "cpu=1.1", but it must be ENGINE=FACTOR: one of dma, te, ve, noc, dram, '
+            "and a number from 1 to 1000",
         ),
-        (["--plant", "te=0.5"], 'kbsim validate: --plant = "te=0.5", but it must be one of dma, te, ve, noc, dram, =, and'),
+        (["--plant", "te=0.5"], 'kbsim validate: --plant = "te=0.5", but it must be ENGINE=FACTOR: one of dma, te, '),
         (["--report", "nowhere/page.html"], "nowhere/page.html: it cannot be written: there is no directory "),
         (["scalesim", "--scalesim", "nowhere"], "nowhere: --scalesim: it cannot be run: No such file or directory"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from html.parser import HTMLParser
 
@@ -157,6 +158,18 @@ def read(result: Result) -> _Reader:
     assert reader.open == []
     assert reader.tags <= {"div", "p", "b", "br", "span", "table", "thead", "tbody", "tr", "th", "td"}
     return reader
+
+
+def test_the_notebook_draws_bars_from_the_left_and_the_busiest_links_first() -> None:
+    """A cell of numbers is right-aligned, and a bar in it began on the right."""
+    machine = load_config("npu_server")
+    program = Program("loads")
+    for address in range(0, 16384, 4096):
+        program.dma_load(tensor_role="weight", qbits=8, dram_addr=address, num_elements=64, spm_bank=0, spm_offset=address)
+    text = result_html(simulate(program, machine))
+    assert 'white-space:nowrap;text-align:left' in text and '<td style="text-align:left;padding:0 0.5em">dma0</td>' in text
+    moved = [int(cell.replace(",", "")) for cell in re.findall(r"(?:dram|noc)\.\S+?</td><td [^>]*>([\d,]+)<", text)]
+    assert len(moved) > 8 and moved == sorted(moved, reverse=True) and moved[0] > 0 == moved[-1]
 
 
 def test_the_notebook_shows_cycles_bound_and_engines() -> None:

@@ -32,16 +32,35 @@ def shown(trace: Path) -> Path:
     return path
 
 
-def test_an_empty_run_took_no_cycle(page: Page, tmp_path: Path) -> None:
-    """There is a cycle to see in it, but it was not run."""
-    machine = Machine(load_config("npu_mobile"), Program("nothing"))
-    with (tmp_path / "nothing.jsonl").open("wb") as file:
+def traced(machine: Machine, path: Path) -> Path:
+    with path.open("wb") as file:
         tracing = machine.trace(file)
         machine.run()
         tracing.close()
-    page.open(shown(tmp_path / "nothing.jsonl"))
+    return path
+
+
+def test_an_empty_run_took_no_cycle(page: Page, tmp_path: Path) -> None:
+    """There is a cycle to see in it, but it was not run."""
+    page.open(shown(traced(Machine(load_config("npu_mobile"), Program("nothing")), tmp_path / "nothing.jsonl")))
     texts = page.run("return ['facts', 'foot'].map((id) => document.getElementById(id).textContent.replace(/\\s/g, ' '))")
     assert texts[0] == "0 cycles · 0 ns at 1 GHz · 0 commands" and texts[1].startswith("0 \u2013 00 cycles, 0 ns0 spans")
+
+
+def test_names_of_nodes_are_cut_where_they_are_alike(page: Page, tmp_path: Path) -> None:
+    """Of `sip0.cube0.pe0.pe_dma` and its like only `sip0.cube0.p...` was to be read, of each the same."""
+    program = Program("loads")
+    for pe in ("sip0.cube0.pe0", "sip0.cube0.pe1"):
+        program.dma_load(node=pe, tensor_role="weight", qbits=8, dram_addr=0, num_elements=64, spm_bank=0, spm_offset=0)
+    page.open(shown(traced(Machine(load_config("single_cube"), program), tmp_path / "loads.jsonl")))
+    page.press("r")
+    names = page.run(
+        "return [...document.querySelectorAll('#side .meter > span')].map((it) => {"
+        "  const name = it.firstChild.getBoundingClientRect(), room = it.getBoundingClientRect();"
+        "  return [it.textContent, Math.round(name.right - room.right)]; })"
+    )
+    assert [name for name, _ in names] == ["sip0.cube0.pe0.pe_dma", "sip0.cube0.pe1.pe_dma"]
+    assert all(over <= 0 for _, over in names)  # the end of each is seen
 
 
 def test_a_narrow_window_cuts_nothing_off(page: Page, tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ function fillLabels(list, name, made, counts, typed) {
     const box = make("input", { type: "checkbox", checked: !wanted || wanted.has(label), "data-label": place });
     box.onchange = (event) => toggleLabel(name, made, counts, label, event);
     const swatch = name === app.colour ? make("i", { className: "swatch", style: { background: app.colours[place] } }) : null;
-    const text = make("span", { title: "Alt+click: this alone" }, safe(label, 80));
+    const text = nameOf(label, 80);
+    text.title = safe(label, 80) + "\nAlt+click: this alone";
     return make("label", {}, box, swatch, text, make("em", {}, short(counts[place])));
   });
   if (places.length > MOST_LABELS) rows.push(make("p", { className: "hint" }, `${grouped(places.length - MOST_LABELS)} more: narrow them`));

@@ -116,8 +116,8 @@ function rangePanel(from, to) {
   app.units.forEach((unit, number) => {
     if (!used[number] || !["DMA", "TE", "VE"].includes(unit.component)) return;
     const depth = Math.max(1, app.depth[number]), share = used[number] / (length * depth);
-    meters.push(make("div", { className: "meter", title: `${grouped(used[number])} job-cycles` + (depth > 1 ? ` in ${depth} rows` : "") },
-      make("span", {}, safe(unit.name, 40)), make("div", { className: "track" }, make("i", { style: { width: 100 * Math.min(1, share) + "%", background: "var(--accent)" } })), make("em", {}, percent(share))));
+    meters.push(make("div", { className: "meter", title: `${safe(unit.name, 80)}: ${grouped(used[number])} job-cycles` + (depth > 1 ? ` in ${depth} rows` : "") },
+      nameOf(unit.name, 80), make("div", { className: "track" }, make("i", { style: { width: 100 * Math.min(1, share) + "%", background: "var(--accent)" } })), make("em", {}, percent(share))));
   });
   return [
     make("h2", {}, make("span", {}, "Selected time"), make("button", { className: "close", title: "Close (Esc)", onclick: clearSelection }, "\u2715")),

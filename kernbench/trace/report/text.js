@@ -68,6 +68,9 @@ function make(tag, properties = {}, ...children) {
   return made;
 }
 
+/** A name that is cut where it has no room: that of a node on its left, as they differ at their ends. */
+const nameOf = (text, longest) => make("span", { className: /^sip\d+\./.test(text) ? "node" : "" }, make("bdi", {}, safe(text, longest)));
+
 /** A definition list of [name, value] rows; a value is a text or an element. */
 function fieldList(rows, longest = 200) {
   const list = make("dl", { className: "fields" });

@@ -122,18 +122,19 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
 
 
 def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], width: int) -> Iterator[RenderableType]:
-    """The best by each goal."""
+    """The best by each goal, of each target by itself: their numbers are not to be compared."""
     from kernbench.sweep.best import Best
 
     made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     for goal in points.spec.goals:
-        best = Best(goal)
-        for key in names:
-            if key in rows:
-                best.offer(rows[key])
-        if best.row is not None:
-            made.add_row(f"{goal[1]} {goal[0]}", number_text(best.row, goal[0]), names[best.row.key])
+        found = [Best(goal) for _ in points.spec.targets]
+        for point in points.points:
+            if point.task.key in rows:
+                found[point.task.target].offer(rows[point.task.key])
+        for best in found:
+            if best.row is not None:
+                made.add_row(f"{goal[1]} {goal[0]}", number_text(best.row, goal[0]), names[best.row.key])
     if made.row_count:
         yield made
 

@@ -41,6 +41,6 @@ def _table(title: str, pairs: Sequence[Pair], top: int) -> Table:
     made = table(title, [("time", "right"), ("cycles A", "right"), ("B", "right"), ("point", "left")], note)
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     for pair in pairs[:top]:
-        grown = "" if pair.growth is None else share(pair.growth, sign=True)
+        grown = "" if pair.growth is None else share(pair.growth, sign=True, even=True)
         made.add_row(grown, time_text(pair.a), time_text(pair.b), safe(pair.label, LABEL))
     return made

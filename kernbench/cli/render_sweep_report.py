@@ -114,9 +114,14 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
     made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
     for one in known:
         bar = Bar([(one.share, BUSY, "green")], 30 if wide else 16)
-        made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), f"{short(one.gain)} x")
+        made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), _times(one.gain))
     yield ""
     yield made
+
+
+def _times(gain: float) -> str:
+    """How many times one is another, with two digits at least behind the point of a small one."""
+    return f"{gain:.2f} x" if gain < 9.995 else f"{short(gain)} x"
 
 
 def _reasons(found: SweepTable, reasons: dict[str, str], goal: Goal) -> Iterator[RenderableType]:

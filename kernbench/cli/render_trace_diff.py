@@ -69,7 +69,7 @@ def _cell(value: Any, kind: str, wide: bool) -> str | Text:
     if kind == "change":
         return Text(_change(value, wide), "" if value else "dim")
     if kind == "share":
-        return share(value, sign=True)
+        return share(value, sign=True, even=True)
     return f"{float(value):.2f}" if kind == "ratio" else safe(str(value), WIDE_NAME if wide else NAME)
 
 

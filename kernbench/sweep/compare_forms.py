@@ -82,7 +82,7 @@ def _table(title: str, pairs: Sequence[Pair]) -> Iterator[str]:
     yield "| point | cycles A | cycles B | time |"
     yield "|:--|--:|--:|--:|"
     for pair in pairs[:MOST_ROWS]:
-        grown = "" if pair.growth is None else share(pair.growth, sign=True)
+        grown = "" if pair.growth is None else share(pair.growth, sign=True, even=True)
         yield f"| {markdown_cell(pair.label)} | {time_text(pair.a)} | {time_text(pair.b)} | {grown} |"
 
 

@@ -126,12 +126,15 @@ def exact(value: Any, kind: str) -> str:
     return f"{float(value):.2f}" if kind == "ratio" else str(value)
 
 
-def share(value: Fraction, sign: bool = False) -> str:
-    """A part of 1 in hundredths, with two digits behind the point at most; what is nearly nothing says so."""
-    text = f"{float(value * 100):{'+' if sign else ''}.2f}".rstrip("0").rstrip(".")
+def share(value: Fraction, sign: bool = False, *, even: bool = False) -> str:
+    """A part of 1 in hundredths, with two digits behind the point at most; what is nearly nothing says so.
+
+    `even`: with both digits always, as in a column.
+    """
+    text = f"{float(value * 100):{'+' if sign else ''}.2f}"
     if value and float(text) == 0:
         return f"{'-' if value < 0 else '+' if sign else ''}<0.01%"
-    return f"{text}%" if value else "0%"
+    return "0%" if not value else f"{text}%" if even else f"{text.rstrip('0').rstrip('.')}%"
 
 
 def decimal(value: Fraction) -> str:

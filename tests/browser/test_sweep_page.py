@@ -117,6 +117,20 @@ def test_values_that_are_near_each_other_are_told_apart(tmp_path: Path, page: Pa
     assert page.errors() == []
 
 
+def test_the_grid_is_of_the_axes_that_are_chosen_over_it(tmp_path: Path, page: Page) -> None:
+    """Of two targets on machines of their own the machine mattered, and was drawn; the list has it not."""
+    model = "{llm: llama2-7b, params: {phase: decode, layers: 1, prompt: 1, tokens: 1}}"
+    spec = NARROW.replace("[tiles.json]", f"[clash.json, {model}]").replace("machine: small.yaml\n", "").replace("1000", "1")
+    run_spec(write_spec(tmp_path, spec), tmp_path / "s.sqlite")
+    with Store.read(tmp_path / "s.sqlite") as store:
+        table = read_table(store)
+    path = tmp_path / "s.html"
+    path.write_bytes(page_bytes(table, table.goals, {}))
+    page.open(path)
+    chosen = page.run("return ['rows', 'columns'].map((id) => document.getElementById(id).value)")
+    assert chosen == ["dram.t_setup_cycles"] * 2 and [len(line) for line in page.ask("grid")] == [5]
+
+
 def test_names_do_no_harm(made: tuple[SweepTable, Path], page: Page) -> None:
     table, path = made
     page.open(path)

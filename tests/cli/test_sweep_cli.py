@@ -48,6 +48,15 @@ def test_run_says_what_it_came_to(kbsim: Kbsim) -> None:
     assert (again.code, json.loads(again.out), again.err) == (0, told, "")
 
 
+def test_each_target_has_its_best(kbsim: Kbsim) -> None:
+    """The time of one program is not better than that of another."""
+    spec = Path("s.yaml").read_text()
+    Path("two.yaml").write_text(spec.replace("[tiles.json]", "[tiles.json, clash.json]"))
+    said = kbsim("sweep", "run", "two.yaml")
+    best = [line.split() for line in said.out.splitlines() if line.startswith("min ns")]
+    assert [words[4] for words in best] == ["tiles,", "clash,"], said.out
+
+
 def test_lines_are_of_what_is_stored(kbsim: Kbsim) -> None:
     said = kbsim("sweep", "run", "s.yaml", "--threads", "1", "--lines")
     told = [json.loads(line) for line in said.out.splitlines()]

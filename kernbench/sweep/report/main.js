@@ -36,7 +36,8 @@ function start() {
   const axes = varied.length ? varied : [...data.axes, ...data.numbers];
   const others = [...data.goals.map(([name]) => name), "energy_pj", "bound", ...data.numbers].filter((name) => name !== app.goal[0] && data.numbers.includes(name));
   [app.x, app.y] = [app.goal[0], others[0] ?? app.goal[0]];
-  [app.rows, app.columns] = [by[0] ?? axes[0], by[1] ?? axes[1] ?? axes[0]];
+  const matter = [...new Set([...by, ...axes])].filter((name) => axes.includes(name));  // of this target's axes those that matter most
+  [app.rows, app.columns] = [matter[0], matter[1] ?? matter[0]];
   option(element("goal"), data.numbers, app.goal[0], (name) => wayOf(name) + " " + name);
   option(element("x"), [...data.numbers, ...varied], app.x);
   option(element("y"), [...data.numbers, ...varied], app.y);

@@ -95,7 +95,7 @@ def _slow(packet: Packet, replay: Replay, capacities: Sequence[Fraction]) -> Slo
     targets = _place(transfer.targets[0]) if len(transfer.targets) == 1 else f"{len(transfer.targets)} tiles"
     issued = replay.issued[transfer.index]
     return Slow(
-        what=f"{kind} {transfer.nbytes} B {_place(transfer.source)} -> {targets} {transfer.noc}",
+        what=f"{kind} {transfer.nbytes:,} B {_place(transfer.source)} -> {targets} {transfer.noc}",
         issued=issued,
         cycles=replay.ends[transfer.index] - issued,
         endpoint=packet.sent_at - packet.queued_at,

@@ -52,18 +52,24 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def lazy(folder: Path) -> tuple[str, ...]:
+    """An all-reduce in which rank 1 does nothing, as options: it hangs."""
     text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_lazy")
     text = text.replace("    ring = flat", "    if tl.rank == 1:\n        return\n    ring = flat")
-    (tmp_path / "lazy.py").write_text(text, encoding="utf-8")
+    (folder / "lazy.py").write_text(text, encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {lazy: {module: lazy.py, topologies: [ring]}}}\n"
-    (tmp_path / "ccl.yaml").write_text(entry, encoding="utf-8")
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"))
+    (folder / "ccl.yaml").write_text(entry, encoding="utf-8")
+    return "--algo", "lazy", "-n", "3", "--ccl", str(folder / "ccl.yaml")
+
+
+def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    hangs = lazy(tmp_path)
+    code, out, _ = kbsim(capsys, "run", "all_reduce", *hangs)
     assert code == 4 and "Nothing can ever happen again" in out and "waits for a message of rank 1" in out.replace("\n", " ")
-    quiet = kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"), "--quiet")
+    quiet = kbsim(capsys, "run", "all_reduce", *hangs, "--quiet")
     assert quiet == (4, "", "")
     plot = ("--plot", str(tmp_path / "p.svg"))
-    assert kbsim(capsys, "run", "all_reduce", "--algo", "lazy", "-n", "3", "--ccl", str(tmp_path / "ccl.yaml"), *plot)[0] == 4
+    assert kbsim(capsys, "run", "all_reduce", *hangs, *plot)[0] == 4
     assert not (tmp_path / "p.svg").exists()  # there is nothing to draw
 
 

@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.cli.main import exit_code
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
+from tests.cli.test_ccl_cli import kbsim, lazy
 
 RUN = ("run", "all_reduce", "-n", "4", "-b", "1K", "--json")
 SIZES = "a trace is of one size, and this run has 3; leave --end out"
-
-
-def kbsim(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = exit_code(["ccl", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_a_traced_run_takes_as_long_and_can_be_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -57,14 +51,8 @@ def test_what_cannot_be_traced_is_refused_before_it_runs(
 
 
 def test_the_trace_of_a_hang_ends_where_nothing_could_happen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_lazy")
-    text = text.replace("    ring = flat", "    if tl.rank == 1:\n        return\n    ring = flat")
-    (tmp_path / "lazy.py").write_text(text, encoding="utf-8")
-    entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {lazy: {module: lazy.py, topologies: [ring]}}}\n"
-    (tmp_path / "more.yaml").write_text(entry, encoding="utf-8")
     trace = tmp_path / "run.jsonl"
-    added = ("--ccl", str(tmp_path / "more.yaml"), "-a", "lazy", "-n", "3", "--trace", str(trace), "--trace-level", "full")
-    code, _, _ = kbsim(capsys, "run", "all_reduce", *added)
+    code, _, _ = kbsim(capsys, "run", "all_reduce", *lazy(tmp_path), "--trace", str(trace), "--trace-level", "full")
     assert code == 4
     assert json.loads(trace.read_text(encoding="utf-8").splitlines()[-1])["status"] == "deadlock"
     assert exit_code(["trace", "validate", str(trace)]) == 0

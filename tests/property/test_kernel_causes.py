@@ -15,26 +15,9 @@ from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
 from kernbench.trace.why_spans import Stories
-from kernbench.triton_emu.launch import PeWork
-from tests.kernels import Run
-from tests.property.test_queue_traffic import RELAXED, X, rounds, turns
-from tests.queues import names, ring, row
+from tests.property.test_queue_traffic import RELAXED, in_turns, rounds
 
 WAYS = 48  # [cycle] a launch's way, a credit's, and the turns of scheduler and PE_IPCQ, all together at most
-
-
-def made(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool) -> Run:
-    """Two launches of the same rounds; with `waits` the host waits between them."""
-
-    def body(host: Any) -> None:
-        for _ in range(2):
-            launch = host.launch("it", [PeWork(pe, turns, (plan, skews)) for pe in names(ranks)])
-            if waits:
-                host.wait(launch)
-
-    run = Run(body=body, memory={4096 * r: X[1024 * r : 1024 * r + 1024] % 7 for r in range(ranks)}, config=row(ranks))
-    run.system.queues.install(ring(ranks), slots=slots, tier=tier, slot_bytes=1024)
-    return run
 
 
 @settings(RELAXED, max_examples=25)
@@ -49,7 +32,7 @@ def made(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool) 
 def test_every_command_comes_soon_after_its_cause(
     plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool
 ) -> None:
-    plain, run = (made(plan, ranks, skews, slots, tier, waits) for _ in range(2))
+    plain, run = (in_turns(plan, ranks, skews, slots, tier, waits) for _ in range(2))
     plain.run()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"

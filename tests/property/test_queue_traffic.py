@@ -148,15 +148,24 @@ def expected(plan: Any, ranks: int, rank: int, launch_round: int) -> Any:
     return total((rank + 1) % ranks) if what == "pass" else total(rank)
 
 
-def check_elements(plan: Any, ranks: int, skews: Any, slots: int, tier: str) -> None:
+def in_turns(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool = False) -> Run:
+    """Two launches of the rounds: the second finds scratchpads and slots as the first left them. With `waits` the host waits
+    for the first."""
+
     def body(host: Any) -> None:
-        for _ in range(2):  # the second finds scratchpads and slots as the first left them
-            host.launch("it", [PeWork(pe, turns, (plan, skews)) for pe in names(ranks)])
+        for _ in range(2):
+            launch = host.launch("it", [PeWork(pe, turns, (plan, skews)) for pe in names(ranks)])
+            if waits:
+                host.wait(launch)
         host.wait()
 
     run = Run(body=body, memory={4096 * r: X[1024 * r : 1024 * r + 1024] % 7 for r in range(ranks)}, config=row(ranks))
     run.system.queues.install(ring(ranks), slots=slots, tier=tier, slot_bytes=1024)
-    run.run()
+    return run
+
+
+def check_elements(plan: Any, ranks: int, skews: Any, slots: int, tier: str) -> None:
+    run = in_turns(plan, ranks, skews, slots, tier).run()
     for how in ({"threads": 1, "batching": False}, {"threads": 3, "batching": True}):
         store = DataExecutor(run.log, **how).run().store  # type: ignore[arg-type]
         for rank in range(ranks):

@@ -21,7 +21,7 @@ from tests.speed.ccl_rows import FLAT, SENDS, sends
 from tests.speed.kernel_rows import PES, dots, loads, run
 
 FLAT_MARK = 1.1  #: a send's instructions at the most ranks over those at the fewest
-OPS = 100  #: a PE, of the long run of a kernel
+OPS = 50  #: a PE, of the long run of a kernel
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def instruction_rows() -> list[Cost]:
     """Costs of a send by ranks, of a load and a product with the op log and without; none where there is no valgrind."""
     if shutil.which("valgrind") is None:
         return []
-    found = [_cost("send", count, 1, 1 + SENDS // (8 * count)) for count in FLAT]
+    found = [_cost("send", count, 1, 1 + SENDS // (8 * count)) for count in (FLAT[0], FLAT[-1])]
     return [*found, *(_cost(name, PES, 0, OPS) for name in KERNELS)]
 
 

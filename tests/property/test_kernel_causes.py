@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,7 @@ from tests.property.test_queue_traffic import RELAXED, in_turns, rounds
 WAYS = 48  # [cycle] a launch's way, a credit's, and the turns of scheduler and PE_IPCQ, all together at most
 
 
-@settings(RELAXED, max_examples=25)
-@given(
+traffic = st.tuples(
     rounds,
     st.integers(2, 4),
     st.lists(st.sampled_from([0, 1, 7, 90, 400]), min_size=1, max_size=5),
@@ -29,9 +29,9 @@ WAYS = 48  # [cycle] a launch's way, a credit's, and the turns of scheduler and 
     st.sampled_from(["tcm", "sram", "hbm"]),
     st.booleans(),
 )
-def test_every_command_comes_soon_after_its_cause(
-    plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool
-) -> None:
+
+
+def check_causes(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits: bool) -> None:
     plain, run = (in_turns(plan, ranks, skews, slots, tier, waits) for _ in range(2))
     plain.run()
     with tempfile.TemporaryDirectory() as folder:
@@ -47,3 +47,16 @@ def test_every_command_comes_soon_after_its_cause(
         ready, job = stories.ready(command), command.job
         if job is not None and command.opcode not in ("KERNEL", "LAUNCH"):
             assert ready is not None and 0 <= job.issue - ready <= max(skews) + WAYS, command.id
+
+
+@settings(RELAXED, max_examples=25)
+@given(traffic)
+def test_every_command_comes_soon_after_its_cause(drawn: Any) -> None:
+    check_causes(*drawn)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=1000)
+@given(traffic)
+def test_every_command_comes_soon_after_its_cause_long(drawn: Any) -> None:
+    check_causes(*drawn)

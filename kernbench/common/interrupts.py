@@ -27,9 +27,10 @@ def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
 
     def tell() -> None:
         if came:
-            handler: Any = handlers[signal.Signals(came.pop())]
+            number = came[0]
             came.clear()
-            handler(signal.SIGINT, None)
+            handler: Any = handlers[signal.Signals(number)]
+            handler(number, None)
 
     def hold(number: int, _: Any) -> None:
         came.append(number)

@@ -98,14 +98,19 @@ goals: {ns: min}
 """
 
 
+def opened(spec: str, folder: Path, page: Page) -> SweepTable:
+    """A sweep is run, and its page is open."""
+    run_spec(write_spec(folder, spec), folder / "s.sqlite")
+    with Store.read(folder / "s.sqlite") as store:
+        table = read_table(store)
+    (folder / "s.html").write_bytes(page_bytes(table, table.goals, {}))
+    page.open(folder / "s.html")
+    return table
+
+
 def test_values_that_are_near_each_other_are_told_apart(tmp_path: Path, page: Page) -> None:
     """Three digits of each were the same label five times."""
-    run_spec(write_spec(tmp_path, NARROW), tmp_path / "s.sqlite")
-    with Store.read(tmp_path / "s.sqlite") as store:
-        table = read_table(store)
-    path = tmp_path / "s.html"
-    path.write_bytes(page_bytes(table, table.goals, {}))
-    page.open(path)
+    table = opened(NARROW, tmp_path, page)
     page.run(
         "window.texts = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
         "CanvasRenderingContext2D.prototype.fillText = function (...text) { texts.push(text[0]); draw.apply(this, text); }"
@@ -121,12 +126,7 @@ def test_the_grid_is_of_the_axes_that_are_chosen_over_it(tmp_path: Path, page: P
     """Of two targets on machines of their own the machine mattered, and was drawn; the list has it not."""
     model = "{llm: llama2-7b, params: {phase: decode, layers: 1, prompt: 1, tokens: 1}}"
     spec = NARROW.replace("[tiles.json]", f"[clash.json, {model}]").replace("machine: small.yaml\n", "").replace("1000", "1")
-    run_spec(write_spec(tmp_path, spec), tmp_path / "s.sqlite")
-    with Store.read(tmp_path / "s.sqlite") as store:
-        table = read_table(store)
-    path = tmp_path / "s.html"
-    path.write_bytes(page_bytes(table, table.goals, {}))
-    page.open(path)
+    opened(spec, tmp_path, page)
     chosen = page.run("return ['rows', 'columns'].map((id) => document.getElementById(id).value)")
     assert chosen == ["dram.t_setup_cycles"] * 2 and [len(line) for line in page.ask("grid")] == [5]
 

@@ -45,6 +45,19 @@ def test_it_waits_to_be_asked_for(number: signal.Signals) -> None:
     assert reached == ["held"] and [signal.getsignal(one) for one in SIGNALS] == before
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_handler_is_told_which_signal_came(number: signal.Signals) -> None:
+    seen: list[int] = []
+    before = signal.signal(number, lambda told, _: seen.append(told))
+    try:
+        with interrupts_held():
+            signal.raise_signal(number)
+            assert seen == []
+        assert seen == [number]
+    finally:
+        signal.signal(number, before)
+
+
 def test_it_comes_at_the_end_where_nobody_asks() -> None:
     reached = []
     with pytest.raises(KeyboardInterrupt):

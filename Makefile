@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TYPED := $(shell find kernbench -name "*.pxd")
-SOURCES := pyproject.toml setup.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h) $(TYPED) $(TYPED:.pxd=.py)
+SOURCES := pyproject.toml setup.py kernbench_core/state_fields.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h) $(TYPED) $(TYPED:.pxd=.py)
 JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1

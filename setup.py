@@ -3,6 +3,7 @@
 KERNBENCH_BUILD: `release` (default), `checked` (bounds checks in Cython), `sanitize` (AddressSanitizer and UBSan).
 """
 import os
+import runpy
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -27,13 +28,14 @@ DIRECTIVES = {
     "embedsignature": True,
     "freethreading_compatible": True,
 }
+runpy.run_path("kernbench_core/state_fields.py")["write_table"](Path("kernbench_core"))
 sources = sorted(Path("kernbench_core").glob("*.pyx"))
 extensions = [
     Extension(
         f"kernbench_core.{path.stem}",
         [str(path)],
         include_dirs=["kernbench_core"],
-        depends=[str(p) for p in sorted(Path("kernbench_core").glob("*.pxd")) + sorted(Path("kernbench_core").glob("*.h"))],
+        depends=[str(p) for p in sorted(Path("kernbench_core").glob("*.px[di]")) + sorted(Path("kernbench_core").glob("*.h"))],
         extra_compile_args=FLAGS[BUILD],
         extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
     )

@@ -9,8 +9,8 @@ cdef enum:
     DENIED = 64               # denials that are noted before they are counted: more than a lane has in a block
 
 cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE; what a block changes stands first (tentative.pyx)
-    cycle_t next_at           # asks in no earlier cycle (penalty, period, start of body); NEVER: no member
-    cycle_t first_denied      # its request was first denied then; NEVER: not held
+    cycle_t next_at           # @next? asks in no earlier cycle (penalty, period, start of body); NEVER: no member
+    cycle_t first_denied      # @past? its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
     uint64_t reads            # what its held request lacks, where one word holds all banks (else Sim.mask)
     uint64_t writes

@@ -42,18 +42,18 @@ cdef struct Compute:          # one TE or VE; up to `period` it is state, the re
     slot_t job                # NONE: idle
     cycle_t started           # of the job
     cycle_t body              # body cycles of the job
-    cycle_t body_left         # not done of them, without those that are slept through
+    cycle_t body_left         # @count not done of them, without those that are slept through
     cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
     bint dense                # walked through a table of its requests (ahead.pyx); its streams are brought up to date by `compute_seek`
     int32_t often             # asks for one bank in CALM cycles, at most
     int32_t streams
-    cycle_t done_at           # the cycle of its last progress, once the body is done; else NEVER
+    cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER
     int64_t jobs              # counters
     int64_t work
     cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
-    cycle_t conflict
-    cycle_t conflict_before   # where it stood at the start of the job
+    cycle_t conflict          # @past
+    cycle_t conflict_before   # @past where it stood at the start of the job, in a traced run
     cycle_t period
     bint traffic              # spm_traffic
     int32_t kind              # EngineType

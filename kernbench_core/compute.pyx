@@ -87,7 +87,7 @@ cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil:
 
 
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
-    """Let the streams of a dense engine stand before the lines of body cycle `i`."""
+    """Let the streams stand before the lines of body cycle `i`."""
     cdef Stream* s
     cdef Region* r
     cdef int64_t line, lines
@@ -97,9 +97,13 @@ cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept
         r = &jobs[e.job].region[k]
         line = line_of(p, r.addr)
         s.at = line * p.line - r.addr
-        lines = (min(i * s.per_cycle, s.nbytes) - s.at + p.line - 1) >> p.line_shift if i else 0
-        s.at += lines << p.line_shift
-        s.line = (line + lines) % p.banks
+        lines = line_of(p, min(i * s.per_cycle, s.nbytes) - s.at + p.line - 1) if i else 0
+        s.at += lines * p.line
+        s.line = line + lines
+        if not p.blocked:
+            s.line %= p.banks
+        if e.sparse and i:
+            stream_next(s)
 
 
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:

@@ -7,10 +7,10 @@ cdef struct Entry:
     int32_t job               # index of its DMA or compute job
     int32_t waits             # dependencies that are not complete
     int32_t after             # where its dependents begin in Control.dependents
-    cycle_t issue             # NEVER: not yet, for all three
-    cycle_t start
-    cycle_t end
-    int64_t number            # of its job: in the order of issue
+    cycle_t issue             # @past? NEVER: not yet, for all three
+    cycle_t start             # @past?
+    cycle_t end               # @past?
+    int64_t number            # @count of its job: in the order of issue
 
 cdef struct Control:
     Entry* entry

@@ -36,8 +36,8 @@ cdef struct DmaJob:
     int8_t channel            # Channel
     int8_t write              # to DRAM: it reads the scratchpad
     int8_t state              # DmaState; written by dma_transition alone
-    int8_t reason             # StallReason of the open episode
-    cycle_t stalled_at        # begin of the open episode
+    int8_t reason             # @reason StallReason of the open episode
+    cycle_t stalled_at        # @past begin of the open episode
     cycle_t started
     int64_t seq               # submission number
     slot_t next               # in its channel's queue
@@ -45,7 +45,7 @@ cdef struct DmaJob:
     slot_t flows              # its flows, by `sibling`
     int32_t live              # flows not finished; 0 in head latency
     int32_t out               # of those, out for backpressure
-    int32_t pressed_channel   # DRAM channel of the flow that went out first
+    int32_t pressed_channel   # @resource? DRAM channel of the flow that went out first
     int8_t in_head            # in its head latency
 
 cdef struct DmaChannel:
@@ -65,13 +65,13 @@ cdef struct DmaEngine:        # up to `id` it is state; behind that what is cons
     DmaChannel channel[CHANNELS]
     int64_t jobs              # counters: completed jobs
     nbytes_t nbytes           # of finished flows
-    cycle_t queue_full        # job-cycles of closed episodes
-    cycle_t deferred
+    cycle_t queue_full        # @count job-cycles of closed episodes
+    cycle_t deferred          # @count
     int32_t free              # transfers in head latency + flows not held: busy if there is one
     int32_t backpressured     # transfers whose job is stalled so
-    int32_t activity          # Activity of the cycles since `since`
-    cycle_t since
-    cycle_t spent[4]          # cycles before `since`, by Activity
+    int32_t activity          # @activity Activity of the cycles since `since`
+    cycle_t since             # @past
+    cycle_t spent[4]          # @past cycles before `since`, by Activity
     bint watched              # on the list of engines whose activity may change
     int32_t id
     cycle_t period

@@ -89,19 +89,19 @@ cdef struct Tracer:
 cdef struct FlowTrace:        # of a flow slot
     bint used                 # it belongs to a running transfer
     bint entered              # it has entered its resources
-    bint suspended
+    bint suspended            # @flag
     Cursor at                 # the first byte of the open run
     nbytes_t left             # [B] of it, from the first byte of the open request on
-    cycle_t asked             # the first asking of it; NEVER: no run is open
+    cycle_t asked             # @past? the first asking of it; NEVER: no run is open
     int32_t bank              # of its first byte
-    bint conflict             # a request of it was denied
+    bint conflict             # @flag a request of it was denied
     cycle_t held              # between scratchpads: the last cycle in which it was told that it is held
 
 cdef struct StreamTrace:      # of a region of a running TE or VE job
     nbytes_t first            # [B] of the region: what the open request asks for,
     nbytes_t last             # up to here; none where that is not above `first`
-    cycle_t asked             # as in FlowTrace, for the whole region
-    bint conflict
+    cycle_t asked             # @past? as in FlowTrace, for the whole region
+    bint conflict             # @flag
 
 cdef extern from *:
     """

@@ -1,10 +1,13 @@
 """Groups of scratchpads that share no resource with others (docs/adr/0037-groups.md)."""
 from kernbench_core.component cimport component_complete, component_ends
+from kernbench_core.group cimport Group
 from kernbench_core.horizons cimport scratchpad_phase
 from kernbench_core.phases cimport complete_phase, share_due, share_phase, start_phase
 from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport FAILED, OVERFLOW, RUNNING, cycle_t, int32_t
 
+cdef void group_enter(Sim* s, Group* g) noexcept nogil
+cdef void group_leave(Sim* s, Group* g) noexcept nogil
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil
 cdef void groups_run(Sim* s, cycle_t to) noexcept nogil
 cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil

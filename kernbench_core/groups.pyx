@@ -5,12 +5,11 @@ command queue stands between two groups: a job that ends may let one of another 
 to P7. And while no such job is left, a group goes ahead by itself to where the run is to stop, and issues what waits for its own jobs:
 its state stays in the near caches, and comes from far memory once, not at each of its events.
 
-The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `enter` and `leave` put them there
-and away. The only group of a machine stands there all the time.
+The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `group_enter` and `group_leave` put
+them there and away. The only group of a machine stands there all the time.
 """
 from kernbench_core.control cimport Control, Entry, control_release, control_settle, control_take
 from kernbench_core.dma cimport DMA_TRANSFERRING, DmaJob
-from kernbench_core.group cimport Group
 from kernbench_core.horizons cimport find_horizons
 from kernbench_core.heap cimport timer_pop, timer_push
 from kernbench_core.phases cimport share_next, submit_entry
@@ -18,7 +17,7 @@ from kernbench_core.sim cimport Sim
 from kernbench_core.types cimport NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 
-cdef void enter(Sim* s, Group* g) noexcept nogil:
+cdef void group_enter(Sim* s, Group* g) noexcept nogil:
     """It is the turn of this group."""
     s.member += g.first_spm
     s.n_member = g.n_spm
@@ -41,7 +40,7 @@ cdef void enter(Sim* s, Group* g) noexcept nogil:
     s.any_wanted = g.any_wanted
 
 
-cdef void leave(Sim* s, Group* g) noexcept nogil:
+cdef void group_leave(Sim* s, Group* g) noexcept nogil:
     s.member -= g.first_spm
     s.touched -= g.first_spm
     g.n_touched = s.n_touched
@@ -106,7 +105,7 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
     cdef cycle_t at = max(s.groups.at[k], s.cycle)
     cdef bint apart = to > s.cycle + 1
     cdef int32_t heard = s.control.n_finished
-    enter(s, &s.groups.group[k])
+    group_enter(s, &s.groups.group[k])
     while at < to:
         if apart and heard < s.control.n_finished:      # they ended in the cycle before: the engine is wanted
             group_issue(s, heard, at)
@@ -114,7 +113,7 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
         group_cycle(s, at)
         at = group_next(s, at + 1)
     s.groups.at[k] = at
-    leave(s, &s.groups.group[k])
+    group_leave(s, &s.groups.group[k])
 
 
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:

@@ -10,3 +10,4 @@ cdef class Core:
     cdef Sim sim
     cdef Arena arena
     cdef list components
+    cdef int restore_whole(self, bytes image) except -1

@@ -11,7 +11,7 @@ from kernbench_core.events import Trace
 _Cycles = npt.NDArray[np.int64]
 
 def state_layout() -> str:
-    """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
+    """What snapshots of two builds must have in common to be exchanged: the fields, their widths and ranges."""
 
 class Core:
     """One run of one program on one machine.
@@ -121,7 +121,13 @@ class Core:
         """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
 
     def snapshot(self) -> bytes:
-        """All state as bytes; equal states give equal bytes on one build."""
+        """The model state as bytes; runs that stand alike give equal bytes, however they were walked."""
 
     def restore(self, image: bytes) -> None:
-        """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
+        """Put a snapshot of the same machine and program back; ValueError where it is none, which changes nothing."""
+
+    def digest(self) -> str:
+        """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
+
+    def state(self) -> dict[str, list[dict[str, Any]]]:
+        """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""

@@ -5,19 +5,20 @@ before which it brings no event that others see, and is run up to the loop's cyc
 Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
 denied in closed form (skip.pyx).
 """
+import hashlib
+import hmac
+import os
+
 from libc.string cimport memset
 
 from kernbench_core.arena cimport Arena
-from kernbench_core.bank cimport Lane, Spm
 from kernbench_core.clear cimport keep_looks, take_looks
 from kernbench_core.clock cimport clock_next
 from kernbench_core.component cimport component_due, component_idle, component_stuck, component_wake
-from kernbench_core.compute cimport Compute, ComputeJob, compute_seek
-from kernbench_core.control cimport Entry, control_issue
+from kernbench_core.compute cimport compute_seek
+from kernbench_core.control cimport control_issue
 from kernbench_core.described cimport describe_job, open_jobs, submitted_work
-from kernbench_core.dma cimport DmaEngine, DmaJob
 from kernbench_core.events cimport TRACE_FULL, Trace, Tracer
-from kernbench_core.group cimport Group
 from kernbench_core.group_layout cimport groups_look
 from kernbench_core.groups cimport group_cycle, group_end, groups_next, groups_run, groups_until
 from kernbench_core.horizons cimport find_horizons, touch_flow
@@ -25,19 +26,21 @@ from kernbench_core.layout cimport lay_out, lay_out_traces
 from kernbench_core.narrow cimport narrow_count
 from kernbench_core.pair cimport pair_rest
 from kernbench_core.peers cimport peers_open, peers_wake
-from kernbench_core.plug cimport NAME_ROOM, PlugState, Plugs
+from kernbench_core.plug cimport NAME_ROOM
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.phases cimport share_next, submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.rebuild cimport fold, rebuild
+from kernbench_core.resume cimport resume
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.rolling cimport roll
 from kernbench_core.scratchpad cimport scratchpad_advance
-from kernbench_core.share cimport Flow, Resource
 from kernbench_core.shuffle cimport shuffle
+from kernbench_core.snapshot cimport show_snapshot, take_snapshot
 from kernbench_core.sim cimport Sim, next_body_cycle
+from kernbench_core.state import state_fields
 from kernbench_core.types cimport (
     ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
 
@@ -181,10 +184,24 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
 
 
 def state_layout():
-    """What snapshots of two builds must have in common to be exchanged: the sizes of the tables' items."""
-    return "-".join(str(n) for n in (
-        sizeof(Sim), sizeof(Group), sizeof(Spm), sizeof(Lane), sizeof(Flow), sizeof(Resource), sizeof(DmaEngine), sizeof(DmaJob),
-        sizeof(Compute), sizeof(ComputeJob), sizeof(Entry), sizeof(Plugs), sizeof(PlugState)))
+    """What snapshots of two builds must have in common to be exchanged: the fields, their widths and ranges."""
+    return hashlib.sha256(repr(state_fields()).encode()).hexdigest()[:16]
+
+
+SEAL = os.urandom(32)         # of this process
+TAG = 32                      # [B]
+
+
+def sealed(bytes image):
+    """A snapshot that only this process can have made."""
+    return hashlib.blake2b(image, digest_size=TAG, key=SEAL).digest() + image
+
+
+def unsealed(bytes image):
+    """What was sealed; ValueError where this process did not make it."""
+    if not hmac.compare_digest(sealed(image[TAG:])[:TAG], image[:TAG]):
+        raise ValueError("a snapshot of a run with components is taken back by the process that made it, as it was made")
+    return image[TAG:]
 
 
 cdef class Core:
@@ -341,25 +358,54 @@ cdef class Core:
         self.sim.shuffle = seed
 
     def snapshot(self):
-        """All state as bytes; equal states give equal bytes on one build. ValueError where a component cannot be saved."""
+        """The model state as bytes; runs that stand alike give equal bytes, however they were walked.
+
+        Of a run with components it is the memory of this build, sealed for this process. ValueError where a component cannot be saved.
+        """
         refuse_snapshot(self.components)
         road_refuse_snapshot(&self.sim)
+        if not self.components:
+            return take_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
         fold(&self.sim)
-        image = self.arena.dump()
-        return image + plug_snapshot(&self.sim) if self.components else image
+        return sealed(self.arena.dump() + plug_snapshot(&self.sim))
 
     def restore(self, bytes image not None):
-        """Put a snapshot of the same machine and program back; ValueError where it is of another shape."""
+        """Put a snapshot of the same machine and program back.
+
+        ValueError where it is none, and says which value cannot be; the run then stands where it stood. A snapshot of a run with
+        components is taken back only by the process that made it: what a component makes of its bytes is not known here.
+        """
+        road_refuse_snapshot(&self.sim)
+        if self.components:
+            plug_check_snapshot(&self.sim)
+            self.restore_whole(unsealed(image))
+            return
+        before = take_snapshot(&self.sim)
+        try:
+            resume(&self.sim, self.arena, image)
+        except BaseException:
+            resume(&self.sim, self.arena, before)
+            raise
+
+    def digest(self):
+        """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
+        image = self.snapshot()
+        return hashlib.sha256(image[TAG:] if self.components else image).hexdigest()
+
+    def state(self):
+        """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""
+        if self.components:
+            raise ValueError("a run with components has no model state of its own")
+        return show_snapshot(&self.sim)
+
+    cdef int restore_whole(self, bytes image) except -1:
+        """The memory of a run with components."""
         cdef size_t own
         cdef const char* data = image
-        road_refuse_snapshot(&self.sim)
         if len(image) >= <Py_ssize_t>sizeof(Sim):
             lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
         own = self.arena.state_bytes()
-        if self.components:
-            plug_check_snapshot(&self.sim)
-        self.arena.load(image[:own] if self.components else image)
+        self.arena.load(image[:own])
         rebuild(&self.sim)
-        if self.components:
-            plug_restore(&self.sim, image, own)
+        return plug_restore(&self.sim, image, own)

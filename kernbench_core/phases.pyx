@@ -109,31 +109,37 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
         record_open(s, slot)
 
 
-cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+cdef cycle_t open_flows(Sim* s, slot_t job) noexcept nogil:
+    """Make the flows of a starting transfer; return its head latency."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = &s.memory[j.memory]
-    cdef cycle_t links = 0, latency
+    cdef cycle_t links = 0
     cdef int32_t k
-    scratchpad_touch(s, s.dma_spm[j.engine], now)
-    if s.trace != NULL:
-        record_queue_resume(s, job, now)
-    dma_start(&s.dma[j.engine], s.dma_job, job, now)
-    entry_started(s, j.entry, now)
     channel_bytes(s.channel_bytes, m, &j.extent)
     j.flows = NONE
     for k in range(m.channels - 1, -1, -1):
         if s.channel_bytes[k] == 0:
             continue
         open_flow(s, job, k)
-        latency = s.route_latency[j.route + k]
-        if latency > links:
-            links = latency
+        links = max(links, s.route_latency[j.route + k])
+    return m.setup + links
+
+
+cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef cycle_t head
+    scratchpad_touch(s, s.dma_spm[j.engine], now)
+    if s.trace != NULL:
+        record_queue_resume(s, job, now)
+    dma_start(&s.dma[j.engine], s.dma_job, job, now)
+    entry_started(s, j.entry, now)
+    head = open_flows(s, job)
     j.live = 0
     j.out = 0
     j.in_head = True
     s.dma[j.engine].free += 1
     watch(s, j.engine)
-    timer_push(&s.joins, now + m.setup + links, job)
+    timer_push(&s.joins, now + head, job)
 
 
 cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:

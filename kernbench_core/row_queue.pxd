@@ -5,7 +5,7 @@ from kernbench_core.share cimport Share
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 cdef struct Burst:            # waits for its command
-    slot_t flow
+    slot_t flow               # @flow
     int32_t bank
     int64_t row
     nbytes_t nbytes, end      # of the flow, at most those of a whole burst; and of the flow up to its end
@@ -14,35 +14,39 @@ cdef struct Burst:            # waits for its command
     bint hit                  # that it may be next: the first of its flow, its row open, and none older passed by too often
 
 cdef struct Given:            # its command was given; it is in the channel's buffer
-    slot_t flow
+    slot_t flow               # @flow
     nbytes_t nbytes, end
-    cycle_t at                # it has the data bus from then on, at the earliest
+    cycle_t at                # @later it has the data bus from then on, at the earliest
 
 cdef struct Fetch:            # of each flow slot
     Cursor at                 # behind the bursts that were queued
     Extent extent
     int32_t memory
     bint write
-    nbytes_t asked            # [B] of bursts that were queued
+    nbytes_t asked            # @count [B] of bursts that were queued
     int64_t seen              # in the last look
 
 cdef struct RowChannel:
     Device device
     Burst* queue              # [depth], the oldest first
-    int32_t queued, n_given
+    int32_t queued            # @queued bursts in it
+    int32_t n_given           # @given bursts in the buffer
     Given* given              # [room], in the order of their commands
     cycle_t refresh           # when the next one is due
-    bint writes               # what goes now,
-    int32_t streak            # for so many bursts
-    cycle_t turn_started      # the flow that queued last, by the order of transfers,
-    int64_t turn_seq
-    int32_t turn_engine, turn_left  # and how many more it may
+    bint writes               # @flag what goes now,
+    int32_t streak            # @count for so many bursts
+    cycle_t turn_started      # @later the flow that queued last, by the order of transfers,
+    int64_t turn_seq          # @count
+    int32_t turn_engine       # @count
+    int32_t turn_left         # @count and how many more it may
     cycle_t command_at        # nothing is given in an earlier cycle, while nothing changes
     cycle_t look_at           # nor has the burst on the bus moved, or one arrived
     cycle_t done              # cycle in which it was last looked at
-    slot_t serving            # the flow that has the data bus, or NONE,
+    slot_t serving            # @flow? the flow that has the data bus, or NONE,
     nbytes_t nbytes           # and the bytes of its burst
-    int64_t bursts, activations, refreshes  # so many were given
+    int64_t bursts            # @count so many were given
+    int64_t activations       # @count
+    int64_t refreshes         # @count
 
 cdef struct Rows:
     RowTiming timing
@@ -55,6 +59,7 @@ cdef struct Rows:
     int64_t looks
     cycle_t next              # no channel has something to do in an earlier cycle
 
+cdef void queue_burst(Share* s, Rows* r, RowChannel* c, slot_t flow) noexcept nogil
 cdef void queue_fill(Share* s, Rows* r, slot_t bus) noexcept nogil
 cdef void queue_turn(Rows* r, RowChannel* c, cycle_t now) noexcept nogil
 cdef void queue_forget(Share* s, slot_t flow) noexcept nogil

@@ -27,9 +27,9 @@ cdef struct RowTiming:
     cycle_t in_channel[COMMANDS][COMMANDS]
 
 cdef struct Bank:
-    int64_t row               # the open one, or NONE
-    cycle_t ready[COMMANDS]   # no earlier, for what was given to this bank
-    int32_t passed            # bursts of the open row that went before an older one of another row
+    int64_t row               # @row? the open one, or NONE
+    cycle_t ready[COMMANDS]   # @later no earlier, for what was given to this bank
+    int32_t passed            # @count bursts of the open row that went before an older one of another row
     int32_t hits              # row_queue.pyx: bursts in the queue that may be next,
     int64_t wanted            # the row of the oldest,
     int64_t seen              # and in which look that was found
@@ -37,9 +37,9 @@ cdef struct Bank:
 cdef struct Device:
     Bank* bank                # [banks], those of a group together
     cycle_t* group            # [groups][COMMANDS] no earlier, for what was given to that group
-    cycle_t ready[COMMANDS]   # for what was given to the channel
-    cycle_t opened[WINDOW]    # the last activations
-    int32_t oldest            # of them
+    cycle_t ready[COMMANDS]   # @later for what was given to the channel
+    cycle_t opened[WINDOW]    # @later the last activations
+    int32_t oldest            # @window of them
 
 cdef void device_give(Device* d, RowTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil
 cdef void device_close(Device* d, RowTiming* t, cycle_t now) noexcept nogil

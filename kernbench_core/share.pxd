@@ -10,8 +10,8 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     int32_t members
     bint dirty                # membership changed since the last P4
     cycle_t since             # the counters hold up to this cycle
-    int64_t busy              # cycles with a member
-    int64_t member_cycles
+    int64_t busy              # @past cycles with a member
+    int64_t member_cycles     # @count
     nbytes_t bytes            # of flows that have finished,
     nbytes_t stored           # of those, towards DRAM
     int64_t num               # capacity num/den [B/cycle], constant
@@ -48,21 +48,21 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     nbytes_t total            # [B]
     slot_t job
     slot_t sibling, line_next  # the next flow of its job, and in the line of its channel
-    int8_t entered            # past its head latency, not finished, not out: it may use its resources
-    int8_t member             # of its resources
+    int8_t entered            # @flag past its head latency, not finished, not out: it may use its resources
+    int8_t member             # @flag of its resources
     int8_t frozen             # max_min_v1: its share is settled in this filling
-    int8_t out                # for backpressure
-    int64_t carry             # [1/den B] share that no request has spent
+    int8_t out                # @flag for backpressure
+    int64_t carry             # @count [1/den B] share that no request has spent
     cycle_t seen              # the carry holds every cycle before this one
     nbytes_t piece            # [B] to the end of the scratchpad line or run: less carry than that asks nothing
-    nbytes_t asked            # [B] of the request of this cycle, or of the held one
-    nbytes_t left             # [B] not yet moved
+    nbytes_t asked            # @count [B] of the request of this cycle, or of the held one
+    nbytes_t left             # @count [B] not yet moved
     Cursor at                 # the next byte that no request has covered
     int32_t bank              # of the next line (interleaved map)
     int32_t channel           # of its memory
-    int64_t num               # rate num/den [B/cycle], lowest terms; from here on all follows from the above
+    int64_t num               # @term rate num/den [B/cycle], lowest terms; from here on all follows from the above
     uint64_t inverse          # reciprocal(num)
-    int64_t den               # also the unit of the carry, while no member too
+    int64_t den               # @term also the unit of the carry, while no member too
     int64_t cost              # [1/den B] of a scratchpad line
     int64_t every             # cost // num: a line's worth is earned in so many cycles,
     int64_t rest              # and cost % num more
@@ -98,7 +98,7 @@ cdef struct Share:
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last
-    bint overflow             # a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle
+    bint overflow             # @flag a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil

@@ -21,9 +21,9 @@ cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     bint hit
 
 cdef struct Sim:
-    cycle_t cycle             # the next cycle to run
+    cycle_t cycle             # @cycle the next cycle to run
     cycle_t max_cycles
-    int32_t status            # Status
+    int32_t status            # @status Status
     int32_t n_memories
     Dram* memory
     Share share
@@ -74,7 +74,7 @@ cdef struct Sim:
     int32_t* running          # entries started and not ended, for the overlap check
     int32_t n_running
     int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
-    int32_t failed_entry
+    int32_t failed_entry      # @entry? whose overlap ended the run, NONE
     Stops stops
     bint skip                 # quiet scratchpads are advanced in closed form
     int64_t looks             # looks for clear times that paid are worth so many that did not (clear.pyx)
@@ -91,11 +91,11 @@ cdef struct Sim:
     int32_t n_touched
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     Tracer* trace             # NULL: the run is not traced
-    bint traced               # some run of it was: it has
+    bint traced               # @flag some run of it was: it has
     FlowTrace* flow_trace     # [n_flows]
     StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
-    int64_t issued            # entries: the place of the next one in P2
-    int64_t denied            # requests denied, all scratchpads: for `--until conflict`
+    int64_t issued            # @count entries: the place of the next one in P2
+    int64_t denied            # @count requests denied, all scratchpads: for `--until conflict`
     int32_t n_plugs           # components, and what they take of the tables:
     int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
     int32_t n_asks            # lanes for requests of components, the last of all

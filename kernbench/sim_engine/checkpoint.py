@@ -72,6 +72,17 @@ def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -
     return state[: size - trace], state[size - trace :]
 
 
+def replayed(where: str, state: bytes) -> tuple[int, str]:
+    """Of a run that is made again (a machine with components): up to which cycle, and the digest of its state there."""
+    try:
+        body = json.loads(state)
+        if type(body["cycle"]) is int and body["cycle"] >= 0 and isinstance(body["digest"], str):
+            return body["cycle"], body["digest"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise InputError(Problem(where, "it is no checkpoint of a machine with components", remedy=REMEDY))
+
+
 def _digest(state: bytes, trace: int) -> str:
     """The checksum of the state, and of where in it the trace's begins."""
     return hashlib.sha256(b"%d\n" % trace + state).hexdigest()

@@ -64,6 +64,19 @@ def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequ
         raise BrokenLaw("the run broke a law, which is a mistake of the simulator: " + "; ".join(found[:MOST]) + more)
 
 
+def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
+    """Look at a core that was taken up from a file, wherever it stands; BrokenLaw where a run cannot have counted that.
+
+    Laws of whole runs are not looked at: a run that is done would not go on.
+    """
+    so_far = "aborted" if status == "running" else status
+    if so_far not in ENDED:
+        return
+    found = [f"{law}: {text}" for law, text in broken_laws(what_ran(plan, cycles, so_far, core, ()))]
+    if found:
+        raise BrokenLaw("; ".join(found[:MOST]))
+
+
 def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:
     """What laws look at, of a core that has ended."""
     dma, compute, resources, banks, _ = core.totals()

@@ -17,7 +17,7 @@ from kernbench.cmdq import Bounds, Program
 from kernbench.cmdq.parameters import lower_parameters
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.planning import bounds_on, plan_program
-from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.placement import configured, impl_of, replaced_engines
 from kernbench.config import NpuConfig, SystemConfig
@@ -28,7 +28,7 @@ from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import PeQueues, who_waits
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
-from kernbench.sim_engine.laws import check_laws
+from kernbench.sim_engine.laws import BrokenLaw, check_counters, check_laws
 from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -294,20 +294,48 @@ class Machine:
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
-        """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now."""
+        """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now.
+
+        Of a machine with components the file holds the cycle and a digest of the state: `load` runs up to there again.
+        """
         trace = b""
         if self._tracing is not None:
             trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
-        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, self.snapshot(), trace)
+        state = self.snapshot()
+        if self.components:
+            state = msgspec.json.encode({"cycle": self.cycle, "digest": self._core.digest()})
+        checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, state, trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a checkpoint of this machine and program; InputError for any other."""
+        """Go on from a checkpoint of this machine and program.
+
+        InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
+        """
         state, trace = checkpoint.read_checkpoint(path, self._header())
         self._trace_state = msgspec.json.decode(trace) if trace else None
+        if self.components:
+            self._run_again(str(path), state)
+            return
+        before = self.snapshot()
         try:
             self._core.restore(state)
-        except ValueError as error:
-            raise InternalError(f"{path}: {error}, although its header fits") from error
+            check_counters(self.plan, self.cycle, self.status, self._core)
+        except (ValueError, BrokenLaw) as error:
+            self._core.restore(before)
+            raise InputError(Problem(str(path), f"no run can be in this state: {error}", remedy=checkpoint.REMEDY)) from error
+
+    def _run_again(self, path: str, state: bytes) -> None:
+        """Run a machine with components up to where its checkpoint was made: what they hold is in no file."""
+        cycle, digest = checkpoint.replayed(path, state)
+        if self.cycle:
+            raise ValueError(f"cycle {self.cycle}: a run with components is taken up from cycle 0")
+        if self._trace_state is not None:
+            self._new_tracing(_Nowhere(), self.options_of_trace()).begin(self._header()["program"])
+        self.run(cycles=cycle)
+        self._tracing = None
+        if self.cycle != cycle or self._core.digest() != digest:
+            rule = f"the run is not in the saved state in cycle {self.cycle}: a component depends on more than its inputs"
+            raise InputError(Problem(path, rule, remedy=checkpoint.REMEDY))
 
     def shuffle_lists(self, seed: int) -> None:
         """For tests: handle equal events of a cycle in a random order, which must change no result; 0 ends it."""
@@ -325,6 +353,13 @@ class Machine:
     def restore(self, state: bytes) -> None:
         """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
         self._core.restore(state)
+
+
+class _Nowhere:
+    """A sink for the part of a trace that is written already."""
+
+    def write(self, text: bytes, /) -> None:
+        """Take whole lines."""
 
 
 def simulate(

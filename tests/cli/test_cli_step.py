@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +235,39 @@ def test_a_checkpoint_that_cannot_be_saved_is_refused_before_the_run(kbsim: Kbsi
     said = kbsim("step", "tiles.json", *SMALL, "--cycles", "1", "--save", "nowhere/here.ckpt")
     assert (said.code, said.out) == (2, "")
     assert "there is no directory" in said.err
+
+
+def _resealed(data: bytes, change: Any) -> bytes:
+    """A checkpoint with another state, whose size and checksum are made to fit it: the checksum has no key."""
+    magic, header, body = data.split(b"\n", 2)
+    state = change(zlib.decompress(body))
+    claims = {**json.loads(header), "state_bytes": len(state), "sha256": hashlib.sha256(b"0\n" + state).hexdigest()}
+    return b"\n".join([magic, json.dumps(claims).encode(), zlib.compress(state)])
+
+
+def _word(at: int, value: int) -> Any:
+    return lambda state: state[:at] + value.to_bytes(8, "little") + state[at + 8 :]
+
+
+IMPOSSIBLE = {
+    "a cycle past the end": (_word(0, 2**63 - 1), "Sim 0: cycle = 9223372036854775807: allowed are 0 to 100000000"),
+    "a word of the queue": (_word(48, 2**31 - 1), "Entry 0: start = 2147483647: allowed are 0 to 10, or 9223372036854775807"),
+    "an entry that was never issued": (_word(40, 2**63 - 1), "entry 0: it starts or ends, and was not issued"),
+    "half of it": (lambda state: state[:300], "it ends inside the table of "),
+    "more of it": (lambda state: state + b"0", "it has 1 bytes behind its last table"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_state_that_no_run_can_be_in_is_refused(name: str, kbsim: Kbsim) -> None:
+    """Its header fits and its checksum holds: such a file crashed the core once."""
+    tile = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0}
+    program = {"metadata": {"version": "1.0", "name": "one"}, "cmdq": [{**tile, "num_elements": 4096}]}
+    Path("one.json").write_text(json.dumps(program))
+    assert kbsim("step", "one.json", "--config", "npu_mobile", "--cycles", "10", "--save", "one.ckpt").code == 0
+    change, reason = IMPOSSIBLE[name]
+    Path("one.ckpt").write_bytes(_resealed(Path("one.ckpt").read_bytes(), change))
+    said = kbsim("step", "one.json", "--config", "npu_mobile", "--cycles", "1", "--from", "one.ckpt")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: one.ckpt: no run can be in this state: {reason}"), said.err
+    assert said.err.endswith("; make the checkpoint anew with `kbsim step --save`\n")

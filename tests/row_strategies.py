@@ -47,7 +47,7 @@ def row_buffers(draw: Draw, size: int, burst: int) -> dict[str, Any]:
     rows["t_cl"] = max(1, rows["t_cwl"] - burst - 1) + draw(st.sampled_from([0, 2, 14]))
     for name in ("t_ccd", "t_rrd", "t_wtr"):
         rows[f"{name}_l"] = rows[f"{name}_s"] + draw(st.sampled_from([0, 1, 4]))
-    least = max(rows["t_ras"], rows["t_cwl"] + burst + rows["t_wr"]) + rows["t_rp"] + rows["t_rfc"] + 1
+    least = max(rows["t_ras"], rows["t_rtp"], rows["t_cwl"] + burst + rows["t_wr"]) + rows["t_rp"] + rows["t_rfc"] + 1
     rows["t_refi"] = draw(st.sampled_from([0, least, least + 40, 400 + least]))
     for name, sizes in (("queue_bursts", [1, 2, 5, 32]), ("buffer_bursts", [1, 2, 8]), ("batch_bursts", [1, 2, 16])):
         if draw(st.booleans()):

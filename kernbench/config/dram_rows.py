@@ -94,7 +94,7 @@ def _time_rules(rows: RowBuffer, burst: int) -> Iterator[BrokenRule]:
     yield from at_least("t_rrd_l", rows.t_rrd_s, "that of different groups (t_rrd_s)")
     yield from at_least("t_wtr_l", rows.t_wtr_s, "that of different groups (t_wtr_s)")
     yield from at_least("t_cl", rows.t_cwl - burst - 1, "a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)")
-    closing = max(rows.t_ras, rows.t_cwl + burst + rows.t_wr) + rows.t_rp + rows.t_rfc
+    closing = max(rows.t_ras, rows.t_rtp, rows.t_cwl + burst + rows.t_wr) + rows.t_rp + rows.t_rfc
     if rows.t_refi:
         why = "a refresh ends before the next is due (closing rows, t_rp and t_rfc)"
         yield from at_least("t_refi", closing + 1, why)

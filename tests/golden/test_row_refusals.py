@@ -27,6 +27,7 @@ REFUSALS = [
     (WHOLE.replace("t_rrd_l: 4", "t_rrd_l: 3"), "m.yaml:2:248: dram.row_buffer.t_rrd_l = 3, but it must be at least 4: that of different groups (t_rrd_s)"),
     (WHOLE.replace("t_wtr_l: 8", "t_wtr_l: 5"), "m.yaml:2:283: dram.row_buffer.t_wtr_l = 5, but it must be at least 6: that of different groups (t_wtr_s)"),
     (WHOLE.replace("t_refi: 0", "t_refi: 208"), "m.yaml:2:294: dram.row_buffer.t_refi = 208, but it must be at least 209: a refresh ends before the next is due (closing rows, t_rp and t_rfc)"),
+    (WHOLE.replace("t_rtp: 5", "t_rtp: 40").replace("t_refi: 0", "t_refi: 214"), "m.yaml:2:295: dram.row_buffer.t_refi = 214, but it must be at least 215: a refresh ends before the next is due (closing rows, t_rp and t_rfc)"),
     (WHOLE.replace("t_cwl: 5", "t_cwl: 40"), "m.yaml:2:148: dram.row_buffer.t_cl = 14, but it must be at least 37: a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)"),
     (WHOLE.replace("row_bytes: 1024", "row_bytes: 1000"), "m.yaml:2:111: dram.row_buffer.row_bytes = 1000, but it must be a multiple of bus_width_bytes (32): a burst lies in one place"),
     (WHOLE.replace(LESS_WIDE, f"{LESS_WIDE}, channels: 2, interleave_bytes: 48"), "m.yaml:2:60: dram.interleave_bytes = 48, but it must be a multiple of bus_width_bytes (32): a burst lies in one place"),

@@ -8,7 +8,7 @@ from libc.string cimport memset
 from kernbench_core.arith cimport quotient
 from kernbench_core.dram cimport cursor_open
 from kernbench_core.row_queue cimport Given, RowChannel, queue_fill, queue_turn
-from kernbench_core.share cimport Flow, set_rate, share_join, share_leave
+from kernbench_core.share cimport Flow, set_rate, share_join, share_leave, share_touch
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 
@@ -51,26 +51,32 @@ cdef int32_t on_bus(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
     return NONE
 
 
+cdef void take_off(RowChannel* c, int32_t k) noexcept nogil:
+    """The k-th burst is over."""
+    cdef int32_t i
+    c.n_given -= 1
+    for i in range(k, c.n_given):
+        c.given[i] = c.given[i + 1]
+
+
 cdef int32_t end_bursts(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
     """Take bursts that are over off the bus; the one that has it then."""
-    cdef int32_t k = on_bus(s, c, now), i
+    cdef int32_t k
     cdef bint over
-    while k != NONE:
+    for k in range(c.n_given):
+        if c.given[k].flow == c.serving:        # it was on the bus in the cycle before, whoever has that now
+            missing(s, &c.given[k], now, &over)
+            if over:
+                take_off(c, k)
+            break
+    while True:
+        k = on_bus(s, c, now)
+        if k == NONE:
+            return NONE
         missing(s, &c.given[k], now, &over)
         if not over:
             return k
-        c.n_given -= 1
-        for i in range(k, c.n_given):
-            c.given[i] = c.given[i + 1]
-        k = on_bus(s, c, now)
-    return NONE
-
-
-cdef inline void mark(Share* s, slot_t res) noexcept nogil:
-    if not s.res[res].dirty:
-        s.res[res].dirty = True
-        s.dirty[s.n_dirty] = res
-        s.n_dirty += 1
+        take_off(c, k)
 
 
 cdef void seat(Share* s, RowChannel* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
@@ -84,7 +90,7 @@ cdef void seat(Share* s, RowChannel* c, slot_t bus, int32_t k, cycle_t now) noex
         if flow != NONE:
             share_join(s, flow, now)
     elif flow != NONE and c.nbytes != c.given[k].nbytes:
-        mark(s, bus)
+        share_touch(s, bus)
     c.serving = flow
     c.nbytes = c.given[k].nbytes if k != NONE else 0
 

@@ -1,4 +1,4 @@
-"""Which burst is queued next, and which command is given: rules 3 to 6 of docs/adr/0033-row-buffers.md.
+"""Which burst is queued next, and which command is given: rules R4 to R7 of docs/adr/0033-row-buffers.md.
 
 A channel gives at most one column command (RD, WR) and one row command (ACT, PRE, REF) in a DRAM clock.
 """
@@ -7,7 +7,7 @@ from libc.string cimport memmove
 from kernbench_core.dram cimport cursor_advance
 from kernbench_core.rows cimport (
     ACT, PRE, RD, REF, WR, Bank, device_closable, device_close, device_give, device_ready, device_refresh)
-from kernbench_core.share cimport Flow
+from kernbench_core.share cimport Flow, share_touch
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 
@@ -206,10 +206,11 @@ cdef void queue_turn(Rows* r, RowChannel* c, cycle_t now) noexcept nogil:
 
 
 cdef void queue_forget(Share* s, slot_t flow) noexcept nogil:
-    """A flow's last byte has moved: what is left of it here is the end of its last burst."""
+    """A flow's last byte has moved: its bursts that are left here are dropped. It may be out for backpressure, and nothing else
+    wakes the controller then."""
     cdef Rows* r = <Rows*>s.rows
     cdef RowChannel* c = &r.channel[s.flow[flow].bus]
-    cdef int32_t k, n = 0
+    cdef int32_t k, n = 0, before = c.n_given + c.queued
     for k in range(c.n_given):
         if c.given[k].flow != flow:
             c.given[n] = c.given[k]
@@ -221,3 +222,5 @@ cdef void queue_forget(Share* s, slot_t flow) noexcept nogil:
             c.queue[n] = c.queue[k]
             n += 1
     c.queued = n
+    if c.n_given + c.queued != before:
+        share_touch(s, s.flow[flow].bus)

@@ -25,8 +25,7 @@ cdef struct Roads:            # of all routes; they may grow in number (roads.py
     int32_t* memory           # [n] the memory where a transfer's first one is, else NONE
     int32_t n
     int32_t n_path            # resources in Share.path
-    int32_t room              # for routes and for what is in their paths, once they have grown
-    int32_t path_room
+    int32_t room, path_room   # for routes and for what is in their paths, once they have grown
     bint grown
 
 cdef struct Pace:             # a rate, and what follows from it
@@ -100,6 +99,7 @@ cdef struct Share:
     Pace pace                 # that was found last
     bint overflow             # @flag a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle
 
+cdef void share_touch(Share* s, slot_t res) noexcept nogil
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil

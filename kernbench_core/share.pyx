@@ -23,7 +23,7 @@ cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
     r.since = now
 
 
-cdef void touch(Share* s, slot_t res) noexcept nogil:
+cdef void share_touch(Share* s, slot_t res) noexcept nogil:
     if not s.res[res].dirty:
         s.res[res].dirty = True
         s.dirty[s.n_dirty] = res
@@ -62,7 +62,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         if r.first != NONE:
             s.node_prev[r.first] = node
         r.first = node
-        touch(s, res)
+        share_touch(s, res)
 
 
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -88,7 +88,7 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
             r.first = s.node_next[node]
         if s.node_next[node] != NONE:
             s.node_prev[s.node_next[node]] = s.node_prev[node]
-        touch(s, res)
+        share_touch(s, res)
 
 
 cdef bint earlier(Flow* a, Flow* b) noexcept nogil:
@@ -111,7 +111,7 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         link = &s.flow[link[0]].line_next
     f.line_next = link[0]
     link[0] = flow
-    touch(s, f.bus)
+    share_touch(s, f.bus)
 
 
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -127,7 +127,7 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
         while link[0] != flow:
             link = &s.flow[link[0]].line_next
         link[0] = f.line_next
-        touch(s, f.bus)
+        share_touch(s, f.bus)
 
 
 cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .ref_banks import Request
 from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_route, pieces_by_channel
-from .ref_rows import bursts_by_channel
+from .ref_rows import Piece, bursts_by_channel
 
 
 class Flow:
@@ -20,9 +20,10 @@ class Flow:
         self.pieces = pieces  # (bank, bytes), in order
         self.route = route
         self.dram: str | None = route[0]  # its DRAM channel among the resources
-        self.bursts: list[tuple[int, int]] = []  # row_buffer_v1: DRAM address and bytes of each
+        self.bursts: list[Piece] = []  # row_buffer_v1, in order
         self.next = 0  # index of the first piece not asked for yet
-        self.left = sum(nbytes for _, nbytes in pieces)  # bytes not moved
+        self.total = sum(nbytes for _, nbytes in pieces)
+        self.left = self.total  # bytes not moved
         self.rate = Fraction(0)
         self.den = 1  # what the carry is counted in: carry / den bytes
         self.carry = 0

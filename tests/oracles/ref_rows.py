@@ -1,4 +1,4 @@
-"""DRAM channels under `row_buffer_v1`, from docs/adr/0033-row-buffers.md: every cycle, every command ever given looked at."""
+"""DRAM channels under `row_buffer_v1`, from rules R1 to R7 of docs/adr/0033-row-buffers.md, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -9,33 +9,70 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .ref_dma import Flow
 
-LATER = 10**9
+Bank = tuple[int, int]  # bank group, bank of the group
 
-
-def bursts_by_channel(rows: list[tuple[int, int]], dram: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
-    """(DRAM address, bytes) of the bursts of a transfer of aligned `rows`, by channel, in the order of its bytes."""
-    channels, interleave, size = dram["channels"], dram["interleave_bytes"], dram["bus_width_bytes"]
-    out: dict[int, list[tuple[int, int]]] = {}
-    for start, nbytes in rows:
-        at, end = start, start + nbytes
-        while at < end:
-            step = min(end - at, size - at % size)
-            out.setdefault(at // interleave % channels, []).append((at, step))
-            at += step
-    return out
+ALL: Bank = (-1, -1)  # the bank of a command to all of them
 
 
 @dataclass
+class Piece:
+    """R1: consecutive bytes of a flow with one `number`, and of one row of its transfer."""
+
+    number: int
+    nbytes: int
+
+
+def bursts_by_channel(rows: list[tuple[int, int]], dram: dict[str, Any]) -> dict[int, list[Piece]]:
+    """The bursts of a transfer of aligned `rows` (DRAM address, bytes), by channel, in the order of its bytes."""
+    channels, interleave, size = dram["channels"], dram["interleave_bytes"], dram["bus_width_bytes"]
+    out: dict[int, list[Piece]] = {}
+    for start, nbytes in rows:
+        in_row: dict[int, list[Piece]] = {}
+        address, end = start, start + nbytes
+        while address < end:
+            of_channel = address // (interleave * channels) * interleave + address % interleave
+            step = min(end - address, interleave - address % interleave, size - of_channel % size)
+            pieces = in_row.setdefault(address // interleave % channels, [])
+            if pieces and pieces[-1].number == of_channel // size:
+                pieces[-1].nbytes += step
+            else:
+                pieces.append(Piece(of_channel // size, step))
+            address += step
+        for channel, pieces in in_row.items():
+            out.setdefault(channel, []).extend(pieces)
+    return out
+
+
+@dataclass(eq=False)
 class Burst:
     """A burst in the queue, or given."""
 
     flow: Flow
-    bank: tuple[int, int]  # group, bank of the group
+    bank: Bank
     row: int
     nbytes: int
     end: int  # bytes of the flow up to its end
-    write: bool
-    arrives: int = -1
+    last: bool  # of its flow
+    ready: int = -1  # cycle, once its command was given
+
+    @property
+    def write(self) -> bool:
+        """A WR, not a RD."""
+        return self.flow.job.is_store
+
+    @property
+    def command(self) -> str:
+        """What reads or writes it."""
+        return "WR" if self.write else "RD"
+
+    @property
+    def at_end(self) -> bool:
+        """R3: the flow has asked for the bytes up to its end, or earned them; of the last burst it has asked for all."""
+        flow = self.flow
+        asked = flow.total - flow.left + (flow.asked if flow.request is not None else 0)
+        if self.last:
+            return asked == flow.total
+        return asked + Fraction(flow.carry, flow.den) >= self.end
 
 
 class RowChannel:
@@ -43,184 +80,196 @@ class RowChannel:
 
     def __init__(self, dram: dict[str, Any]) -> None:
         self.dram, self.t = dram, dram["row_buffer"]
-        self.period, self.burst = dram["period"], dram["dram_burst_cycles"]
-        self.given_to_banks: list[tuple[int, str, tuple[int, int]]] = []  # cycle, command, bank; (-1, -1): all
-        self.open: dict[tuple[int, int], int] = {}
-        self.passed: dict[tuple[int, int], int] = {}
-        self.queue: list[Burst] = []
-        self.given: list[Burst] = []
-        self.fetched: dict[Flow, int] = {}  # bursts queued so far
-        self.turn: tuple[tuple[int, int, int], int] = ((-1, 0, 0), 0)  # who queued last, how many more it may
-        self.writes, self.streak = False, 0
-        self.next_refresh = self.t["t_refi"] * self.period
+        self.period, self.burst_clocks = dram["period"], dram["dram_burst_cycles"]
+        self.queue_bursts: int = self.t.get("queue_bursts", 32)
+        self.buffer_bursts: int = self.t.get("buffer_bursts", 16)
+        self.batch_bursts: int = self.t.get("batch_bursts", 16)
+        self.commands: list[tuple[int, str, Bank]] = []  # clock, command, bank
+        self.open: dict[Bank, int] = {}  # the row that is open
+        self.passed: dict[Bank, int] = {}  # bursts that passed the oldest of the bank since its ACT
+        self.queue: list[Burst] = []  # the oldest first
+        self.given: list[Burst] = []  # and not over, in the order of their commands
+        self.bus: Burst | None = None
+        self.fetched: dict[Flow, int] = {}  # bursts that were queued
+        self.turn: Flow | None = None  # whose turn was last,
+        self.turn_left = 0  # and the bursts left of it
+        self.writes, self.went = False, 0  # the way of the last column command, bursts since the turn to it
         self.count = {"bursts": 0, "activations": 0, "refreshes": 0}
 
     def step(self, cycle: int, entered: list[Flow]) -> Burst | None:
-        """P4: the burst that has the data bus in this cycle."""
+        """P4, after flows entered and left: the burst on the bus. `entered`: past their head latency, not finished, not out."""
         self.queue = [burst for burst in self.queue if burst.flow.left]
         self.given = [burst for burst in self.given if burst.flow.left]
-        while (on_bus := self._on_bus(cycle, entered)) is not None and _is_over(on_bus):
-            self.given.remove(on_bus)
+        self.bus = self._first_on_bus(cycle, entered)
         if cycle % self.period == 0:
+            clock = cycle // self.period
             self._fill(entered)
-            if self.t["t_refi"] and cycle >= self.next_refresh:
-                self._refresh(cycle)
+            if self.t["t_refi"] and clock // self.t["t_refi"] > self.count["refreshes"]:
+                self._refresh(clock)
             else:
-                self._column(cycle)
-                self._row(cycle)
-        return on_bus
+                self._column(clock)
+                self._row(clock)
+        return self.bus
 
-    def _on_bus(self, cycle: int, entered: list[Flow]) -> Burst | None:
-        return next((burst for burst in self.given if burst.arrives <= cycle and burst.flow in entered), None)
+    def after_asking(self) -> None:
+        """The end of P5: the burst on the bus may be over in this cycle."""
+        if self.bus is not None and self.bus.at_end:
+            self.given.remove(self.bus)
 
-    # The queue
+    def share(self, burst: Burst) -> Fraction:
+        """Bytes per cycle that the bus gives to a burst: a part of one takes as long as the whole."""
+        return Fraction(burst.nbytes, self.burst_clocks * self.period)
+
+    # R3
+
+    def _first_on_bus(self, cycle: int, entered: list[Flow]) -> Burst | None:
+        for burst in [burst for burst in self.given if burst.flow in entered]:
+            if burst.ready > cycle:
+                return None
+            if not burst.at_end:
+                return burst
+            self.given.remove(burst)
+        return None
+
+    # R4
 
     def _fill(self, entered: list[Flow]) -> None:
-        line = sorted(entered, key=_order)
-        while len(self.queue) < self.t.get("queue_bursts", 32):
-            able = [flow for flow in line if self.fetched.get(flow, 0) < len(flow.bursts)]
+        while len(self.queue) < self.queue_bursts:
+            able = sorted((flow for flow in entered if self.fetched.get(flow, 0) < len(flow.bursts)), key=_order)
             if not able:
                 return
-            last, left = self.turn
-            same = [flow for flow in able if _order(flow) == last and left]
-            flow = (same or [flow for flow in able if _order(flow) > last] or able)[0]
-            self.turn = (_order(flow), left - 1 if same else flow.job.weight - 1)
-            self._enqueue(flow)
+            if self.turn not in able or self.turn_left == 0:
+                last = self.turn
+                behind = [flow for flow in able if last is None or _order(flow) > _order(last)]
+                self.turn = (behind or able)[0]
+                self.turn_left = self.turn.job.weight
+            assert self.turn is not None
+            self.turn_left -= 1
+            self._append(self.turn)
 
-    def _enqueue(self, flow: Flow) -> None:
-        number = self.fetched.get(flow, 0)
-        self.fetched[flow] = number + 1
-        address, nbytes = flow.bursts[number]
-        chunk, size = self.dram["interleave_bytes"], self.dram["bus_width_bytes"]
-        local = address // chunk // self.dram["channels"] * chunk + address % chunk
-        rest, group = divmod(local // size, self.t["bank_groups"])
-        rest //= self.t["row_bytes"] // size
-        row, bank = divmod(rest, self.t["banks_per_group"])
-        end = sum(n for _, n in flow.bursts[: number + 1])
-        self.queue.append(Burst(flow, (group, bank), row, nbytes, end, flow.job.is_store))
+    def _append(self, flow: Flow) -> None:
+        index = self.fetched.get(flow, 0)
+        self.fetched[flow] = index + 1
+        piece = flow.bursts[index]
+        groups, banks = self.t["bank_groups"], self.t["banks_per_group"]
+        columns = self.t["row_bytes"] // self.dram["bus_width_bytes"]
+        group, quotient = piece.number % groups, piece.number // groups
+        bank, row = quotient // columns % banks, quotient // columns // banks
+        end = sum(other.nbytes for other in flow.bursts[: index + 1])
+        self.queue.append(Burst(flow, (group, bank), row, piece.nbytes, end, index + 1 == len(flow.bursts)))
 
-    # Commands
+    # R5
 
-    def _may(self, command: str, bank: tuple[int, int], cycle: int) -> bool:
-        return all(
-            cycle >= then + self._gap(before, command, _scopes(other, bank)) for then, before, other in self.given_to_banks
-        ) and not (command == "ACT" and self._opened_since(cycle - self.t["t_faw"] * self.period) >= 4)
-
-    def _opened_since(self, cycle: int) -> int:
-        return sum(1 for then, command, _ in self.given_to_banks if command == "ACT" and then > cycle)
-
-    def _gap(self, after: str, before: str, scopes: tuple[str, ...]) -> int:
-        t, burst = self.t, self.burst
-        written = t["t_cwl"] + burst
-        gaps = {
-            ("bank", "ACT", "RD"): t["t_rcd"],
-            ("bank", "ACT", "WR"): t["t_rcd_wr"],
-            ("bank", "ACT", "PRE"): t["t_ras"],
-            ("bank", "PRE", "ACT"): t["t_rp"],
-            ("bank", "RD", "PRE"): t["t_rtp"],
-            ("bank", "WR", "PRE"): written + t["t_wr"],
-            ("group", "RD", "RD"): t["t_ccd_l"],
-            ("group", "WR", "WR"): t["t_ccd_l"],
-            ("group", "WR", "RD"): written + t["t_wtr_l"],
-            ("group", "ACT", "ACT"): t["t_rrd_l"],
-            ("channel", "RD", "RD"): t["t_ccd_s"],
-            ("channel", "WR", "WR"): t["t_ccd_s"],
-            ("channel", "RD", "WR"): t["t_cl"] + burst + 2 - t["t_cwl"],
-            ("channel", "WR", "RD"): written + t["t_wtr_s"],
-            ("channel", "ACT", "ACT"): t["t_rrd_s"],
-            ("channel", "PRE", "REF"): t["t_rp"],
-            ("channel", "REF", "ACT"): t["t_rfc"],
-        }
-        return self.period * max([gaps.get((scope, after, before), -LATER) for scope in scopes])
-
-    def _give(self, command: str, bank: tuple[int, int], cycle: int) -> None:
-        longest = self.period * sum(value for name, value in self.t.items() if name[:2] == "t_" and name != "t_refi")
-        self.given_to_banks = [one for one in self.given_to_banks if one[0] >= cycle - 2 * longest - 4 * self.burst]
-        self.given_to_banks.append((cycle, command, bank))
-        if command == "PRE":
-            del self.open[bank]
-
-    def _leads(self, burst: Burst) -> bool:
-        return next(other for other in self.queue if other.bank == burst.bank) is burst
-
-    def _hits(self) -> list[Burst]:
-        """Bursts that may be next, times apart."""
+    def _may_be_next(self) -> list[Burst]:
+        seen: set[Flow] = set()
+        oldest: dict[Bank, Burst] = {}
         out = []
         for burst in self.queue:
-            first = next(other for other in self.queue if other.flow is burst.flow) is burst
-            oldest = next(other for other in self.queue if other.bank == burst.bank)
-            allowed = oldest.row == burst.row or self.passed.get(burst.bank, 0) < self.t.get("batch_bursts", 16)
-            if first and self.open.get(burst.bank) == burst.row and allowed:
+            first_of_bank = oldest.setdefault(burst.bank, burst)
+            allowed = first_of_bank.row == burst.row or self.passed.get(burst.bank, 0) < self.batch_bursts
+            if burst.flow not in seen and self.open.get(burst.bank) == burst.row and allowed:
                 out.append(burst)
+            seen.add(burst.flow)
         return out
 
-    def _column(self, cycle: int) -> None:
-        hits = self._hits()
-        if len(self.given) >= self.t.get("buffer_bursts", 16) or not hits:
+    def _column(self, clock: int) -> None:
+        if len(self.given) >= self.buffer_bursts:
             return
-        ways = {burst.write for burst in hits}
-        way = next(iter(ways)) if len(ways) == 1 else self.writes
-        if len(ways) == 2 and self.streak >= self.t.get("batch_bursts", 16):
+        candidates = self._may_be_next()
+        ways = {burst.write for burst in candidates}
+        way = self.writes
+        if (not way) in ways and (way not in ways or self.went >= self.batch_bursts):
             way = not way
-        command = "WR" if way else "RD"
-        for burst in hits:
-            if burst.write == way and self._may(command, burst.bank, cycle):
-                oldest = next(other for other in self.queue if other.bank == burst.bank)
-                self._give(command, burst.bank, cycle)
-                self.streak = self.streak + 1 if way == self.writes else 1
-                self.writes = way
-                self.passed[burst.bank] += oldest.row != burst.row
-                burst.arrives = cycle + self.period * (self.t["t_cwl"] if way else self.t["t_cl"])
-                self.queue.remove(burst)
-                self.given.append(burst)
-                self.count["bursts"] += 1
+        for burst in candidates:
+            if burst.write == way and self._allowed(clock, burst.command, burst.bank):
+                self._read_or_write(clock, burst)
                 return
 
-    def _row(self, cycle: int) -> None:
-        busy = {burst.bank for burst in self._hits()}
+    def _read_or_write(self, clock: int, burst: Burst) -> None:
+        oldest = next(other for other in self.queue if other.bank == burst.bank)
+        if oldest.row != burst.row:
+            self.passed[burst.bank] += 1
+        self.went = self.went + 1 if burst.write == self.writes else 1
+        self.writes = burst.write
+        burst.ready = (clock + self.t["t_cwl" if burst.write else "t_cl"]) * self.period
+        self.queue.remove(burst)
+        self.given.append(burst)
+        self.count["bursts"] += 1
+        self._give(clock, burst.command, burst.bank)
+
+    # R6
+
+    def _row(self, clock: int) -> None:
+        busy = {burst.bank for burst in self._may_be_next()}
+        seen: set[Bank] = set()
         for burst in self.queue:
-            is_open = self.open.get(burst.bank)
-            if not self._leads(burst) or is_open == burst.row or burst.bank in busy:
+            is_oldest = burst.bank not in seen
+            seen.add(burst.bank)
+            if not is_oldest or self.open.get(burst.bank) == burst.row:
                 continue
-            command = "ACT" if is_open is None else "PRE"
-            if self._may(command, burst.bank, cycle):
-                self._give(command, burst.bank, cycle)
-                if command == "ACT":
+            if burst.bank not in self.open:
+                if self._allowed(clock, "ACT", burst.bank):
+                    self._give(clock, "ACT", burst.bank)
                     self.open[burst.bank] = burst.row
                     self.passed[burst.bank] = 0
                     self.count["activations"] += 1
+                    return
+            elif burst.bank not in busy and self._allowed(clock, "PRE", burst.bank):
+                self._give(clock, "PRE", burst.bank)
+                del self.open[burst.bank]
                 return
 
-    def _refresh(self, cycle: int) -> None:
+    # R7
+
+    def _refresh(self, clock: int) -> None:
         if self.open:
-            if all(self._may("PRE", bank, cycle) for bank in self.open):
-                for bank in list(self.open):
-                    self._give("PRE", bank, cycle)
-        elif self._may("REF", (-1, -1), cycle):
-            self._give("REF", (-1, -1), cycle)
-            self.next_refresh += self.t["t_refi"] * self.period
+            if all(self._allowed(clock, "PRE", bank) for bank in self.open):
+                for bank in self.open:
+                    self._give(clock, "PRE", bank)
+                self.open = {}
+        elif self._allowed(clock, "REF", ALL):
+            self._give(clock, "REF", ALL)
             self.count["refreshes"] += 1
 
-    def share(self, burst: Burst) -> Fraction:
-        """Bytes per cycle that the data bus gives to a burst: a part of one takes as long as the whole."""
-        return Fraction(burst.nbytes, self.burst * self.period)
+    # R2
+
+    def _give(self, clock: int, command: str, bank: Bank) -> None:
+        longest = 3 * max(value for name, value in self.t.items() if name.startswith("t_") and name != "t_refi")
+        oldest = clock - longest - self.burst_clocks - 2  # no rule reaches further back
+        self.commands = [*(one for one in self.commands if one[0] >= oldest), (clock, command, bank)]
+
+    def _allowed(self, clock: int, command: str, bank: Bank) -> bool:
+        if command == "ACT":
+            opened = [then for then, given, _ in self.commands if given == "ACT"]
+            if len(opened) >= 4 and clock < opened[-4] + self.t["t_faw"]:
+                return False
+        return all(clock >= then + self._distance(given, command, other, bank) for then, given, other in self.commands)
+
+    def _distance(self, given: str, command: str, other: Bank, bank: Bank) -> int:
+        """From a command to the bank `other` to one to `bank`, in clocks, at least."""
+        t, written = self.t, self.t["t_cwl"] + self.burst_clocks
+        far = "_l" if bank[0] == other[0] else "_s"
+        of_channel = {
+            ("ACT", "ACT"): t["t_rrd" + far],
+            ("PRE", "REF"): t["t_rp"],
+            ("RD", "RD"): t["t_ccd" + far],
+            ("WR", "WR"): t["t_ccd" + far],
+            ("RD", "WR"): t["t_cl"] + self.burst_clocks + 2 - t["t_cwl"],
+            ("WR", "RD"): written + t["t_wtr" + far],
+            ("REF", "ACT"): t["t_rfc"],
+            ("REF", "REF"): t["t_rfc"],
+        }
+        of_bank = {
+            ("ACT", "RD"): t["t_rcd"],
+            ("ACT", "WR"): t["t_rcd_wr"],
+            ("ACT", "PRE"): t["t_ras"],
+            ("PRE", "ACT"): t["t_rp"],
+            ("RD", "PRE"): t["t_rtp"],
+            ("WR", "PRE"): written + t["t_wr"],
+        }
+        pair = given, command
+        return max(of_channel.get(pair, 0), of_bank.get(pair, 0) if bank == other else 0)
 
 
 def _order(flow: Flow) -> tuple[int, int, int]:
     return flow.job.start, flow.job.engine, flow.job.seq
-
-
-def _scopes(one: tuple[int, int], other: tuple[int, int]) -> tuple[str, ...]:
-    if one == other:
-        return ("bank", "group", "channel")
-    return ("group", "channel") if one[0] == other[0] else ("channel",)
-
-
-def _is_over(burst: Burst) -> bool:
-    """The flow has earned its bytes up to the burst's end; of the last burst it has also asked for them."""
-    flow = burst.flow
-    total = sum(nbytes for _, nbytes in flow.bursts)
-    asked = total - flow.left + (flow.asked if flow.request is not None else 0)
-    if burst.end == total:
-        return asked == total
-    return asked * flow.den + flow.carry >= burst.end * flow.den

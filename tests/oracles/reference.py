@@ -158,6 +158,8 @@ class Simulation:
             service.ask(cycle)
         holders: list[Flow | ServiceEngine] = [*self._flows(), *self.services]
         self.banks.arbitrate(cycle, [holder.request for holder in holders if holder.request is not None])
+        for channel in self.rows.values():
+            channel.after_asking()
 
     def _flows(self) -> list[Flow]:
         return [flow for engine in self.dma for job in engine.active for flow in job.flows]

@@ -143,3 +143,42 @@ def test_a_snapshot_between_bursts_goes_on_alike() -> None:
         assert second.snapshot() == first.snapshot()
         second.run(skip=False)
         assert second.result().to_dict()["counters"] == whole.result().to_dict()["counters"]
+
+
+NO_TIME = {name: 1 for name in TIMES if name.startswith("t_")}
+
+
+def out_on_the_bus(refi: int) -> dict[str, Any]:
+    """Two transfers that meet in a scratchpad of two banks, and a buffer of one burst."""
+    shape = {"bank_groups": 1, "banks_per_group": 4, "row_bytes": 32, "buffer_bursts": 1}
+    return {
+        "allocation": "row_buffer_v1",
+        "max_cycles": 100_000,
+        "dma": {"engines": 2, "alignment_bytes": 24},
+        "dram": {
+            "channels": 3, "interleave_bytes": 32, "bus_width_bytes": 16, "dram_burst_cycles": 2,
+            "peak_bw_bytes_per_cycle": 4096,
+            "row_buffer": NO_TIME | shape | {"t_cl": 12, "t_ccd_s": 2, "t_ccd_l": 2, "t_refi": refi},
+        },
+        "spm": {
+            "num_banks": 2, "bank_width_bytes": 4, "bank_size_bytes": 65536, "conflict_penalty_cycles": 7,
+            "backpressure_cycles": 1, "read_ports": 1, "write_ports": 1,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("refi", [0, 500])
+@pytest.mark.parametrize("trace", [[], ["--trace-level", "summary"], ["--trace-level", "full"]])
+@pytest.mark.parametrize("skip", [[], ["--no-skip"]])
+def test_a_burst_that_is_over_leaves_the_buffer_though_its_flow_is_out(
+    tmp_path: Path, refi: int, trace: list[str], skip: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Entry 1 never ended, or with the refresh at 500 at 518: its burst kept the only place while it was out."""
+    cmdq = [move(197536, 1, place=111) | {"dma_id": 1}, move(197680, 81, place=165) | {"dma_id": 0}]
+    (tmp_path / "m.json").write_text(json.dumps(out_on_the_bus(refi)))
+    (tmp_path / "p.json").write_text(json.dumps({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": cmdq}))
+    to = ["--trace", str(tmp_path / "t.jsonl"), *trace] if trace else []
+    arguments = ["run", str(tmp_path / "p.json"), "--config", str(tmp_path / "m.json"), *to, *skip, "--json"]
+    assert exit_code(arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["status"], [entry["end"] for entry in result["entries"]]) == ("done", [71, 79])

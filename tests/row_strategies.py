@@ -7,16 +7,47 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.machine_strategies import machines
-from tests.strategies import programs
+from tests.strategies import crowds, programs
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
+System = tuple[dict[str, Any], dict[str, Any]]
 
 
 @st.composite
-def row_systems(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+def row_systems(draw: Draw) -> System:
     """A machine whose DRAM has rows, few and small enough that bursts meet in banks, and a program that is valid on it."""
     machine = draw(machines())
     size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
+    _give_rows(draw, machine, size, burst)
+    return machine, draw(programs(machine))
+
+
+@st.composite
+def pressed_row_systems(draw: Draw) -> System:
+    """Flows leave the bus for backpressure and come back all the time, and the controller has room for few bursts.
+
+    One to three cycles of backpressure, scratchpads of few banks and ports, buffers and queues of one to four bursts, widths
+    and alignments that are no powers of two, several DMA engines and channels. Refresh leaves room for bursts, so that every
+    program ends.
+    """
+    machine = draw(machines())
+    machine["max_cycles"] = 100_000
+    size, burst = draw(st.sampled_from([(16, 2), (24, 3), (20, 3), (3, 1), (7, 2), (48, 5), (64, 4), (9, 1), (1, 1)]))
+    _give_rows(draw, machine, size, burst)
+    rows = machine["dram"]["row_buffer"]
+    enough = burst + sum(value for name, value in rows.items() if name[:2] == "t_" and name != "t_refi")
+    rows["t_refi"] = draw(st.sampled_from([0, 0, enough, 500 + enough]))
+    rows |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
+    engines = machine["dma"]["engines"] = draw(st.sampled_from([1, 2, 2, 3, 4]))
+    if "noc" in machine:
+        machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
+    machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
+    machine["spm"] = draw(_crowded_banks())
+    return machine, draw(crowds(machine))
+
+
+def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
+    """Let the machine's DRAM have rows, and bursts of so many bytes and DRAM clocks."""
     machine["allocation"] = "row_buffer_v1"
     machine["dram"] |= {
         "channels": draw(st.sampled_from([1, 1, 2, 3])),
@@ -28,7 +59,22 @@ def row_systems(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if "noc" in machine:
         machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
-    return machine, draw(programs(machine))
+
+
+@st.composite
+def _crowded_banks(draw: Draw) -> dict[str, Any]:
+    """A scratchpad in which transfers deny each other banks."""
+    banks, width = draw(st.sampled_from([1, 2, 2, 3, 5])), draw(st.sampled_from([1, 3, 4, 4, 6, 8, 20]))
+    ports = draw(st.sampled_from([{"ports": 1}, {"ports": 1}, {"read_ports": 1, "write_ports": 1}, {"ports": 2}]))
+    return ports | {
+        "num_banks": banks,
+        "bank_size_bytes": -(-4096 // (banks * width)) * width,
+        "bank_width_bytes": width,
+        "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
+        "conflict_penalty_cycles": draw(st.sampled_from([1, 2, 3, 7])),
+        "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 8, 40])),
+        "backpressure_cycles": draw(st.integers(1, 3)),
+    }
 
 
 @st.composite

@@ -17,7 +17,7 @@ from tests.oracles.ref_engines import te_work, ve_work
 from tests.oracles.ref_geometry import Scratchpad, aligned_rows, byte_count, dram_rows
 from tests.oracles.ref_machine import completed, exact, size_in_bytes
 
-__all__ = ["Site", "connect", "machines", "name_entries", "programs", "systems", "te_tile", "ve_tile"]
+__all__ = ["Site", "connect", "crowds", "machines", "name_entries", "programs", "systems", "te_tile", "ve_tile"]
 
 QBITS = (1, 2, 4, 8, 16, 32, 64)
 VE_ELEMENTWISE = ("GELU", "SILU", "SIGMOID", "TANH", "EXP", "ADD", "MUL", "COPY")
@@ -27,6 +27,7 @@ DMA_OPCODES = ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE")
 MAX_ENTRIES = 25
 CYCLE_BUDGET = 3000  # estimated work of a program, one entry after the other
 ENTRY_BUDGET = 600  # estimated work of an entry
+CROWD_BUDGET = 250  # estimated work of a program of `crowds`
 HEADS = 3
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
@@ -94,6 +95,15 @@ def programs(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
         entries.append({"opcode": "END"})
     name_entries(draw, entries)
     connect(draw, entries)
+    return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
+
+
+@st.composite
+def crowds(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
+    """A program dict that is valid on `machine`: two to eight small jobs that all may start at once, nearly all transfers."""
+    site = Site(draw, machine)
+    site.budget = CROWD_BUDGET
+    entries = [draw(st.sampled_from(_CROWD))(site) for _ in range(draw(st.integers(2, 8)))]
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
@@ -230,6 +240,7 @@ def _barrier(site: Site) -> dict[str, Any]:
 
 
 _KINDS = (*[_dma_tile] * 3, *[_kv_tile] * 3, *[te_tile] * 2, *[ve_tile] * 2, _nop, _barrier)
+_CROWD = (*[_dma_tile] * 12, *[_kv_tile] * 3, te_tile, ve_tile)
 
 
 def name_entries(draw: Draw, entries: list[dict[str, Any]]) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests import row_search
 from tests.property.test_differential import check_system
-from tests.row_strategies import row_systems
+from tests.row_search import check_rows
+from tests.row_strategies import System, pressed_row_systems, row_systems
 
-System = tuple[dict[str, Any], dict[str, Any]]
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+LEVELS = st.sampled_from(["summary", "full", "access"])
 
 
 @settings(RELAXED, max_examples=40)
@@ -26,3 +26,23 @@ def test_core_equals_reference(system: System, data: st.DataObject) -> None:
 @given(row_systems(), st.data())
 def test_core_equals_reference_for_long(system: System, data: st.DataObject) -> None:
     check_system(system, data)
+
+
+@settings(RELAXED, max_examples=100)
+@given(pressed_row_systems(), LEVELS)
+def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
+    """And every program ends, and traces are the same by stepping and by skipping."""
+    check_rows(system, level)
+
+
+@settings(RELAXED, max_examples=40)
+@given(pressed_row_systems(), st.data())
+def test_flows_that_leave_for_backpressure_in_pieces(system: System, data: st.DataObject) -> None:
+    check_system(system, data)
+
+
+@pytest.mark.nightly
+def test_flows_that_leave_for_backpressure_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m tests.row_search`, which prints its seed and what it ran."""
+    with capsys.disabled():
+        row_search.main([])

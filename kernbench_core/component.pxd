@@ -7,7 +7,6 @@ from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
 cdef void component_wake(Sim* s, cycle_t now) noexcept nogil
 cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil
 cdef void component_complete(Sim* s, cycle_t now) noexcept nogil
-cdef bint component_stuck(Sim* s) noexcept nogil
 
 cdef inline int32_t component_in_place_of(Sim* s, int32_t engine) noexcept nogil:
     """Who takes the jobs of an engine: DMA engines, TEs and VEs, then components themselves; NONE: the engine does."""
@@ -28,9 +27,11 @@ cdef inline bint component_ends(Plugs* p, cycle_t now) noexcept nogil:
     """P7 has something to do."""
     return p.n_touched or p.n_done or p.n_notices or p.n_served or clock_next(&p.ends) <= now
 
-cdef inline bint component_idle(Sim* s) noexcept nogil:
-    """No engine and no component has a cycle in which it goes on: only scratchpads may keep the run going."""
-    return not (s.any_wanted or s.ends.n or s.joins.n or s.plugs.wakes.n or s.plugs.ends.n)
+cdef inline cycle_t component_next(Plugs* p) noexcept nogil:
+    """No component has a cycle in which it goes on before that; NEVER: none has any."""
+    if p.n_touched or p.n_done or p.n_notices:
+        return 0
+    return min(clock_next(&p.wakes), clock_next(&p.ends))
 
 cdef inline void component_flow_changed(Sim* s, slot_t slot) noexcept nogil:
     """Its end is to be found again."""

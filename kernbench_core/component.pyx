@@ -330,15 +330,3 @@ cdef void component_complete(Sim* s, cycle_t now) noexcept nogil:
         p.n_done = 0
         if p.n_notices:
             tell(s, now)
-
-
-cdef bint component_stuck(Sim* s) noexcept nogil:
-    """After P2 of a cycle that is `component_idle`: nothing can ever happen again, though something has not ended."""
-    cdef Plugs* p = s.plugs
-    cdef int32_t k
-    if s.control.limited or s.n_rejoin or s.share.n_dirty or p.n_touched or p.n_done or p.n_notices:
-        return False
-    for k in range(s.n_spm):
-        if s.spm[k].n_order:
-            return False
-    return True

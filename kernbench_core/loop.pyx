@@ -13,8 +13,7 @@ from libc.string cimport memset
 
 from kernbench_core.arena cimport Arena
 from kernbench_core.clear cimport keep_looks, take_looks
-from kernbench_core.clock cimport clock_next
-from kernbench_core.component cimport component_due, component_idle, component_stuck, component_wake
+from kernbench_core.component cimport component_due, component_next, component_wake
 from kernbench_core.compute cimport compute_seek
 from kernbench_core.control cimport control_issue
 from kernbench_core.described cimport describe_job, open_jobs, submitted_work
@@ -29,13 +28,14 @@ from kernbench_core.peers cimport peers_open, peers_wake
 from kernbench_core.plug cimport NAME_ROOM
 from kernbench_core.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
-from kernbench_core.phases cimport share_next, submit_entry
+from kernbench_core.phases cimport submit_entry
 from kernbench_core.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.rebuild cimport fold, rebuild
 from kernbench_core.resume cimport resume
 from kernbench_core.roads cimport road_add, road_refuse_snapshot
 from kernbench_core.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.rolling cimport roll
+from kernbench_core.row_phase cimport row_next, row_still
 from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.shuffle cimport shuffle
 from kernbench_core.snapshot cimport show_snapshot, take_snapshot
@@ -55,22 +55,43 @@ cdef bint pending(Sim* s) noexcept nogil:
             or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
 
 
-cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
-    """After a cycle: the next in which anything happens that others see."""
-    cdef cycle_t at, to = limit
-    if pending(s):
-        return s.cycle
+cdef cycle_t first_event(Sim* s) noexcept nogil:
+    """Where nothing is `pending`: the first cycle in which anything may happen; NEVER where nothing ever can. A refresh of DRAM that
+    no transfer waits for is nothing."""
+    cdef cycle_t to
     if s.groups.n > 1:
-        return groups_next(s, limit)
+        return groups_next(s, NEVER)
     find_horizons(s)
-    to = min(to, s.horizon[1])
-    to = share_next(s, to)
+    to = s.horizon[1]
+    if s.n_spm == 1 and s.spm[0].rolls:             # its horizon is that of the others (rolling.pyx)
+        to = min(to, NEVER - 1)
+    if s.joins.n:
+        to = min(to, s.joins.item[0].at)
     if s.ends.n:
         to = min(to, s.ends.item[0].at)
     if s.plugs != NULL:
-        to = min(to, clock_next(&s.plugs.wakes), clock_next(&s.plugs.ends))
-        if component_idle(s) and component_stuck(s):    # to be found out at once
-            return s.cycle
+        to = min(to, component_next(s.plugs))
+    if s.share.rows != NULL and (to != NEVER or not row_still(&s.share)):
+        to = min(to, row_next(&s.share))
+    return to
+
+
+cdef bint stuck(Sim* s) noexcept nogil:
+    """After P2 of a cycle: jobs are on their way, and nothing can ever happen again."""
+    if pending(s) or s.groups.n == 1 and (s.joins.n or s.ends.n):
+        return False
+    return first_event(s) == NEVER
+
+
+cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
+    """After a cycle: the next in which anything happens that others see, or is found to be impossible for ever."""
+    cdef cycle_t at, to
+    if pending(s):
+        return s.cycle
+    to = first_event(s)
+    if to == NEVER:
+        return s.cycle
+    to = min(to, limit)
     if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
         at = roll(s, &s.spm[0], to)
         if at < to:
@@ -119,7 +140,7 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
         s.status = DEADLOCK
         return False
-    if s.plugs != NULL and component_idle(s) and component_stuck(s):
+    if stuck(s):
         s.status = DEADLOCK
         return False
     return True

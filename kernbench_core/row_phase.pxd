@@ -6,6 +6,7 @@ from kernbench_core.types cimport cycle_t, int32_t, slot_t
 
 cdef void row_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil
 cdef void row_phase(Share* s, cycle_t now) noexcept nogil
+cdef bint row_still(Share* s) noexcept nogil
 
 cdef inline cycle_t row_next(Share* s) noexcept nogil:
     """No channel has something to do in an earlier cycle, while nothing changes."""

@@ -168,3 +168,24 @@ cdef void row_phase(Share* s, cycle_t now) noexcept nogil:
         if c.done == now or (c.serving != NONE and s.flow[c.serving].rated == now):
             look_ahead(s, c, now)
         r.next = min(r.next, min(c.command_at, c.look_at))
+
+
+cdef bint row_still(Share* s) noexcept nogil:
+    """After P4 of a cycle: no controller can do anything for a transfer until a flow enters, refreshes or not."""
+    cdef Rows* r = <Rows*>s.rows
+    cdef RowChannel* c
+    cdef int32_t k, i
+    cdef slot_t flow
+    for k in range(r.n):
+        c = &r.channel[k]
+        if c.queued and c.n_given < r.room:
+            return False
+        for i in range(c.n_given):
+            if s.flow[c.given[i].flow].entered:
+                return False
+        flow = s.line[k]
+        while c.queued < r.depth and flow != NONE:
+            if r.fetch[flow].asked < s.flow[flow].total:
+                return False
+            flow = s.flow[flow].line_next
+    return True

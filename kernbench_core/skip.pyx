@@ -185,6 +185,15 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     return max(to, p.done)
 
 
+cdef bint asleep(Sim* s, Spm* p) noexcept nogil:
+    """No lane asks for anything by itself."""
+    cdef int32_t k
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].next_at != NEVER:
+            return False
+    return True
+
+
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move. Where something may be denied,
     a flow may be held at once, and leave its resources `backpressure_cycles` later."""
@@ -196,7 +205,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Lane* a
     p.calm = NEVER
     p.rolls = p.laid = False
-    if p.n_order == 0:
+    if p.n_order == 0 or s.share.rows != NULL and asleep(s, p):     # flows wait for their bursts
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
         return pair_next(s, spm) if p.n_pairs else p.done

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-from kernbench.cmdq import Program
+from kernbench.cmdq import Entry, Program
 from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.result import EntryTimes
+from kernbench.sim_engine.state import EngineState, MachineState
 
 
 class PeQueues(Protocol):
@@ -20,8 +22,39 @@ class PeQueues(Protocol):
         """A warning for each queue with messages that nobody received."""
 
 
+class OnItsWay:
+    """What jobs wait for that were issued and have not ended: an engine, a component in its place, a channel's bus, banks."""
+
+    def __init__(self, plan: Plan, state: MachineState, components: Collection[str]) -> None:
+        self.plan, self.components = plan, components
+        self.engines: dict[str, EngineState] = {engine.name: engine for engine in state.engines}
+
+    def wait(self, entry: Entry, time: EntryTimes) -> tuple[list[int], int, str]:
+        """`waits_for`, `since` and `reason` of such an entry."""
+        assert time.issue is not None
+        since = time.issue if time.start is None else time.start
+        name = self._engine(entry)
+        if name in self.components:
+            return [], since, f"component {name}"
+        engine = self.engines[name]
+        if time.start is None:
+            at_work = [job.id for job in engine.jobs] if engine.entry is None else [engine.entry]
+            return at_work, since, f"queue of {name}"
+        flows = [flow for job in engine.jobs if job.id == entry.id for flow in job.flows]
+        held = [flow.held_since for flow in flows if flow.held_since is not None]
+        if held:
+            return [], min(held), "scratchpad banks"
+        channels = [flow.channel for flow in flows if flow.waits == "line" and flow.channel is not None]
+        return [], since, f"the bus of {', '.join(channels)}" if channels else name
+
+    def _engine(self, entry: Entry) -> str:
+        if entry.engine == "dma":
+            return self.plan.dma[self.plan.transfer(entry.index)["engine"]]
+        return self.plan.compute[self.plan.service(entry.index)["engine"]]
+
+
 def who_waits(
-    program: Program, times: Sequence[EntryTimes], gate: int, queues: PeQueues | None = None
+    program: Program, times: Sequence[EntryTimes], gate: int, on_its_way: OnItsWay, queues: PeQueues | None = None
 ) -> list[dict[str, Any]]:
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
@@ -33,6 +66,10 @@ def who_waits(
     out = []
     for entry, time in zip(entries, times, strict=True):
         if time.end is not None:
+            continue
+        if time.issue is not None:
+            ids, since, reason = on_its_way.wait(entry, time)
+            out.append({"id": entry.id, "opcode": entry.opcode, "waits_for": ids, "since": since, "reason": reason})
             continue
         missing = [i for i in before[entry.index] if times[i].end is None]
         got = [end for i in before[entry.index] if (end := times[i].end) is not None]

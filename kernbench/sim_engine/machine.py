@@ -25,7 +25,7 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.commands import Commands
 from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
-from kernbench.sim_engine.deadlock import PeQueues, who_waits
+from kernbench.sim_engine.deadlock import OnItsWay, PeQueues, who_waits
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.laws import BrokenLaw, check_counters, check_laws
@@ -255,12 +255,18 @@ class Machine:
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
             warnings=self._warnings(),
-            waiting=who_waits(self.program, times, self._core.waiting()[1], self.queues) if self.status == "deadlock" else [],
+            waiting=self._waiting(times),
             failure=self.failure(),
             components=dict(zip(self.components, self._core.component_counters(), strict=True)),
             program=self.program.name,
             machine=self.config.source,
         )
+
+    def _waiting(self, times: list[EntryTimes]) -> list[dict[str, Any]]:
+        if self.status != "deadlock":
+            return []
+        on_its_way = OnItsWay(self.plan, self.peek(), list(self.components))
+        return who_waits(self.program, times, self._core.waiting()[1], on_its_way, self.queues)
 
     def _times(self) -> list[EntryTimes]:
         columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]

@@ -49,7 +49,8 @@ def _ending(result: Result) -> list[str]:
         lines.append(str(result.failure["message"]))
     for item in result.waiting[:MOST_LINES]:
         ids = ", ".join(map(str, item["waits_for"][:MOST_LINES]))
-        lines.append(f"{item['id']} {item['opcode']} waits for {ids} since cycle {item['since']:,} ({item['reason']})")
+        what, why = (ids, f" ({item['reason']})") if ids else (item["reason"], "")
+        lines.append(f"{item['id']} {item['opcode']} waits for {what} since cycle {item['since']:,}{why}")
     lines += [f"warning: {warning['message']}" for warning in result.warnings[:MOST_LINES]]
     rest = max(0, len(result.waiting) - MOST_LINES) + max(0, len(result.warnings) - MOST_LINES)
     if rest:

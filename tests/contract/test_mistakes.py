@@ -220,7 +220,10 @@ def test_a_job_that_nobody_ends_is_a_deadlock() -> None:
         run = new(machine(), program(gemm(), gemm()), lambda: {"te0": Lazy()})
         run.run(skip=skip)
         assert (run.status, run.cycle) == ("deadlock", 1)
-        assert [wait["id"] for wait in run.result().waiting] == [0, 1]
+        assert run.result().waiting == [
+            {"id": 0, "opcode": "TE_GEMM_TILE", "waits_for": [], "since": 0, "reason": "component te0"},
+            {"id": 1, "opcode": "TE_GEMM_TILE", "waits_for": [], "since": 0, "reason": "component te0"},
+        ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.trace.figures import Banks, Channel, Metrics, Roofline, Spread, Tokens
+    from kernbench.trace.figures import Banks, Channel, Metrics, Roofline, Run, Spread, Tokens
 
 MOST_CHANNELS = 16
 MOST_LINKS = 5
@@ -109,16 +109,20 @@ def _banks(banks: Banks) -> Iterator[RenderableType]:
 
 def _lines(metrics: Metrics) -> Iterator[RenderableType]:
     """What takes one line each."""
-    lines = [*_token_lines(metrics.tokens), *_energy_line(metrics), *_roofline(metrics.roofline)]
+    lines = [*_token_lines(metrics.tokens, metrics.run), *_energy_line(metrics), *_roofline(metrics.roofline)]
     if lines:
         yield ""
         yield from lines
 
 
-def _token_lines(tokens: Tokens) -> Iterator[Text]:
-    if tokens.latency is not None:
-        text = headed("Tokens").append(short(tokens.count), "bold").append(f", first end {short(tokens.first or 0)}")
-        yield text.append(f"; latency {_spread(tokens.latency)}")
+def _token_lines(tokens: Tokens, run: Run) -> Iterator[Text]:
+    if tokens.count or tokens.prompt:
+        text = headed("Tokens").append(f"{short(tokens.count)} decoded", "bold")
+        text.append(f" after {short(tokens.prompt)} of the prompt" if tokens.prompt else "")
+        yield text.append("" if tokens.latency is None else f"; latency {_spread(tokens.latency)}")
+    times = [(name, cycles) for name, cycles in (("TTFT", tokens.ttft), ("TPOT", tokens.tpot)) if cycles is not None]
+    for name, cycles in times:
+        yield headed(name).append(f"{short(float(cycles))} cycles, {duration(float(cycles / run.freq_ghz))}")
     if tokens.gap is not None:
         yield headed("Between tokens").append(_spread(tokens.gap))
     if tokens.completions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,11 @@ from kernbench.common.units import parse_rational
 from kernbench.trace.activity import KINDS, Activity, Groups
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
+from kernbench.trace.tokens import TokenSums
 
 #: What is read: fields by event type; of all other types only how many there are.
 FIELDS: dict[str, tuple[str, ...]] = {
-    "CMD_ENQUEUE": ("cmd_id", "phase", "layer_id"),
+    "CMD_ENQUEUE": ("cmd_id", "phase", "layer_id", "token_idx", "seq_len"),
     "CMD_START": ("t_cycle", "cmd_id"),
     "CMD_END": ("t_cycle", "cmd_id", "status"),
     "JOB_DONE": ("unit", "latency_cycles"),
@@ -30,7 +30,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "VE_END": ("t_cycle", "cmd_id", "unit", "op_count", "latency_cycles", "stall_cycles"),
     "STALL_EVENT": ("t_cycle", "unit", "job_id", "cmd_id", "reason", "channel"),
     "RESUME_EVENT": ("unit", "job_id", "cmd_id", "reason", "duration_cycles", "channel"),
-    "TOKEN": ("t_cycle", "latency_cycles"),
+    "TOKEN": ("t_cycle", "token_idx", "latency_cycles"),
     "TOKEN_COMPLETE": ("status",),
     "WARN": ("code",),
     "ERROR": ("code",),
@@ -109,8 +109,7 @@ class Collector:
         self.open_sizes: dict[int, tuple[int, str]] = {}  #: job_id of a transfer: its size and direction
         self.open_bodies: dict[int, int] = {}  #: job_id of a TE job: its body
         self.moved: Counter[str] = Counter()  #: bytes of transfers that ended, by direction
-        self.token_ends = array("q")  #: [cycle] in the file's order, as the next
-        self.token_latencies = array("q")
+        self.tokens = TokenSums()
         self.completions: Counter[str] = Counter()  #: TOKEN_COMPLETE, by status
         self.codes: dict[str, Counter[str]] = {"WARN": Counter(), "ERROR": Counter()}
         self.energy = dict.fromkeys(PARTS, Fraction(0))
@@ -151,6 +150,7 @@ class Collector:
 
     def cmd_enqueue(self, record: Record) -> None:
         self.groups.enqueue(record.cmd_id, record.phase, record.layer_id)
+        self.tokens.enqueue(record.token_idx, record.seq_len)
 
     def cmd_start(self, record: Record) -> None:
         self.open_commands[record.cmd_id] = t_cycle = record.t_cycle
@@ -241,8 +241,7 @@ class Collector:
             group.stalled(reason, cycles)
 
     def token(self, record: Record) -> None:
-        self.token_ends.append(record.t_cycle)
-        self.token_latencies.append(record.latency_cycles)
+        self.tokens.end(record.token_idx, record.t_cycle, record.latency_cycles)
 
     def token_complete(self, record: Record) -> None:
         self.completions[record.status] += 1

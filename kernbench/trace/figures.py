@@ -198,12 +198,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """How long tokens took [cycle]."""
+    """Decoded tokens of a sequence, and how long they took [cycle]."""
 
-    count: int
-    first: int | None  #: [cycle] the end of the first
-    latency: Spread | None  #: from the first start to the last end of its commands
-    gap: Spread | None  #: from the end of one to that of the next
+    count: int  #: decoded: positions behind the prompt that went through the model
+    prompt: int  #: positions of the prompt that did
+    ttft: int | None  #: [cycle] time to first token: the end of the prompt's pass; None of a trace without one
+    tpot: Fraction | None  #: [cycle] time per output token: the mean of the decoded tokens' steps
+    latency: Spread | None  #: of decoded tokens, from the first start to the last end of their commands
+    gap: Spread | None  #: from the end of the prompt's pass, or of a decoded token, to that of the next
     completions: dict[str, int]  #: TOKEN_COMPLETE, by status
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 from kernbench.common.units import parse_rational
@@ -18,9 +17,7 @@ from kernbench.trace.figures import (
     Part,
     Roofline,
     Run,
-    Spread,
     Stall,
-    Tokens,
     Transfers,
 )
 from kernbench.trace.reader import Trace
@@ -57,7 +54,7 @@ def metrics(trace: Trace) -> Metrics:
         phases=tuple(_part(group, end) for group in sums.groups.phases.values()),
         layers=tuple(_part(group, end) for group in sums.groups.layers.values()),
         stalls=tuple(_stalls(sums, end)),
-        tokens=_tokens(sums),
+        tokens=sums.tokens.figures(dict(sorted(sums.completions.items()))),
         energy_pj=_energy(trace, sums, whole=window is None),
         roofline=_roofline(trace, sums, channels, cycles),
     )
@@ -178,17 +175,6 @@ def _stalls(sums: Collector, end: int) -> Iterator[Stall]:
             episodes, cycles = engine.stalls.get(reason, (0, 0))
             more, until = open_.get((engine.unit, reason), (0, 0))
             yield Stall(engine.unit, reason, episodes + more, cycles + until, more)
-
-
-def _tokens(sums: Collector) -> Tokens:
-    ends = sums.token_ends
-    return Tokens(
-        count=len(ends),
-        first=ends[0] if ends else None,
-        latency=Spread.of(sorted(sums.token_latencies)),
-        gap=Spread.of(sorted(after - before for before, after in pairwise(ends))),
-        completions=dict(sorted(sums.completions.items())),
-    )
 
 
 def _energy(trace: Trace, sums: Collector, *, whole: bool) -> dict[str, Fraction]:

@@ -97,6 +97,30 @@ def test_a_trace_has_tokens_and_markers(level: str, kbsim: Kbsim) -> None:
     assert {64, 65} <= {event["token_idx"] for event in events if event["event_type"] == "TOKEN"}
 
 
+@pytest.mark.parametrize("phase", ["both", "prefill", "decode"])
+def test_the_trace_has_the_latencies_of_the_report(phase: str, kbsim: Kbsim) -> None:
+    Path("tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    asked = ("llm", "--model", "tiny.json", *SMALL, "--phase", phase)
+    report = json.loads(kbsim(*asked, "--json").out)
+    assert kbsim(*asked, "--trace", "t.jsonl", "-q").code == 0
+    tokens = json.loads(kbsim("trace", "summary", "t.jsonl", "--json").out)["tokens"]
+    assert (tokens["ttft"], tokens["tpot"]) == (report["ttft_ns"], report["tpot_ns"])  # at 1 GHz
+    assert (tokens["prompt"], tokens["count"]) == (64 * (phase != "decode"), 2 * (phase != "prefill"))
+
+
+def test_rows_of_the_embedding_are_no_tokens_of_their_own(kbsim: Kbsim) -> None:
+    asked = ("llm", "--model", "llama3-8b", "--layers", "1", "--prompt", "64", "--tokens", "2", "--trace", "t.jsonl")
+    assert kbsim(*asked, "-q").code == 0
+    said = kbsim("trace", "summary", "t.jsonl")
+    lines = [line for line in said.out.splitlines() if line.startswith(("Tokens", "TTFT", "TPOT", "Completions"))]
+    assert (said.code, lines) == (0, [
+        "Tokens  2 decoded after 64 of the prompt; latency p50 457 k, p99 457 k, most 457",
+        "TTFT  461 k cycles, 461.1 us",
+        "TPOT  457 k cycles, 456.7 us",
+        "Completions  3 OK",
+    ])  # fmt: skip
+
+
 def test_pictures(kbsim: Kbsim) -> None:
     pytest.importorskip("matplotlib")
     once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")

@@ -72,7 +72,8 @@ def test_phases_and_layers_of_a_run_by_hand(tmp_path: Path) -> None:
 
 def test_tokens_energy_and_roofline_of_a_run_by_hand(tmp_path: Path) -> None:
     found = of(tmp_path, lawful())
-    assert found.tokens.count == 1 and found.tokens.first == 29 and found.tokens.gap is None
+    assert (found.tokens.count, found.tokens.prompt, found.tokens.ttft, found.tokens.tpot) == (1, 0, None, F(29))
+    assert found.tokens.gap is None
     assert found.tokens.latency == Spread(1, F(29), 29, 29, 29, 29, 29) and found.tokens.completions == {"OK": 1}
     parts = {"dram": F(1920), "noc": F(96), "spm": F(0), "mac": F(4), "ve": F(64), "static": F(0)}
     assert found.energy_pj == {**parts, "total": F(2084)}

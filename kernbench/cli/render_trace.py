@@ -103,8 +103,8 @@ def _banks(banks: Banks) -> Iterator[RenderableType]:
     yield ""
     yield banks_line(BankConflicts(sum(banks.requests), sum(denials), *of_worst))
     if banks.conflict_rate is not None and banks.accesses:
-        text = f"{banks.conflicts:,} SRAM_CONFLICT / {banks.accesses:,} SRAM_ACCESS"
-        yield headed("Conflict rate").append(f"{float(banks.conflict_rate):.3g}", "bold").append(f"  ({text})")
+        text = f"{banks.conflicts:,} of {banks.accesses:,} accesses by bank, direction and cycle"
+        yield headed("Conflict rate").append(percent(float(banks.conflict_rate)), "bold").append(f"  ({text})")
 
 
 def _lines(metrics: Metrics) -> Iterator[RenderableType]:

@@ -23,14 +23,16 @@ class Activity:
             self.since = t_cycle
         self.running += 1
 
-    def end(self, t_cycle: int, first: int) -> None:
-        """Something is over; what was never seen to start has run since `first`, the first cycle of the file."""
-        if not self.running:
-            self.cycles = t_cycle - first
-            return
+    def end(self, t_cycle: int) -> None:
+        """Something is over that began in the file."""
         self.running -= 1
         if not self.running:
             self.cycles += t_cycle - self.since
+
+    def end_early(self, t_cycle: int, first: int) -> None:
+        """Something is over that has run since before `first`, the first cycle of the file, and so in all cycles up to here."""
+        self.cycles = 0 if self.running else t_cycle - first
+        self.since = first
 
     def until(self, t_cycle: int) -> int:
         """Cycles covered before `t_cycle`, what still runs included."""
@@ -49,9 +51,7 @@ class Group:
     longest: int = 0  #: [cycle] the longest command
     command_cycles: int = 0  #: of all commands, each by itself
     any: Activity = field(default_factory=Activity)
-    te: Activity = field(default_factory=Activity)
-    ve: Activity = field(default_factory=Activity)
-    dma: Activity = field(default_factory=Activity)
+    by_kind: dict[str, Activity] = field(default_factory=lambda: {kind: Activity() for kind in KINDS})  #: of engines
     macs: int = 0
     ops: int = 0
     bytes: int = 0
@@ -63,11 +63,13 @@ class Group:
             self.first = t_cycle
         self.any.begin(t_cycle)
 
-    def end(self, t_cycle: int, started: int, first: int) -> None:
-        """A command is over."""
-        self.any.end(t_cycle, first)
-        if self.first is None:
-            self.first = started
+    def end(self, t_cycle: int, started: int | None, first: int) -> None:
+        """A command is over; `started`: None of one that has run since before `first`, the first cycle of the file."""
+        if started is None:
+            self.any.end_early(t_cycle, first)
+            self.first = started = first
+        else:
+            self.any.end(t_cycle)
         self.last = t_cycle
         self.ended += 1
         self.command_cycles += t_cycle - started

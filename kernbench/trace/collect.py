@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any
@@ -12,9 +11,13 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.trace.activity import KINDS, Activity, Groups
+from kernbench.trace.conflicts import ConflictSums
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
+from kernbench.trace.sums import BankSums, ChannelSums, EngineSums
 from kernbench.trace.tokens import TokenSums
+
+BANK_CONFLICT = "bank_conflict"
 
 #: What is read: fields by event type; of all other types only how many there are.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -26,10 +29,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "DMA_END": ("t_cycle", "job_id", "cmd_id", "unit", "latency_cycles"),
     "TE_START": ("t_cycle", "job_id", "cmd_id", "unit", "body_cycles"),
     "TE_END": ("t_cycle", "job_id", "cmd_id", "unit", "mac_count", "latency_cycles", "stall_cycles"),
-    "VE_START": ("t_cycle", "cmd_id", "unit"),
-    "VE_END": ("t_cycle", "cmd_id", "unit", "op_count", "latency_cycles", "stall_cycles"),
+    "VE_START": ("t_cycle", "job_id", "cmd_id", "unit"),
+    "VE_END": ("t_cycle", "job_id", "cmd_id", "unit", "op_count", "latency_cycles", "stall_cycles"),
     "STALL_EVENT": ("t_cycle", "unit", "job_id", "cmd_id", "reason", "channel"),
-    "RESUME_EVENT": ("unit", "job_id", "cmd_id", "reason", "duration_cycles", "channel"),
+    "RESUME_EVENT": ("t_cycle", "unit", "job_id", "cmd_id", "reason", "duration_cycles", "channel"),
     "TOKEN": ("t_cycle", "token_idx", "latency_cycles"),
     "TOKEN_COMPLETE": ("status",),
     "WARN": ("code",),
@@ -39,77 +42,47 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "BANK_SAMPLE": ("unit", "requests", "grants", "denials"),
     "ENERGY_SAMPLE": ("t_cycle", "dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
 }
+#: What is read of files of level `access` too.
+FIELDS_OF_ACCESS: dict[str, tuple[str, ...]] = {
+    "SRAM_ACCESS": ("t_cycle", "addr", "size_bytes", "access_type", "unit", "cycles"),
+    "SRAM_CONFLICT": ("t_cycle", "unit", "bank_id", "access_type"),
+}
+#: What is read of files of a window too: of a transfer that began before it only its end says what it moved.
+FIELDS_OF_WINDOW: dict[str, tuple[str, ...]] = {
+    "JOB_DONE": ("unit", "job_id", "job_type", "latency_cycles"),
+    "ENGINE_EVENT": ("unit", "job_id", "cmd_id", "bytes"),
+}
+#: By job type; a host copy goes either way.
+DIRECTIONS = {"DMA_READ": "DRAM_TO_SRAM", "DMA_WRITE": "SRAM_TO_DRAM", "DMA_SEND": "SRAM_TO_SRAM", "DMA_RECV": "SRAM_TO_SRAM"}
 PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
-
-
-@dataclass(slots=True)
-class EngineSums:
-    """What is added up of an engine."""
-
-    unit: str
-    kind: str  #: TE, VE or DMA
-    index: int
-    active: Activity = field(default_factory=Activity)  #: cycles in which it had a job
-    busy: int = 0  #: from samples, as the next two
-    backpressure: int = 0
-    bank_conflict: int = 0
-    jobs: int = 0  #: that ended
-    work: int = 0  #: MACs, operations or bytes of those
-    running: int = 0  #: [job-cycle] of those, from start to end
-    queued: int = 0  #: [job-cycle] of those, from issue to start
-    held: int = 0  #: [cycle] of those, by bank conflicts: TE and VE
-    body: int = 0  #: [cycle] of work of TE jobs that ended
-    stalls: dict[str, list[int]] = field(default_factory=dict)  #: reason: episodes that are over, their cycles
-
-    def stalled(self, reason: str, cycles: int) -> None:
-        """An episode of a wait is over."""
-        sums = self.stalls.setdefault(reason, [0, 0])
-        sums[0] += 1
-        sums[1] += cycles
-
-
-@dataclass(slots=True)
-class ChannelSums:
-    """What is added up of a DRAM channel or a link."""
-
-    unit: str
-    kind: str  #: DRAM or NOC
-    capacity: Fraction  #: [byte/cycle]
-    read: int = 0
-    write: int = 0
-    busy: int = 0
-    members: int = 0
-
-
-@dataclass(slots=True)
-class BankSums:
-    """What is added up of a scratchpad, by bank."""
-
-    unit: str
-    requests: list[int] = field(default_factory=list)
-    grants: list[int] = field(default_factory=list)
-    denials: list[int] = field(default_factory=list)
 
 
 class Collector:
     """Sums of one trace."""
 
     def __init__(self, meta: Record, path: str) -> None:
-        self.first: int = meta.t_cycle
+        window = window_of(meta)
+        self.first: int = meta.t_cycle if window is None else window[0]
+        self.fields = FIELDS | (FIELDS_OF_WINDOW if window is not None else {})
         self.last = self.first  #: the largest cycle seen
         self.sampled = self.first  #: the last cycle that a sample is of
         self.engines: dict[str, EngineSums] = {}
         self.channels: dict[str, ChannelSums] = {}
         self.banks: dict[str, BankSums] = {}
-        self._tracks(path, meta.units, patterns(meta))
+        only = patterns(meta)
+        self._tracks(path, meta.units, only)
         self.groups = Groups(meta.commands)
         self.commands: Counter[str] = Counter()  #: that ended, by status
         self.open_commands: dict[int, int] = {}  #: cmd_id: start
         self.open_stalls: dict[tuple[str, int, str, int | None], tuple[int, int]] = {}  #: its cmd_id, its begin
+        self.open_jobs: set[int] = set()  #: job_ids of engines
         self.open_sizes: dict[int, tuple[int, str]] = {}  #: job_id of a transfer: its size and direction
         self.open_bodies: dict[int, int] = {}  #: job_id of a TE job: its body
         self.moved: Counter[str] = Counter()  #: bytes of transfers that ended, by direction
         self.tokens = TokenSums()
+        self.early: dict[int, str] = {}  #: job_id of a transfer that is over and began before the file: its job type
+        self.conflicts = ConflictSums(meta.units, self.first) if meta.level == "access" and only is None else None
+        self.fields |= FIELDS_OF_ACCESS if self.conflicts is not None else {}
         self.completions: Counter[str] = Counter()  #: TOKEN_COMPLETE, by status
         self.codes: dict[str, Counter[str]] = {"WARN": Counter(), "ERROR": Counter()}
         self.energy = dict.fromkeys(PARTS, Fraction(0))
@@ -117,9 +90,9 @@ class Collector:
 
     def read(self, trace: Trace) -> None:
         """Add up a whole trace."""
-        handlers = _Handlers(self)
+        handlers = _Handlers(self, self.fields)
         counts: Counter[type[Record]] = Counter()
-        for batch in trace.batches(FIELDS):
+        for batch in trace.batches(self.fields):
             counts.update(map(type, batch))
             for record in batch:
                 handle = handlers[record.__class__]
@@ -164,73 +137,94 @@ class Collector:
         if started is None and record.status != "OK":
             return  # the run was cut short before it started
         for group in self.groups.of(record.cmd_id):
-            group.end(t_cycle, self.first if started is None else started, self.first)
+            group.end(t_cycle, started, self.first)
 
     def job_done(self, record: Record) -> None:
         sums = self.engines.get(record.unit)
         if sums is not None:
             sums.queued += record.latency_cycles  # less what it ran, which its own end says
+            if sums.kind == "DMA" and "ENGINE_EVENT" in self.fields and record.job_id not in self.open_sizes:
+                self.early[record.job_id] = record.job_type
+
+    def engine_event(self, record: Record) -> None:
+        job_type = self.early.pop(record.job_id, None)
+        if job_type is not None and record.bytes is not None:
+            self._moved(self._engine(record.unit, "DMA"), record.cmd_id, record.bytes, DIRECTIONS.get(job_type))
 
     def dma_start(self, record: Record) -> None:
         self._begin(record, "DMA")
         self.open_sizes[record.job_id] = record.size_bytes, record.direction
-        for group in self.groups.of(record.cmd_id):
-            group.dma.begin(record.t_cycle)
 
     def dma_end(self, record: Record) -> None:
         sums = self._over(record, "DMA")
-        size, direction = self.open_sizes.pop(record.job_id, (0, ""))
+        self._moved(sums, record.cmd_id, *self.open_sizes.pop(record.job_id, (0, None)))
+
+    def _moved(self, sums: EngineSums, cmd_id: int, size: int, direction: str | None) -> None:
+        """Bytes of a transfer that ended."""
         sums.work += size
-        if direction:
+        if direction is not None:
             self.moved[direction] += size
-        for group in self.groups.of(record.cmd_id):
-            group.dma.end(record.t_cycle, self.first)
+        for group in self.groups.of(cmd_id):
             group.bytes += size
 
     def te_start(self, record: Record) -> None:
         self._begin(record, "TE")
         self.open_bodies[record.job_id] = record.body_cycles
-        for group in self.groups.of(record.cmd_id):
-            group.te.begin(record.t_cycle)
 
     def te_end(self, record: Record) -> None:
         sums = self._over(record, "TE")
         sums.work += record.mac_count
         sums.held += record.stall_cycles
-        sums.body += self.open_bodies.pop(record.job_id, 0)
+        body = self.open_bodies.pop(record.job_id, None)
+        if body is not None:
+            sums.body += body
+            sums.body_macs += record.mac_count
         for group in self.groups.of(record.cmd_id):
-            group.te.end(record.t_cycle, self.first)
             group.macs += record.mac_count
 
     def ve_start(self, record: Record) -> None:
         self._begin(record, "VE")
-        for group in self.groups.of(record.cmd_id):
-            group.ve.begin(record.t_cycle)
 
     def ve_end(self, record: Record) -> None:
         sums = self._over(record, "VE")
         sums.work += record.op_count
         sums.held += record.stall_cycles
         for group in self.groups.of(record.cmd_id):
-            group.ve.end(record.t_cycle, self.first)
             group.ops += record.op_count
 
     def _begin(self, record: Record, kind: str) -> None:
-        self._engine(record.unit, kind).active.begin(record.t_cycle)
+        self.open_jobs.add(record.job_id)
+        for activity in self._activities(record, kind):
+            activity.begin(record.t_cycle)
 
     def _over(self, record: Record, kind: str) -> EngineSums:
         sums = self._engine(record.unit, kind)
-        sums.active.end(record.t_cycle, self.first)
+        began = record.job_id in self.open_jobs
+        self.open_jobs.discard(record.job_id)
+        for activity in self._activities(record, kind):
+            if began:
+                activity.end(record.t_cycle)
+            else:
+                activity.end_early(record.t_cycle, self.first)
         sums.jobs += 1
         sums.running += record.latency_cycles
         return sums
 
+    def _activities(self, record: Record, kind: str) -> list[Activity]:
+        """What a job adds to: cycles of its engine, and of its phase and layer those of engines of its kind."""
+        groups = self.groups.of(record.cmd_id)
+        return [self._engine(record.unit, kind).active, *(group.by_kind[kind] for group in groups)]
+
     def stall_event(self, record: Record) -> None:
         key = record.unit, record.job_id, record.reason, record.channel
         self.open_stalls[key] = record.cmd_id, record.t_cycle
+        if self.conflicts is not None and record.reason == BANK_CONFLICT:
+            self.conflicts.hold(record.t_cycle)
 
     def resume_event(self, record: Record) -> None:
-        self.open_stalls.pop((record.unit, record.job_id, record.reason, record.channel), None)
+        opened = self.open_stalls.pop((record.unit, record.job_id, record.reason, record.channel), None)
+        if self.conflicts is not None and record.reason == BANK_CONFLICT and opened is not None:
+            self.conflicts.serve(opened[1], record.t_cycle)
         self._stalled(record.unit, record.cmd_id, record.reason, record.duration_cycles)
 
     def _stalled(self, unit: str, cmd_id: int, reason: str, cycles: int) -> None:
@@ -239,6 +233,14 @@ class Collector:
             sums.stalled(reason, cycles)
         for group in self.groups.of(cmd_id):
             group.stalled(reason, cycles)
+
+    def sram_access(self, record: Record) -> None:
+        if self.conflicts is not None:
+            self.conflicts.access(record)
+
+    def sram_conflict(self, record: Record) -> None:
+        if self.conflicts is not None:
+            self.conflicts.conflict(record)
 
     def token(self, record: Record) -> None:
         self.tokens.end(record.token_idx, record.t_cycle, record.latency_cycles)
@@ -285,14 +287,22 @@ class Collector:
 class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
     """The method of a collector for a class of records, found by its event's name when it first comes."""
 
-    def __init__(self, collector: Collector) -> None:
+    def __init__(self, collector: Collector, names: Collection[str]) -> None:
         super().__init__()
-        self._collector = collector
+        self._collector, self._names = collector, names
 
     def __missing__(self, kind: type[Record]) -> Callable[[Record], None] | None:
         name = kind.event.name
-        self[kind] = getattr(self._collector, name.lower()) if name in FIELDS else None
+        self[kind] = getattr(self._collector, name.lower()) if name in self._names else None
         return self[kind]
+
+
+def window_of(meta: Record) -> tuple[int, int] | None:
+    """The cycles `[from, to)` that a file is limited to; None where it is not."""
+    cycles = (meta.filter or {}).get("cycles")
+    if isinstance(cycles, list) and len(cycles) == 2 and all(type(c) is int for c in cycles):
+        return cycles[0], cycles[1]
+    return None
 
 
 def patterns(meta: Record) -> list[Any] | None:

@@ -63,6 +63,16 @@ class Engine:
         """busy / cycles."""
         return share(self.busy, self.cycles)
 
+    @property
+    def occupied(self) -> int:
+        """Cycles with a job, those in which it waits included."""
+        return self.busy + self.bank_conflict + self.backpressure
+
+    @property
+    def occupancy(self) -> Fraction:
+        """occupied / cycles."""
+        return share(self.occupied, self.cycles)
+
 
 @dataclass(frozen=True, slots=True)
 class Channel:
@@ -123,12 +133,12 @@ class Banks:
     requests: list[int]  #: by bank, as the next two
     grants: list[int]
     denials: list[int]
-    accesses: int | None  #: SRAM_ACCESS events
-    conflicts: int | None  #: SRAM_CONFLICT events
+    accesses: int | None  #: banks, directions and cycles in which some request asked first
+    conflicts: int | None  #: banks, directions and cycles in which some request was denied its first asking
 
     @property
     def conflict_rate(self) -> Fraction | None:
-        """SRAM_CONFLICT events / SRAM_ACCESS events."""
+        """conflicts / accesses."""
         return None if self.accesses is None or self.conflicts is None else share(self.conflicts, self.accesses)
 
     @property

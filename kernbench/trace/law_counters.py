@@ -46,6 +46,14 @@ class Counters(Law):
     def _activity(self, unit: str) -> Activity:
         return self._active.setdefault(unit, Activity())
 
+    def _over(self, unit: str, t_cycle: int) -> None:
+        """Something is over on a unit; that it never started is for the law of pairs to say."""
+        activity = self._activity(unit)
+        if activity.running:
+            activity.end(t_cycle)
+        else:
+            activity.end_early(t_cycle, 0)
+
     def _sum(self, unit: str) -> Counter[str]:
         return self._done.setdefault(unit, Counter())
 
@@ -55,7 +63,7 @@ class Counters(Law):
             self._sizes[record.job_id] = record.size_bytes
 
     def _end(self, record: Record) -> None:
-        self._activity(record.unit).end(record.t_cycle, 0)
+        self._over(record.unit, record.t_cycle)
         sums, kind = self._sum(record.unit), record.event.component
         if kind == "DMA":
             sums["bytes"] += self._sizes.pop(record.job_id, 0)
@@ -126,7 +134,7 @@ class Counters(Law):
         since = self._joined.pop(key, None)
         if since is not None:
             for unit in self._links[key]:
-                self._activity(unit).end(t_cycle, 0)
+                self._over(unit, t_cycle)
                 self._members[unit] += t_cycle - since
 
     def finish(self, end: Record) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from kernbench.common.units import parse_rational
 from kernbench.trace.activity import Group
-from kernbench.trace.collect import PARTS, Collector, EngineSums, patterns, positive
+from kernbench.trace.collect import PARTS, Collector, patterns, positive, window_of
+from kernbench.trace.events import Record
 from kernbench.trace.figures import (
     Banks,
     Channel,
@@ -21,9 +22,11 @@ from kernbench.trace.figures import (
     Transfers,
 )
 from kernbench.trace.reader import Trace
+from kernbench.trace.sums import EngineSums
 
+NEEDS_ACCESS = "bank conflict rate: it needs level access"
 NEEDS_FULL = (
-    "bank conflict rate, requests and denials by bank: they need level full",
+    "requests and denials by bank: they need level full",
     "waits for banks by job: they need level full (the engines' bank conflict cycles are here)",
 )
 
@@ -36,7 +39,7 @@ def metrics(trace: Trace) -> Metrics:
     """
     sums = Collector(trace.meta, trace.path)
     sums.read(trace)
-    window = _window(trace.meta.filter)
+    window = window_of(trace.meta)
     end = max(sums.last, sums.sampled + 1) if trace.end is None else trace.end.cycles
     end = max(end if window is None else min(end, window[1]), sums.first)
     cycles = end - sums.first
@@ -50,7 +53,7 @@ def metrics(trace: Trace) -> Metrics:
         transfers=_transfers(sums, cycles),
         channels=tuple(c for c in channels if c.kind == "DRAM"),
         links=tuple(c for c in channels if c.kind == "NOC"),
-        banks=_banks(sums, trace.meta.level),
+        banks=_banks(sums, trace.meta),
         phases=tuple(_part(group, end) for group in sums.groups.phases.values()),
         layers=tuple(_part(group, end) for group in sums.groups.layers.values()),
         stalls=tuple(_stalls(sums, end)),
@@ -58,14 +61,6 @@ def metrics(trace: Trace) -> Metrics:
         energy_pj=_energy(trace, sums, whole=window is None),
         roofline=_roofline(trace, sums, channels, cycles),
     )
-
-
-def _window(chosen: dict[str, Any] | None) -> tuple[int, int] | None:
-    """The cycles that a file is limited to; None where it is not."""
-    cycles = (chosen or {}).get("cycles")
-    if isinstance(cycles, list) and len(cycles) == 2 and all(type(c) is int for c in cycles):
-        return cycles[0], cycles[1]
-    return None
 
 
 def _sampled(trace: Trace, sums: Collector, end: int) -> tuple[int, int]:
@@ -82,6 +77,12 @@ def _sampled(trace: Trace, sums: Collector, end: int) -> tuple[int, int]:
 def _run(trace: Trace, sums: Collector, cycles: int, sampled: tuple[int, int]) -> Run:
     meta, end = trace.meta, trace.end
     missing = list(NEEDS_FULL) if meta.level == "summary" else []
+    if meta.level != "access":
+        missing.append(NEEDS_ACCESS if meta.level == "summary" else f"{NEEDS_ACCESS} (the share of denied requests is here)")
+    elif patterns(meta) is not None:
+        missing.append("bank conflict rate: it needs all units")
+    elif sums.conflicts is not None and not sums.conflicts.known:
+        missing.append("bank conflict rate: TRACE_META.units does not say where the banks of each scratchpad are")
     if patterns(meta) is not None:
         missing.append("engines, channels and links that the file leaves out (TRACE_META.filter)")
     if sampled != (sums.first, sums.first + cycles):
@@ -131,15 +132,14 @@ def _transfers(sums: Collector, cycles: int) -> Transfers:
     )
 
 
-def _banks(sums: Collector, level: str) -> Banks:
-    banks = list(sums.banks.values())
-    full = level != "summary"
+def _banks(sums: Collector, meta: Record) -> Banks:
+    banks, told = list(sums.banks.values()), sums.conflicts
     return Banks(
         requests=[n for spm in banks for n in spm.requests],
         grants=[n for spm in banks for n in spm.grants],
         denials=[n for spm in banks for n in spm.denials],
-        accesses=sums.counts["SRAM_ACCESS"] if full else None,
-        conflicts=sums.counts["SRAM_CONFLICT"] if full else None,
+        accesses=told.accesses if told is not None and told.known else None,
+        conflicts=sums.counts["SRAM_CONFLICT"] if meta.level != "summary" else None,
     )
 
 
@@ -151,9 +151,9 @@ def _part(group: Group, end: int) -> Part:
         first=group.first,
         last=None if group.first is None else end if group.any.running else group.last,
         active=group.any.until(end),
-        te=group.te.until(end),
-        ve=group.ve.until(end),
-        dma=group.dma.until(end),
+        te=group.by_kind["TE"].until(end),
+        ve=group.by_kind["VE"].until(end),
+        dma=group.by_kind["DMA"].until(end),
         command_cycles=group.command_cycles,
         longest=group.longest,
         macs=group.macs,
@@ -206,7 +206,7 @@ def _roofline(trace: Trace, sums: Collector, channels: list[Channel], cycles: in
 def _peak(path: str, units: list[dict[str, Any]], te: list[EngineSums]) -> Fraction | None:
     """Operations a cycle of all engines; a tensor engine does what its jobs did a body cycle, where that is more."""
     body = sum(engine.body for engine in te)
-    reached = Fraction(sum(engine.work for engine in te), body) if body else Fraction(0)
+    reached = Fraction(sum(engine.body_macs for engine in te), body) if body else Fraction(0)
     peak = Fraction(0)
     for i, unit in enumerate(units):
         if "macs_per_cycle" in unit:

@@ -16,7 +16,8 @@ from kernbench.trace.figures import Metrics, Part, Stall
 
 COLUMNS = ("table", "name", "metric", "unit", "value", "exact")
 _UNITS = {
-    "cycle": "cycles first last active te ve dma longest busy idle bank_conflict backpressure latency gap cycle ttft tpot",
+    "cycle": "cycles first last active te ve dma longest busy idle bank_conflict backpressure occupied latency gap cycle ttft "
+    "tpot",
     "job-cycle": "running queued command_cycles stalls",
     "member-cycle": "members",
     "B": "bytes read write loaded stored between",

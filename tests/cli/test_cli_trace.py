@@ -24,6 +24,7 @@ COMMANDS = {
     "trace_summary": ("summary", "hand.jsonl"),
     "trace_summary_tiles": ("summary", "tiles.jsonl"),
     "trace_summary_low": ("summary", "low.jsonl"),
+    "trace_summary_access": ("summary", "each.jsonl"),
     "trace_summary_broken": ("summary", "broken.jsonl"),
     "trace_summary_hostile": ("summary", "hostile.jsonl"),
     "trace_validate": ("validate", "hand.jsonl", "tiles.jsonl", "broken.jsonl", "wrong.jsonl", "no.jsonl"),
@@ -33,7 +34,7 @@ COMMANDS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def tiles_trace() -> dict[str, bytes]:
-    """The reference trace of the sample program `tiles`, at two levels: made once, it takes a while."""
+    """The reference trace of the sample program `tiles`, at each level: made once, it takes a while."""
     return {}
 
 
@@ -45,7 +46,7 @@ def _files(_place: None, tiles_trace: dict[str, bytes]) -> None:
         program = json.loads(Path("tiles.json").read_text(encoding="utf-8"))
         for i, entry in enumerate(program["cmdq"]):
             entry |= {"phase": "attention" if i < 11 else "mlp", "layer_id": i // 4, "token_idx": i // 9}
-        for name, level in (("tiles", "full"), ("low", "summary")):
+        for name, level in (("tiles", "full"), ("low", "summary"), ("each", "access")):
             text = reference_trace(machine, program, level=level, window=256, meta={"sim_version": "0"})
             tiles_trace[name] = b"".join(line + b"\n" for line in text)
     for name, data in tiles_trace.items():

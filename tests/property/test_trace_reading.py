@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kernbench.cli.render_trace import trace_summary
+from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.trace import Metrics, metrics, open_trace
 from kernbench.trace.figures import Part
-from kernbench.trace.tables import csv_text, to_dict
+from kernbench.trace.tables import csv_text, rows, to_dict
 from kernbench.trace.validate import validate
+from kernbench.trace.writer import TraceFile
+from tests.oracles.ref_metrics import ReferenceMetrics, reference_energy
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_samples import lawful, lines
 from tests.trace_systems import Event, named, parsed, traced_systems
@@ -27,6 +33,8 @@ from tests.trace_systems import Event, named, parsed, traced_systems
 System = tuple[dict[str, Any], dict[str, Any]]
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 KINDS = ("DMA", "TE", "VE")
+TABLES = ("engines", "transfers", "channels", "links", "banks", "phases", "layers", "stalls", "tokens", "roofline")
+SHARES = ("utilisation", "occupancy", "conflict_rate", "denial_rate")
 RUNS = (traced_systems(), st.sampled_from(["summary", "full", "access"]), st.sampled_from([1, 7, 64, 1024]))
 NONSENSE = [-1, 0, 2**63 - 1, 10**40, 1.5, 1e300, "", "x", "1/3", "\x1b[2J", True, None, [], [[]], {}, {"a": 1}, [1, "x"]]
 UNTIL = st.none() | st.integers(1, 400)
@@ -53,6 +61,16 @@ def check_counters(found: Metrics, end: Event) -> None:
         assert (found.banks.requests, found.banks.denials) == tuple(
             end["counters"]["spm"][key] for key in ("requests", "denials"))  # fmt: skip
     assert found.energy_pj["total"] == sum(Fraction(repr(end["energy_pj"][p])) for p in end["energy_pj"] if p != "total")
+
+
+def check_figures(found: Metrics, events: list[Event]) -> None:
+    """Every figure is that of the oracle, which has none that we have not."""
+    figures = {row[:3]: Fraction(row.exact) for row in rows(found) if row.table in TABLES and row.value is not None}
+    expected = ReferenceMetrics(events).found
+    wrong = {name: (figures.get(name), expected.get(name)) for name in {**figures, **expected}}
+    assert {name: pair for name, pair in wrong.items() if pair[0] != pair[1]} == {}
+    shares = [value for (_, _, metric), value in figures.items() if metric in SHARES]
+    assert all(0 <= share <= 1 for share in shares)
 
 
 def spans(events: list[Event], first: str, last: str, key: str, end: int) -> list[tuple[int, int, int]]:
@@ -101,7 +119,10 @@ def check(folder: Path, system: System, level: str, window: int, until: int | No
     check_counters(found, events[-1])
     check_parts(found.phases, "phase", events)
     check_parts(found.layers, "layer_id", events)
-    assert found.tokens.count == len(named(events, "TOKEN"))
+    check_figures(found, events)
+    energy = reference_energy(events, *system)
+    assert {part: float(pj) for part, pj in found.energy_pj.items() if part != "total"} == {
+        part: float(pj) for part, pj in energy.items()}  # fmt: skip
 
 
 @settings(RELAXED, max_examples=25)
@@ -119,6 +140,21 @@ def test_traces_keep_the_laws_and_give_the_counters_for_long(
     tmp_path: Path, system: System, level: str, window: int, until: int | None
 ) -> None:
     check(tmp_path, system, level, window, until)
+
+
+@settings(RELAXED, max_examples=25)
+@given(*RUNS, UNTIL, st.none() | st.tuples(st.integers(0, 300), st.integers(1, 300)))
+def test_metrics_are_those_of_the_oracle_also_of_some_cycles(
+    tmp_path: Path, system: System, level: str, window: int, until: int | None, cycles: tuple[int, int] | None
+) -> None:
+    machine, program = system
+    run = Machine(load_config(machine), load_program(program))
+    with TraceFile(tmp_path / "t.jsonl") as file:
+        tracing = run.trace(file, TraceOptions(level, window, (), cycles and (cycles[0], sum(cycles))))
+        run.step(until) if until else run.run()
+        tracing.close()
+    text = (tmp_path / "t.jsonl").read_bytes()
+    check_figures(metrics(open_trace(tmp_path / "t.jsonl")), parsed(text.splitlines()))
 
 
 @st.composite

@@ -16,14 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.trace import Metrics, frame, metrics, metrics_frame, open_trace
 from kernbench.trace.activity import Activity
 from kernbench.trace.events import Record
 from kernbench.trace.figures import Engine, Part, Spread, Stall
 from kernbench.trace.ids import IdMap
 from kernbench.trace.tables import csv_text, parquet_bytes, rows, to_dict
+from kernbench.trace.writer import TraceFile
 from tests.trace_samples import UNITS, lawful, lines, meta, one_of_each, record, write_trace
+
+NO_RATE = "bank conflict rate: it needs level access (the share of denied requests is here)"
 
 
 def of(folder: Path, records: list[Record]) -> Metrics:
@@ -52,7 +59,7 @@ def test_the_figures_of_a_run_by_hand(tmp_path: Path) -> None:
     assert (channel.bytes, channel.utilisation, channel.used) == (96, F(6, 29), F(96, 29 * 16))
     assert [(link.unit, link.read, link.write, link.busy) for link in found.links] == [
         ("noc.r1c0-r0c0", 0, 32, 2), ("noc.r0c0-r1c0", 64, 0, 4)]  # fmt: skip
-    assert (found.banks.conflict_rate, found.banks.denial_rate) == (F(1, 7), F(1, 41))
+    assert (found.banks.conflict_rate, found.banks.conflicts, found.banks.denial_rate) == (None, 1, F(1, 41))
     assert found.banks.denials == [0, 1] and found.stalls == (Stall("te0", "bank_conflict", 1, 1, 0),)
 
 
@@ -100,8 +107,8 @@ def test_level_summary_says_what_it_lacks(tmp_path: Path) -> None:
     assert found.engines == full.engines and found.channels == full.channels and found.roofline == full.roofline
     assert found.banks.conflict_rate is None and found.banks.denial_rate is None and found.stalls == ()
     assert [what.partition(":")[0] for what in found.run.missing] == [
-        "bank conflict rate, requests and denials by bank", "waits for banks by job"]  # fmt: skip
-    assert full.run.missing == ()
+        "requests and denials by bank", "waits for banks by job", "bank conflict rate"]  # fmt: skip
+    assert full.run.missing == (NO_RATE,)
 
 
 def test_a_file_that_broke_off_gives_what_there_is(tmp_path: Path) -> None:
@@ -112,7 +119,10 @@ def test_a_file_that_broke_off_gives_what_there_is(tmp_path: Path) -> None:
     assert found.run.status == "cut off" and found.run.broken.endswith("the file ends without TRACE_END")
     assert found.run.cycles == 17  # the last command ends there
     assert [engine.cycles for engine in found.engines] == [16, 16, 16]  # the first window is sampled
-    assert found.run.missing == ("engines and channels outside cycles 0 to 16: samples are of whole windows",)
+    assert found.run.missing == (
+        NO_RATE,
+        "engines and channels outside cycles 0 to 16: samples are of whole windows",
+    )
     assert [engine.busy for engine in found.engines] == [8, 7, 0]
     assert found.energy_pj["dram"] == 1280 and found.roofline.bytes == 64
     assert [part.latency for part in found.phases] == [17, 0, None]
@@ -127,26 +137,49 @@ def test_a_window_counts_from_its_first_cycle(tmp_path: Path) -> None:
     assert found.energy_pj["dram"] == 640
 
 
+def test_a_run_that_is_traced_for_some_cycles_is_measured_over_them(tmp_path: Path) -> None:
+    """Two loads of 3,200 bytes, 200 cycles each, one after the other: of cycles 100 to 300 all are busy, and the first ends."""
+    load = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0}
+    entries = [{**load, "num_elements": 3200, "phase": "p"}, {**load, "num_elements": 3200, "phase": "p", "deps_before": [0]}]
+    run = Machine(load_config({}), load_program({"metadata": {"version": "1.0"}, "cmdq": entries}))
+    with TraceFile(tmp_path / "t.jsonl") as file:
+        tracing = run.trace(file, TraceOptions("full", 50, (), (100, 300)))
+        run.run()
+        tracing.close()
+    found = metrics(open_trace(tmp_path / "t.jsonl"))
+    assert (found.run.first, found.run.cycles, found.engines[0].utilisation) == (100, 200, 1)
+    assert (found.transfers.ended, found.transfers.bytes, found.transfers.loaded, found.transfers.open) == (1, 3200, 3200, 1)
+    (part,) = found.phases
+    assert (part.first, part.latency, part.active, part.dma, part.bytes) == (100, 200, 200, 200, 3200)
+
+
 def test_samples_of_a_window_are_of_whole_windows(tmp_path: Path) -> None:
     inside = [one for one in lawful()[1:-1] if one.event.name == "CMD_ENQUEUE" or 9 <= one.t_cycle < 20]
     found = of(tmp_path, [meta(t_cycle=9, filter={"cycles": [9, 20]}), *inside, lawful()[-1]])
     assert (found.run.first, found.run.cycles) == (9, 11)
     assert [(engine.cycles, engine.busy, engine.idle) for engine in found.engines] == [(16, 8, 8), (16, 7, 8), (16, 0, 16)]
-    assert found.run.missing == ("engines and channels outside cycles 0 to 16: samples are of whole windows",)
+    assert found.run.missing == (
+        NO_RATE,
+        "engines and channels outside cycles 0 to 16: samples are of whole windows",
+    )
 
 
 def test_units_that_are_left_out_have_no_figures(tmp_path: Path) -> None:
     only = [one for one in lawful()[1:-1] if getattr(one, "unit", "te0") in ("te0", "spm")]
     found = of(tmp_path, [meta(filter={"only": ["te*", "spm"]}), *only, lawful()[-1]])
     assert [engine.unit for engine in found.engines] == ["te0"] and found.channels == () and found.engines[0].busy == 8
-    assert found.run.missing == ("engines, channels and links that the file leaves out (TRACE_META.filter)",)
+    assert found.run.missing == (
+        NO_RATE,
+        "engines, channels and links that the file leaves out (TRACE_META.filter)",
+    )
 
 
 def test_without_samples_the_jobs_say_what_was_busy(tmp_path: Path) -> None:
     records = [one for one in lawful() if not one.event.name.endswith("_SAMPLE")]
     found = of(tmp_path, records)
     assert [(engine.busy, engine.bank_conflict) for engine in found.engines] == [(14, 0), (8, 1), (6, 0)]
-    assert len(found.run.missing) == 1 and "the file has no samples" in found.run.missing[0]
+    assert found.run.missing[0] == NO_RATE
+    assert len(found.run.missing) == 2 and "the file has no samples" in found.run.missing[1]
 
 
 def test_what_is_open_at_the_end_is_counted_up_to_it(tmp_path: Path) -> None:
@@ -256,7 +289,7 @@ def test_activity_is_the_length_of_a_union(spans: list[tuple[int, int]], until: 
     activity = Activity()
     for t_cycle, is_start in sorted(ends, key=lambda end: (end[0], -end[1])):
         if t_cycle <= until:
-            activity.begin(t_cycle) if is_start else activity.end(t_cycle, 0)
+            activity.begin(t_cycle) if is_start else activity.end(t_cycle)
     covered = {cycle for start, length in spans for cycle in range(start, min(start + length, until))}
     assert activity.until(until) == len(covered)
 

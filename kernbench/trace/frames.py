@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from operator import attrgetter
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import cycles_to_ns, parse_rational
 from kernbench.trace.events import Record, some_types
 from kernbench.trace.figures import Metrics
 from kernbench.trace.reader import Trace
@@ -20,7 +22,8 @@ _AT_ONCE = 1 << 15  # records that become columns together
 def frame(trace: Trace, event_types: str | Iterable[str] | None = None) -> Any:
     """The events of one type, of several or of all as a polars DataFrame, in the file's order.
 
-    Columns: `line`, `event_type`, `t_cycle`, the types' own fields, then the common ones, which `TRACE_META.defaults` fills in.
+    Columns: `line`, `event_type`, `t_cycle`, the types' own fields, then the common ones, which `TRACE_META.defaults` fills in;
+    `t_ns` is `t_cycle / freq_ghz`.
     A field that a type does not have or a line leaves out is null; a MARKER's label is text, a number past 64 bits null.
     A file that broke off gives what there is of it: `trace.broken` says where. InputError where polars (the extra
     `analysis`) is not installed.
@@ -32,6 +35,7 @@ def frame(trace: Trace, event_types: str | Iterable[str] | None = None) -> Any:
             remedy = "trace.meta and trace.end are the first and the last line" if name in BY_NAME else ""
             raise InputError(Problem("frame", "it must name event types", "event_types", name, remedy))
     columns = _columns(names)
+    known, freq = trace.meta.defaults, parse_rational(trace.meta.freq_ghz)
     held: dict[str, tuple[list[int], list[Record]]] = {name: ([], []) for name in names}
     parts: list[Any] = []
     for lines, records in trace.numbered(some_types(dict.fromkeys((*names, "TRACE_END"), columns))):
@@ -41,9 +45,9 @@ def frame(trace: Trace, event_types: str | Iterable[str] | None = None) -> Any:
                 place[0].append(line)
                 place[1].append(record)
                 if len(place[0]) == _AT_ONCE:
-                    parts.append(_part(polars, record.event, *place, trace.meta.defaults))
+                    parts.append(_part(polars, record.event, *place, known, freq))
                     held[record.event.name] = ([], [])
-    parts += [_part(polars, BY_NAME[name], *place, trace.meta.defaults) for name, place in held.items()]
+    parts += [_part(polars, BY_NAME[name], *place, known, freq) for name, place in held.items()]
     return polars.concat(parts, how="diagonal").select(columns).sort("line")
 
 
@@ -61,7 +65,7 @@ def _columns(names: list[str]) -> list[str]:
     return list(dict.fromkeys(("line", "event_type", first, *own, *common)))
 
 
-def _part(polars: Any, event: Event, lines: list[int], records: list[Record], defaults: dict[str, Any]) -> Any:
+def _part(polars: Any, event: Event, lines: list[int], records: list[Record], known: dict[str, Any], freq: Fraction) -> Any:
     """Some events of one type; its own columns only."""
     own = {field.name for field in event.fields}
     chosen = [COMMON_FIELDS[0], *event.fields, *(field for field in COMMON_FIELDS[1:] if field.name not in own)]
@@ -69,7 +73,12 @@ def _part(polars: Any, event: Event, lines: list[int], records: list[Record], de
     made["event_type"] = polars.Series([event.name], dtype=polars.String).new_from_index(0, len(lines))
     for field in chosen:
         values = list(map(attrgetter(field.name), records))
-        default = defaults.get(field.name) if field in COMMON_FIELDS else None
+        default = known.get(field.name) if field in COMMON_FIELDS else None
+        if field.name == "t_ns":
+            cycles = map(attrgetter("t_cycle"), records)
+            values = [
+                float(cycles_to_ns(at, freq)) if value is None else value for at, value in zip(cycles, values, strict=True)
+            ]
         if isinstance(default, int | str):
             values = [default if value is None else value for value in values]
         if field.kind == "label":

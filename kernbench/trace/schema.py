@@ -88,7 +88,7 @@ LLM_FIELDS: tuple[Field, ...] = (
 #: May stand on any event; left out where they equal `TRACE_META.defaults`.
 COMMON_FIELDS: tuple[Field, ...] = (
     Field("t_cycle", "int", "when", "cycle"),
-    Field("t_ns", "number", "the same in nanoseconds; written on request, else `t_cycle / freq_ghz`", "ns", required=False),
+    Field("t_ns", "number", "the same in nanoseconds, `t_cycle / freq_ghz`; a run leaves it out, exports and data frames have it", "ns", required=False),
     Field("sim_id", "text", "the run", required=False),
     Field("core_id", "int", "core that queued the command", required=False),
     Field("npu_id", "int", "NPU that ran it", required=False),
@@ -263,7 +263,7 @@ EVENTS: tuple[Event, ...] = (
         Field("code", "text", "which", choices=tuple(WARN_CODES)),
         Field("msg", "text", "the whole sentence, with value and threshold"),
         _optional(UNIT), _optional(CMD), _optional(JOB),
-        Field("layer_id", "int", "layer", required=False),
+        Field("layer_id", "int", "layer of that command", required=False),
     )),
     Event(110, "ENGINE_EVENT", "summary", 0, "", "A job in one line, when it is over.", (
         UNIT, JOB, CMD, _cycles("start_cycle", "begin"), _cycles("end_cycle", "end"), Field("bytes", "int", "moved, by a transfer", "B", required=False),

@@ -171,6 +171,8 @@ class TracedSimulation(Simulation):
             "ranges overlap where at least one writes"
         )
         fields = {**job.names, "component": NAMES[job.who.kind], "code": "OVERLAP", "msg": text}
+        if "layer_id" in job.record.entry:
+            fields["layer_id"] = job.record.entry["layer_id"]
         self.lines.add("WARN", cycle, job.who, fields)
 
     def _fails(self, cycle: int, job: Job, early: Record) -> None:

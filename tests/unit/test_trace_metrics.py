@@ -254,6 +254,8 @@ def test_a_frame_has_a_row_an_event(tmp_path: Path) -> None:
     for name in whole.columns[2:]:
         default = trace.meta.defaults.get(name)
         given = [getattr(one, name, None) for one in between]
+        if name == "t_ns":
+            given = [one.t_cycle / 1.5 if value is None else value for one, value in zip(between, given, strict=True)]
         given = [default if value is None else str(value) if name == "marker" else value for value in given]
         assert whole[name].to_list() == given, name
     some = frame(trace, ["TE_END", "VE_END"])

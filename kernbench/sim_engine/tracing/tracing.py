@@ -254,7 +254,8 @@ class Tracing:
             "ranges overlap where at least one writes"
         )
         fields = {"cmd_id": entries[late].id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
-        return line("WARN", cycle, {**fields, "component": entries[late].engine.upper()}, entries[late])[:-1]
+        fields |= {"component": entries[late].engine.upper(), "layer_id": entries[late].meta.get("layer_id")}
+        return line("WARN", cycle, fields, entries[late])[:-1]
 
     def emitted(self, cycle: int, entry: int, value: int, name: int) -> bytes | None:
         """MARKER of what a component says of a command that it works on; None where its unit is left out."""

@@ -73,7 +73,7 @@ class DmaReadCmd(Command):
 
 
 class DmaWriteCmd(Command):
-    """A tensor into HBM; `handle` is where it comes from."""
+    """A tensor into a memory; `handle` is where it comes from."""
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class DmaWriteCmd(Command):
         channel: str = "act_weight",
         lanes: Lanes | None = None,
         rmw: str = "",
+        dst_space: str = "hbm",
         *,
         op_id: int | None = None,
         dependency_ids: Sequence[int] = (),
@@ -93,6 +94,7 @@ class DmaWriteCmd(Command):
         self.handle = handle
         self.dst_addr = dst_addr
         self.nbytes = nbytes
+        self.dst_space = dst_space
         self.dst_strides = dst_strides  #: [B] from one index to the next of each axis; None: contiguous
         self.channel = channel  #: of the DMA engine
         self.lanes = lanes  #: where each element goes, where strides do not say it

@@ -106,9 +106,9 @@ def dma_read_row(msg: DmaReadCmd, snapshots: tuple[Any, ...]) -> Row:
 def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
-        lanes = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.lanes, msg.rmw, msg.line)
+        lanes = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.lanes, msg.rmw, msg.line)
         return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name())
-    constants = (source.space, source.shape, source.dtype, "hbm", msg.nbytes, msg.dst_strides, msg.line)
+    constants = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)
     values = (source.addr, msg.dst_addr, source.name(), snapshots[0] if snapshots else None)
     return "memory", "dma_write", _DMA_WRITE.template(constants), values
 

@@ -10,6 +10,7 @@ from kernbench.sim_engine.memory_strides import span_of
 from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.op_params import Params, shared
 
+MEMORIES = frozenset({"hbm", "sram"})  #: spaces that loads read and stores write
 Bytes: TypeAlias = tuple[str, int, int]  #: space, first byte, end
 
 
@@ -114,7 +115,7 @@ def _copy_reaches(params: Params) -> Iterator[Reach]:
     lanes = params.get("lanes")
     if lanes is not None:
         whole = (0, nbytes_of(shape, dtype))
-        loads = space != "hbm"
+        loads = space not in MEMORIES
         yield from _reach(params, "src_addr", params["src_space"], lanes.span if loads else whole)
         yield from _reach(params, "dst_addr", space, whole if loads else lanes.span, writes=True)
         if params.get("rmw"):

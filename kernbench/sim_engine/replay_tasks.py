@@ -12,7 +12,7 @@ from kernbench.sim_engine.memory_lanes import read_lanes, write_lanes
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.memory_strides import read_strided, write_strided
 from kernbench.sim_engine.op_params import Params
-from kernbench.sim_engine.op_ranges import ReplayOp, copy_size, math_inputs
+from kernbench.sim_engine.op_ranges import MEMORIES, ReplayOp, copy_size, math_inputs
 from kernbench.sim_engine.replay_gemm import GemmForm, one_gemm, run_gemm, run_stack
 from kernbench.sim_engine.replay_math import plain_pair, run_math
 from kernbench.sim_engine.replay_wide import WideCache
@@ -70,8 +70,8 @@ class Move:
         known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
         self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
         lanes: Lanes | None = params.get("lanes")
-        self._read_lanes = None if self._space == "hbm" else lanes
-        self._write_lanes = lanes if self._space == "hbm" else None
+        self._read_lanes = None if self._space in MEMORIES else lanes
+        self._write_lanes = lanes if self._space in MEMORIES else None
         self._rmw: str = params.get("rmw", "")
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:

@@ -157,7 +157,7 @@ class Program(TLContext):
             travel = sum(footprint(addr + at, size, step, count, runner.pe.align) for at, size, step, count in rows)
         tile = self._new(shape, kind.own, nbytes, line, travel)
         tile.op = "dma_read"
-        msg = DmaReadCmd(tile, addr, moved, "hbm", op_id=runner.memory.new_id(), line=line)
+        msg = DmaReadCmd(tile, addr, moved, self._space(addr, lanes), op_id=runner.memory.new_id(), line=line)
         msg.lanes, msg.src_strides = (lanes, None) if isinstance(lanes, Lanes) else (None, lanes)
         tile.op_id = msg.op_id
         tile.flight = flight = runner.issue(msg, line)
@@ -191,6 +191,7 @@ class Program(TLContext):
         else:
             addr, moved = self._in_memory(base, tile.shape, lanes, tile.dtype, tile.nbytes, line), tile.nbytes
         msg = DmaWriteCmd(tile, addr, moved, rmw=rmw, op_id=runner.memory.new_id(), line=line)
+        msg.dst_space = self._space(addr, lanes)
         msg.lanes, msg.dst_strides = (lanes, None) if isinstance(lanes, Lanes) else (None, lanes)
         runner.issue(msg, line)
         runner.memory.store_issued(msg)
@@ -212,7 +213,7 @@ class Program(TLContext):
         # From here on no other program runs until the new elements are in memory.
         addr, memory = self._first(base, lanes, line), runner.memory
         try:
-            old = read_lanes(memory.store, "hbm", addr, lanes, kind.own)
+            old = read_lanes(memory.store, self._space(addr, lanes), addr, lanes, kind.own)
         except ValueError as error:
             rule = "an atomic op on integers that are computed after its timing"
             raise TritonError(f"{line}: {rule}: {error}") from None
@@ -224,9 +225,14 @@ class Program(TLContext):
         placed = MemoryWriteMsg(room.space, room.addr, room.value, op_id=memory.new_id(), line=line)
         runner.on_placed(placed, runner.now)
         msg = DmaWriteCmd(room, addr, lanes.at.size * lanes.itemsize, lanes=lanes, op_id=memory.new_id(), line=line)
+        msg.dst_space = self._space(addr, lanes)
         runner.issue(msg, line)
         memory.store_issued(msg)
         return old
+
+    def _space(self, addr: int, lanes: Lanes | tuple[int, ...] | None) -> str:
+        """The memory of a tile at a physical address."""
+        return str(self._runner.memory.space_of(addr + lanes.span[0] if isinstance(lanes, Lanes) else addr))
 
     def _first(self, base: int, lanes: Lanes, line: str) -> int:
         low, high = lanes.span

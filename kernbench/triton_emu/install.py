@@ -87,7 +87,9 @@ def kernel_system(
     """
     launches: list[Launch] = []
     kinds = KernelParts(config if isinstance(config, SystemConfig) else None)
-    shared = Shared(MemorySide(store, log, memory), log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
+    sram = None if isinstance(config, NpuConfig) else address_map(config).sram
+    side = MemorySide(store, log, memory, (0, 0) if sram is None else (sram.base, sram.end))
+    shared = Shared(side, log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
     ways: list[SystemWays] = []
     specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
     pes = {spec.name: make_pe(spec, shared) for spec in specs}

@@ -12,6 +12,11 @@ cdef class MemorySide:
     cdef MemoryOrder _order
     cdef readonly object new_id
     cdef bint _started
+    cdef long long _sram, _sram_end
+
+    cpdef str space_of(self, long long addr)
+
+    cdef _check_one(self, long long low, long long high, object line)
 
     @cython.locals(start="long long")
     cpdef load_issued(self, DmaReadCmd msg)

@@ -37,7 +37,11 @@ class Translation(Protocol):
 class MemorySide:
     """Reads and writes memories for kernels, and names dependencies. It logs nothing."""
 
-    def __init__(self, store: MemoryStore, log: OpLogger | None, translation: Translation | None = None) -> None:
+    def __init__(
+        self, store: MemoryStore, log: OpLogger | None, translation: Translation | None = None, sram: tuple[int, int] = (0, 0)
+    ) -> None:
+        """`sram`: addresses `[from, to)` of the SRAMs; all others are of HBM."""
+        self._sram, self._sram_end = sram
         self.store = store
         self.log = log
         self.translation = translation
@@ -52,6 +56,18 @@ class MemorySide:
             _ = self.log.initial_store
         self._started = True
 
+    def space_of(self, addr: int) -> str:
+        """The memory that holds the byte at a physical address."""
+        return "sram" if self._sram <= addr < self._sram_end else "hbm"
+
+    def _check_one(self, low: int, high: int, line: Any) -> None:
+        """KernelError where bytes `[low, high)` are of HBM and of SRAM."""
+        if self._sram_end and low < self._sram < high:
+            raise KernelError(
+                f"{line}: of the {high - low} bytes at {low:#x} {self._sram - low} are in HBM and {high - self._sram} in SRAM; "
+                "move what lies in one memory at a time"
+            )
+
     def load_issued(self, msg: DmaReadCmd) -> None:
         start = msg.src_addr
         if msg.lanes is not None:
@@ -61,6 +77,7 @@ class MemorySide:
             msg.low, msg.high = start, start + msg.nbytes
         else:
             msg.low, msg.high = _span(start, msg.handle, msg.src_strides)
+        self._check_one(msg.low, msg.high, msg.line)
         self._order.load_issued(msg)
 
     def load_ended(self, msg: DmaReadCmd) -> Array | None:
@@ -92,28 +109,30 @@ class MemorySide:
         start, end = msg.dst_addr, msg.dst_addr + msg.nbytes
         if strides is not None:
             start, end = _span(msg.dst_addr, tile, strides)
+        self._check_one(start, end, msg.line)
         self._order.store_issued(msg, start, end)
         value = tile.value
         if value is None:
             assert msg.op_id is not None
             if strides is None:
-                self.store.mark_pending("hbm", start, end - start, msg.op_id)
+                self.store.mark_pending(msg.dst_space, start, end - start, msg.op_id)
             else:
-                mark_strided(self.store, "hbm", msg.dst_addr, tile.shape, strides, tile.dtype, msg.op_id)
+                mark_strided(self.store, msg.dst_space, msg.dst_addr, tile.shape, strides, tile.dtype, msg.op_id)
         elif strides is None:
-            self.store.write("hbm", msg.dst_addr, value)
+            self.store.write(msg.dst_space, msg.dst_addr, value)
         else:
-            write_strided(self.store, "hbm", msg.dst_addr, value, strides, tile.dtype)
+            write_strided(self.store, msg.dst_space, msg.dst_addr, value, strides, tile.dtype)
 
     def _lanes_issued(self, msg: DmaWriteCmd, lanes: Lanes) -> None:
         """A scatter. What is read, changed and written at once is pending."""
         addr, value = msg.dst_addr, msg.handle.value
+        self._check_one(addr + lanes.span[0], addr + lanes.span[1], msg.line)
         self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])
         if value is None or msg.rmw:
             assert msg.op_id is not None
-            mark_lanes(self.store, "hbm", addr, lanes, msg.op_id)
+            mark_lanes(self.store, msg.dst_space, addr, lanes, msg.op_id)
         else:
-            write_lanes(self.store, "hbm", addr, value, lanes)
+            write_lanes(self.store, msg.dst_space, addr, value, lanes)
 
     def store_ended(self, msg: DmaWriteCmd) -> None:
         if msg.lanes is not None:
@@ -127,11 +146,13 @@ class MemorySide:
 
     def composite_issued(self, msg: CompositeCmd) -> None:
         """It reads what is there now, and its result is pending from now on."""
+        self._check_one(msg.out_addr, msg.out_addr + msg.out_nbytes, msg.line)
         for one in _streamed(msg):
+            self._check_one(one.addr, one.addr + one.nbytes, msg.line)
             self._order.read_issued(msg, one.addr, one.addr + one.nbytes)
         self._order.store_issued(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
         assert msg.op_id is not None
-        self.store.mark_pending("hbm", msg.out_addr, msg.out_nbytes, msg.op_id)
+        self.store.mark_pending(self.space_of(msg.out_addr), msg.out_addr, msg.out_nbytes, msg.op_id)
 
     def composite_ended(self, msg: CompositeCmd) -> None:
         for one in _streamed(msg):
@@ -143,7 +164,7 @@ def _streamed(msg: CompositeCmd) -> list[TensorHandle]:
     """The operands that a composite op reads from memory."""
     work = msg.work
     operands = work.handles if isinstance(work, MathCmd) else [work.a, work.b]
-    return list({(one.addr, one.nbytes): one for one in operands if one.space == "hbm"}.values())
+    return list({(one.addr, one.nbytes): one for one in operands if one.space != "tcm"}.values())
 
 
 def _span(addr: int, tile: Any, strides: tuple[int, ...]) -> tuple[int, int]:

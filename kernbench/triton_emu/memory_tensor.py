@@ -10,10 +10,10 @@ from kernbench.components.builtin.flight import Flight
 
 
 class MemoryTensor(TensorHandle):
-    """A contiguous tensor at a physical address of HBM. `flight` is of the composite op that makes it, until that has ended."""
+    """A contiguous tensor at a physical address. `flight` is of the composite op that makes it, until that has ended."""
 
-    def __init__(self, name: str, addr: int, shape: tuple[int, ...], dtype: str, line: str) -> None:
-        super().__init__(name, addr, shape, dtype, "hbm", line=line)
+    def __init__(self, name: str, addr: int, shape: tuple[int, ...], dtype: str, space: str, line: str) -> None:
+        super().__init__(name, addr, shape, dtype, space, line=line)
         self.flight: Flight | None = None
         self._size = nbytes_of(shape, dtype)
 

@@ -233,7 +233,8 @@ class TlComposite:
         self._count += 1
         if not prod(shape):
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)} has no elements, and a command needs one at least")
-        return MemoryTensor(f"t{self._count}", self._physical(addr, _size(prod(shape), dtype), line), shape, dtype, line)
+        at = self._physical(addr, _size(prod(shape), dtype), line)
+        return MemoryTensor(f"t{self._count}", at, shape, dtype, self._runner.memory.space_of(at), line)
 
 
 MOVED = frozenset({"full", "transpose"})  #: ops of one operand that are none of each element by itself

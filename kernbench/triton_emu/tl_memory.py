@@ -94,7 +94,8 @@ class TlMemory(TlTiles):
         tile.op = "dma_read"
         msg = DmaReadCmd.__new__(DmaReadCmd)
         msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
-        msg.src_space, msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = "hbm", steps, None, False, ()
+        msg.src_space = runner.memory.space_of(at)
+        msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = steps, None, False, ()
         msg.op_id = tile.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -134,6 +135,7 @@ class TlMemory(TlTiles):
         at = self.place_of(addr, tile.shape, steps, tile.dtype, nbytes, line)
         msg = DmaWriteCmd.__new__(DmaWriteCmd)
         msg.handle, msg.dst_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
+        msg.dst_space = runner.memory.space_of(at)
         msg.dst_strides, msg.lanes, msg.rmw, msg._quiet, msg.dependency_ids = steps, None, "", False, ()
         msg.op_id = runner.memory.new_id()
         if self._after:

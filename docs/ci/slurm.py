@@ -28,7 +28,8 @@ def main() -> None:
         queue=chosen.queue,
         walltime=chosen.walltime,
         scheduler_options={"port": chosen.port},
-        job_script_prologue=["export OPENBLAS_NUM_THREADS=1"],
+        # PYTHONSAFEPATH: workers begin with `python -m`, which would import what lies in the directory of the job.
+        job_script_prologue=["export OPENBLAS_NUM_THREADS=1", "export PYTHONSAFEPATH=1"],
     )
     with cluster:
         cluster.scale(n=chosen.workers)

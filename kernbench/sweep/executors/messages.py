@@ -17,6 +17,7 @@ class Start(msgspec.Struct, frozen=True):
     context: Context
     seconds: float | None  #: limits of a run
     memory: int | None
+    package: str = ""  #: where the parent's kernbench is
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.executors.launch import safe_processes
 from kernbench.sweep.executors.messages import encoded, read_context, read_row, read_tasks
 from kernbench.sweep.points import Task
 from kernbench.sweep.row import Row, failed_row
@@ -36,7 +37,7 @@ class OnDask:
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, as they come, and None now and then. Closing it cancels what is on its way."""
-        with self._client() as client:
+        with safe_processes(), self._client() as client:
             context = client.submit(_given, self._content, key=f"kernbench-{_digest(self._content)}", pure=True)
             yield from self._rows(client, context, iter(tasks))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -14,6 +13,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.executors.launch import package_folder, worker_command
 from kernbench.sweep.executors.messages import Start, encoded, read_row, read_text
 from kernbench.sweep.points import Task
 from kernbench.sweep.row import Row, failed_row
@@ -32,7 +32,7 @@ class Process:
 
     def __init__(self, start: bytes) -> None:
         ours, theirs = Pipe()
-        command = [sys.executable, "-m", "kernbench.sweep.executors.worker", str(theirs.fileno()), str(os.getpid())]
+        command = worker_command(str(theirs.fileno()), str(os.getpid()))
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self.connection: Connection = ours
         self.process = subprocess.Popen(
@@ -79,7 +79,7 @@ class Pool:
     """Runs tasks on `jobs` processes, each run within the limits."""
 
     def __init__(self, context: Context, jobs: int, limits: Limits) -> None:
-        self._start = encoded(Start(context, limits.seconds, limits.memory))
+        self._start = encoded(Start(context, limits.seconds, limits.memory, str(package_folder())))
         self._jobs = jobs
         self._limits = limits
         self._processes: list[Process] = []

@@ -1,6 +1,6 @@
 """One process of a pool: takes tasks from its parent, gives rows back one by one, and dies with it.
 
-    python -m kernbench.sweep.executors.worker FD PARENT
+`launch.py` starts it, with the arguments FD PARENT.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import NoReturn
 
 import msgspec
 
-from kernbench.common.errors import InputError
+from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.executors.launch import package_folder
 from kernbench.sweep.executors.messages import Start, encoded, read_start, read_tasks
 from kernbench.sweep.points import Task
 from kernbench.sweep.row import Row, failed_row
@@ -84,6 +85,7 @@ def serve(connection: Connection) -> None:
     """Answer until the parent closes its end."""
     start: Start = read_start(connection.recv_bytes())
     try:
+        _check_package(start.package)
         work = Work.of(start.context)
     except InputError as error:
         connection.send_bytes(encoded(str(error)))
@@ -101,6 +103,13 @@ def serve(connection: Connection) -> None:
             connection.send_bytes(encoder.encode(row))
 
 
+def _check_package(parents: str) -> None:
+    """InputError where the parent has another kernbench than this process, also one of the same version."""
+    if parents != str(package_folder()):
+        rule = f"it imports kernbench from {package_folder()}, and the sweep is run by that in {parents}"
+        raise InputError(Problem("worker", rule, remedy="install one of them, and leave the other one out of Python's path"))
+
+
 def main(arguments: list[str]) -> int:
     """Serve on the connection whose descriptor is given."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
@@ -111,7 +120,3 @@ def main(arguments: list[str]) -> int:
         except (EOFError, ConnectionError):
             return 0
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

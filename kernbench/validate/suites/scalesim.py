@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ MEMORY_KIB = 4096  #: of each of SCALE-Sim's buffers; it decides no cycle of tho
 
 _RUN = """
 import sys
+sys.path[:] = [place for place in sys.path if place]  # the current directory: Python before 3.11 knows no PYTHONSAFEPATH
 from scalesim.scale_sim import scalesim
 config, layers, layout, out, gemm = sys.argv[1:6]
 files = {"config": config, "topology": layers, "layout": layout}
@@ -167,7 +169,8 @@ def report_cycles(text: str) -> list[int]:
 def _call(command: list[str]) -> None:
     """InputError where SCALE-Sim is not there or does not end well."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as error:
         raise InputError(Problem(command[0], f"it cannot be run: {error.strerror}", "--scalesim")) from None
     if done.returncode:

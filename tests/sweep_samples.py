@@ -36,8 +36,8 @@ def write_spec(folder: Path, text: str = SPEC, name: str = "s.yaml") -> Path:
 
 
 def run_spec(path: Path, store: Path, executor: Executor | None = None, **options: object) -> Outcome:
-    """Run a spec here, on two threads unless an executor is given."""
-    spec = load_spec(path)
+    """Run a spec here, on two threads unless an executor is given; it may name benches beside it."""
+    spec = load_spec(path, allow_code=path.parent)
     points = points_of(spec)
     with Store.write(store) as opened:
         keep_sweep(opened, points)

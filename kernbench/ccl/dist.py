@@ -25,6 +25,7 @@ from greenlet import getcurrent, greenlet
 from kernbench.ccl.dist_calls import PAIR, Calls, Request, ShardOf
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context
 from kernbench.triton_emu.errors import check_ran
 
@@ -46,14 +47,15 @@ def spawn(
     ranks: int,
     algorithms: dict[str, str] | None = None,
     files: Sequence[str | Path] = (),
+    allow_code: AllowCode = (),
 ) -> None:
     """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
 
     `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. `files`: like ccl.yaml,
-    with more of them. InputError where ranks call different things or name a rank, collective or algorithm that is not there,
-    and as files and groups say.
+    with more of them; `allow_code`: directories and files of Python that they may name. InputError where ranks call different
+    things or name a rank, collective or algorithm that is not there, and as files and groups say.
     """
-    calls = Calls(ctx, ranks, algorithms or {}, files)
+    calls = Calls(ctx, ranks, algorithms or {}, files, allow_code)
     hub = getcurrent()
     workers = []
     for rank in range(ranks):

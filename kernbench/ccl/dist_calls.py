@@ -18,6 +18,7 @@ from kernbench.ccl.registry import read_registry
 from kernbench.ccl.shapes import RING
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context, DPPolicy
 from kernbench.runtime_api.tensors import DeviceTensor
 
@@ -60,12 +61,19 @@ class Request:
 class Calls:
     """Answers what ranks ask for, when all that it takes have asked."""
 
-    def __init__(self, ctx: Context, ranks: int, algorithms: dict[str, str], files: Sequence[str | Path] = ()) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        ranks: int,
+        algorithms: dict[str, str],
+        files: Sequence[str | Path] = (),
+        allow_code: AllowCode = (),
+    ) -> None:
         config = ctx.config
         if type(ranks) is not int or ranks < 1:
             raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
         self._ctx, self._algorithms = ctx, algorithms
-        self._registry = read_registry(*map(Path, files))
+        self._registry = read_registry(*map(Path, files), allow_code=allow_code)
         for collective, name in algorithms.items():
             self._registry.find(collective, name)
         self._loaded: dict[str, Algorithm] = {}  # by full name: a file runs once, however often it is called

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.resources
-import importlib.util
 import inspect
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -19,6 +16,7 @@ from kernbench.ccl.contract import Algorithm, KernelArgs
 from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, read_document
 
 SCHEMA = "kernbench/ccl/1"
@@ -42,6 +40,7 @@ class Entry:
     where: str  #: the place of the entry, for errors
     slots: int | None = None  #: of its queues; None: the default
     slot_bytes: int | None = None
+    allowed_code: AllowedCode = field(default_factory=AllowedCode, repr=False, compare=False)
 
     @property
     def full_name(self) -> str:
@@ -49,8 +48,16 @@ class Entry:
         return f"{self.collective}_{self.name}"
 
     def load(self) -> Algorithm:
-        """Its module. InputError where it cannot be imported, or lacks what the contract asks for."""
-        module = _imported(self)
+        """Its module. InputError where it is not allowed, cannot be imported, or lacks what the contract asks for."""
+
+        def refused(rule: str, remedy: str) -> InputError:
+            return InputError(Problem(self.where, rule, "module", self.module, remedy))
+
+        if self.module.endswith(".py"):
+            path = Path(self.module)
+            module = self.allowed_code.file(path, f"kernbench_ccl_{path.stem}", refused)
+        else:
+            module = self.allowed_code.module(self.module, refused)
         problems = list(_lacks(module, self))
         if problems:
             raise InputError([Problem(self.where, rule, "module", self.module) for rule in problems])
@@ -78,18 +85,20 @@ class Registry:
         return there[name]
 
 
-def read_registry(*files: Path) -> Registry:
+def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
     """The package's algorithms and those of these files; a later one of the same name, and later defaults, take their place.
 
-    InputError naming file, line and rule.
+    `allow_code`: directories and files of Python that `module` may name; nothing of them is imported here. InputError naming
+    file, line and rule.
     """
+    allowed = AllowedCode.of(allow_code)
     package = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl.yaml")))
     found = Registry((), 1, 1, "tcm")
     for path in (package, *files):
         document = read_document(path, MACHINE_BYTES)
         _check_keys(document)
         entries = {one.full_name: one for one in found.entries}
-        entries |= {one.full_name: one for one in _entries(document, path.parent)}
+        entries |= {one.full_name: one for one in _entries(document, path.parent, allowed)}
         found = replace(found, entries=tuple(entries.values()), **_defaults(document))
     return found
 
@@ -142,7 +151,7 @@ def _positive(document: Document, path: PathLike, value: Any) -> int:
     return number
 
 
-def _entries(document: Document, folder: Path) -> Iterator[Entry]:
+def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator[Entry]:
     for collective, algorithms in document.data.get("algorithms", {}).items():
         at: PathLike = ("algorithms", collective)
         if collective not in COLLECTIVES:
@@ -154,10 +163,11 @@ def _entries(document: Document, folder: Path) -> Iterator[Entry]:
             if not isinstance(name, str) or not name or not f"{collective}_{name}".isidentifier():
                 rule = f"an algorithm's name must be letters, digits and _: its function is {collective}_NAME"
                 raise InputError(document.problem((*at, name, KEY), rule, name))
-            yield _entry(document, (*at, name), collective, name, entry, folder)
+            yield _entry(document, (*at, name), entry, folder, allowed)
 
 
-def _entry(document: Document, path: PathLike, collective: str, name: str, entry: Any, folder: Path) -> Entry:
+def _entry(document: Document, path: PathLike, entry: Any, folder: Path, allowed: AllowedCode) -> Entry:
+    _, collective, name = map(str, path)
     keys = set(entry) if isinstance(entry, dict) else set()
     if not {"module", "topologies"} <= keys <= {"module", "topologies", *_SIZES} or not isinstance(entry["module"], str):
         rule = "it must have the keys module and topologies, and may have slots and slot_bytes"
@@ -170,24 +180,7 @@ def _entry(document: Document, path: PathLike, collective: str, name: str, entry
     where = document.where(document.find([path]).get(path))
     file = str(folder / module) if module.endswith(".py") else module
     sizes = {key: _positive(document, (*path, key), entry[key]) for key in _SIZES if key in entry}
-    return Entry(collective, name, file, tuple(kinds), where, **sizes)
-
-
-def _imported(entry: Entry) -> ModuleType:
-    try:
-        if not entry.module.endswith(".py"):
-            return importlib.import_module(entry.module)
-        path = Path(entry.module)
-        name = f"kernbench_ccl_{path.stem}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        rule = f"it cannot be imported: {type(error).__name__}: {error}"
-        raise InputError(Problem(entry.where, rule, "module", entry.module)) from error
-    return module
+    return Entry(collective, name, file, tuple(kinds), where, **sizes, allowed_code=allowed)
 
 
 def _takes(function: Any, count: int) -> bool:

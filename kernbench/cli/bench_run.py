@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 def prepared(
-    bench: Bench, config: str | None, overrides: list[str] | None, *, op_log: bool, strict_wait: bool
+    bench: Bench,
+    config: str | None,
+    overrides: list[str] | None,
+    *,
+    op_log: bool,
+    strict_wait: bool,
+    allow_code: list[str] | None = None,
 ) -> tuple[GraphEngine, Machine]:
     """An engine with the bench at cycle 0. `overrides` are values of parameters and of the machine."""
     from kernbench.config import load_config
@@ -22,12 +28,20 @@ def prepared(
     from kernbench.sim_engine.engine import GraphEngine
 
     params, keys = split_settings(bench.where, bench.params, overrides or [])
-    engine = GraphEngine(load_config(config or bench.machine, keys), op_log=op_log, strict_wait=strict_wait)
+    machine = load_config(config or bench.machine, keys, allow_code=allow_code or ())
+    engine = GraphEngine(machine, op_log=op_log, strict_wait=strict_wait)
     return engine, engine.prepare(bench, **params)
 
 
 def run_bench(
-    bench: Bench, config: str | None, overrides: list[str] | None, asked: Asked, *, verify: bool, strict_wait: bool
+    bench: Bench,
+    config: str | None,
+    overrides: list[str] | None,
+    asked: Asked,
+    *,
+    verify: bool,
+    strict_wait: bool,
+    allow_code: list[str] | None = None,
 ) -> int:
     """Run it and say what it took; the exit code."""
     import json
@@ -35,7 +49,9 @@ def run_bench(
     from kernbench.cli.render_bench import bench_summary
     from kernbench.runtime_api.report import report
 
-    engine, machine = prepared(bench, config, overrides, op_log=verify, strict_wait=strict_wait)
+    engine, machine = prepared(
+        bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code
+    )
     asked.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)

@@ -22,8 +22,18 @@ if TYPE_CHECKING:
 class BenchStepper:
     """One `kbsim step` of a bench."""
 
-    def __init__(self, bench: Bench, config: str | None, overrides: list[str] | None, *, strict_wait: bool) -> None:
-        self.engine, self.machine = prepared(bench, config, overrides, op_log=True, strict_wait=strict_wait)
+    def __init__(
+        self,
+        bench: Bench,
+        config: str | None,
+        overrides: list[str] | None,
+        *,
+        strict_wait: bool,
+        allow_code: list[str] | None = None,
+    ) -> None:
+        self.engine, self.machine = prepared(
+            bench, config, overrides, op_log=True, strict_wait=strict_wait, allow_code=allow_code
+        )
         self.machine.keep_commands()  # engines are shown with what the kernels' jobs are
         self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import Json
+
+if TYPE_CHECKING:
+    from kernbench.ccl.registry import Entry
 
 Files = Annotated[
     list[Path] | None,
@@ -18,15 +21,20 @@ Files = Annotated[
 
 def list_(files: Files = None, as_json: Json = False) -> int:
     """Print the algorithms of each collective, and how queues are built for them."""
-    from dataclasses import asdict
-
     from kernbench.ccl.registry import read_registry
     from kernbench.cli.render_ccl import algorithm_list
 
     registry = read_registry(*(files or []))
     if as_json:
         queues = {name: getattr(registry, name) for name in ("slots", "slot_bytes", "tier")}
-        output.show_json({"defaults": queues, "algorithms": [asdict(one) for one in registry.entries]})
+        output.show_json({"defaults": queues, "algorithms": [_plain(one) for one in registry.entries]})
     else:
         output.show(algorithm_list(registry))
     return output.OK
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """What its file says of an algorithm."""
+    from dataclasses import fields
+
+    return {field.name: getattr(entry, field.name) for field in fields(entry) if field.compare}

@@ -51,7 +51,7 @@ def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
+    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}):
         figure = Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for (name, rows), marker in zip(lines.items(), "osv^Dx+*" * len(lines), strict=False):

@@ -16,7 +16,7 @@ from kernbench.cli.ccl_list import Files
 from kernbench.cli.ccl_plot import check_plot
 from kernbench.cli.ccl_told import Told
 from kernbench.cli.endings import Ending, answering, ending_of
-from kernbench.cli.options import Json, Overrides, Quiet
+from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
 from kernbench.cli.tracing import (
     Report,
     TraceCycles,
@@ -60,6 +60,7 @@ def run(
     slot_bytes: options.SlotBytes = None,
     tier: options.Tier = None,
     files: Files = None,
+    allow_code: AllowCode = None,
     check: options.Check = True,
     seed: options.Seed = 0,
     plot: options.Plot = None,
@@ -76,9 +77,8 @@ def run(
     from kernbench.ccl.measure import Asked, counts_of
     from kernbench.ccl.registry import read_registry
 
-    registry = read_registry(*(files or []))
-    entry = registry.find(collective, algo)
-    machine, group = _group(entry, config, overrides or [], ranks, shape, topo)
+    entry = (registry := read_registry(*(files or []), allow_code=allow_code or ())).find(collective, algo)
+    machine, group = _group(entry, config, overrides or [], allow_code or (), ranks, shape, topo)
     queues = _queues(registry, entry, slots, slot_bytes, tier)
     asked = Asked(machine, group, entry, options.dtype_of(dtype), queues, check, seed)
     told = Told(asked, counts_of(asked, *_sizes(begin, end, factor)), as_json, quiet, plot)
@@ -87,7 +87,13 @@ def run(
 
 
 def _group(
-    entry: Entry, config: str | None, overrides: list[str], ranks: int | None, shape: str | None, topo: str | None
+    entry: Entry,
+    config: str | None,
+    overrides: list[str],
+    allow_code: Sequence[str],
+    ranks: int | None,
+    shape: str | None,
+    topo: str | None,
 ) -> tuple[SystemConfig, Group]:
     """The machine and the ranks on it, arranged as an algorithm can have them."""
     from kernbench.ccl.group import group_of, shape_for
@@ -99,7 +105,7 @@ def _group(
         raise InputError(Problem("kbsim ccl run", rule, "--ranks", ranks))
     names = PRESETS if config is None else (config,)
     for name in names:
-        machine = load_config(name, overrides)
+        machine = load_config(name, overrides, allow_code=allow_code)
         try:
             group = group_of(machine, given or shape_for(machine, ranks or RANKS), topo)
             break

@@ -59,7 +59,7 @@ def comparison_picture(runs: Runs, form: str) -> bytes:
     rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
     totals = [phase.per_token(sum(phase.total.bytes.values())) for phase in phases]
     scale, prefix = (1e9, "GB") if max(totals) >= 1e9 else (1e6, "MB")
-    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "font.size": 10}):
+    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}):
         figure = Figure(figsize=(10, 1.8 + 0.34 * len(runs)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         places = range(len(runs))

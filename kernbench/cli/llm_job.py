@@ -29,6 +29,7 @@ class Asked:
     model: str
     config: str
     overrides: tuple[str, ...]
+    allow_code: tuple[str, ...]
     phase: str
     prompt: int
     tokens: int
@@ -68,7 +69,7 @@ class Asked:
             shards=self.tp,
             reduction=self.reduction,
         )
-        machine = load_config(self.config, list(self.overrides))
+        machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
         limit = max_cycles_of(self.overrides, machine)
         return LlmPrograms(load_model(self.model), precision, machine, job, max_cycles=limit)
 

@@ -57,6 +57,16 @@ Overrides = Annotated[
         show_default=False,
     ),
 ]
+AllowCode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-code",
+        metavar="PATH",
+        help="Trust this Python: a directory or file whose modules a machine (impl), a file of algorithms (module) "
+        "or a sweep (bench) may name. May be repeated.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import Json, Overrides, Quiet
+from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
 
 DEFAULT_SYSTEM = "single_cube"
 
@@ -16,6 +16,7 @@ DEFAULT_SYSTEM = "single_cube"
 def probe(
     config: Annotated[str, typer.Argument(metavar="[SYSTEM]", help="A preset's name or a file.")] = DEFAULT_SYSTEM,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     sizes: Annotated[
         str, typer.Option("--sizes", metavar="LIST", help="Bytes of each transfer, as 4KiB,1MiB or 4K,1M.")
     ] = "4KiB,16KiB,64KiB,256KiB,1MiB",
@@ -28,7 +29,7 @@ def probe(
     from kernbench.sim_engine.probe import probe as run_probe
     from kernbench.sim_engine.probe import probe_names, probe_sizes
 
-    system = load_config(config, overrides or [], kind=SystemConfig)
+    system = load_config(config, overrides or [], kind=SystemConfig, allow_code=allow_code or ())
     rows = list(run_probe(system, probe_sizes(sizes), probe_names(system, only)))
     if as_json:
         import json

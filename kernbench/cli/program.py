@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.common.words import counted
 
 app = typer.Typer(help="Look at programs before they run, and write workloads as programs.", no_args_is_help=True)
@@ -33,6 +33,7 @@ def check(
         ),
     ] = None,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
     """Say whether a program is valid: by itself, and with --config on a machine."""
@@ -41,7 +42,7 @@ def check(
     from kernbench.config import load_config
 
     program = load_program(file)
-    machine = None if config is None else load_config(config, overrides or [])
+    machine = None if config is None else load_config(config, overrides or [], allow_code=allow_code or ())
     if machine is not None:
         check_on(program, machine)
     if as_json:
@@ -57,6 +58,7 @@ def show(
     target: Target,
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     graph: Annotated[
         GraphFormat | None, typer.Option("--graph", help="Print the dependency graph instead.", show_default=False)
     ] = None,
@@ -68,7 +70,7 @@ def show(
     from kernbench.cmdq.planning import summarise_on
     from kernbench.config import load_config
 
-    machine = load_config(config, overrides or [])
+    machine = load_config(config, overrides or [], allow_code=allow_code or ())
     program = load_target(target, machine)
     summary = summarise_on(program, machine)
     drawn = dependency_graph(program.entries)
@@ -115,6 +117,7 @@ def compile_(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .kbp.", show_default=False)],
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
 ) -> int:
     """Check and lower a program for a machine, and write it in binary form: `kbsim run` reads that much sooner."""
     from kernbench.cli.target import load_target
@@ -123,7 +126,7 @@ def compile_(
     from kernbench.config import load_config
 
     check_writable(out)
-    machine = load_config(config, overrides or [])
+    machine = load_config(config, overrides or [], allow_code=allow_code or ())
     program = load_target(target, machine)
     save_compiled(program, machine, out)
     output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}, {out.stat().st_size:,} bytes")

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class ProgramStepper:
     """One `kbsim step` of a program."""
 
-    def __init__(self, target: str, config: str, overrides: list[str] | None) -> None:
+    def __init__(
+        self, target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None = None
+    ) -> None:
         from kernbench.cli.target import load_target
         from kernbench.config import load_config
         from kernbench.sim_engine.machine import Machine
 
-        spec = load_config(config, overrides or [])
+        spec = load_config(config, overrides or [], allow_code=allow_code or ())
         self.machine = Machine(spec, load_target(target, spec))
 
     def around(

@@ -11,10 +11,14 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.asked import Asked
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
 from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
 
+OutFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),
+]
 Check = Annotated[
     str | None,
     typer.Option(
@@ -35,10 +39,8 @@ def run(
     target: AnyTarget,
     config: AnyConfig = None,
     overrides: AnyOverrides = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),
-    ] = None,
+    allow_code: AllowCode = None,
+    out: OutFile = None,
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
@@ -57,6 +59,7 @@ def run(
     from kernbench.cli.bench_run import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
     from kernbench.cli.triton_check import check_script
+    from kernbench.config import load_config
 
     _check_places(out, (trace, report), (target, config))
     options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim run", trace, report)
@@ -64,13 +67,13 @@ def run(
     asked = replace(told, checks=checks == "on")
     if check is not None:
         _only_check(out=out, no_skip=no_skip, verify=verify, strict_wait=strict_wait, trace=trace, report=report)
-        where = config or DEFAULT_BENCH_MACHINE
-        return check_script(target, where, overrides or [], check, as_json=as_json, quiet=quiet)
+        machine = load_config(config or DEFAULT_BENCH_MACHINE, overrides or [], allow_code=allow_code or ())
+        return check_script(target, machine, check, as_json=as_json, quiet=quiet)
     bench = find_bench(target)
     if bench is not None:
-        return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait)
+        return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait, allow_code=allow_code)
     refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
-    return _run_program(target, config or DEFAULT_MACHINE, overrides, asked)
+    return _run_program(target, config or DEFAULT_MACHINE, overrides, allow_code, asked)
 
 
 def _only_check(**given: object) -> None:
@@ -90,14 +93,16 @@ def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterabl
         check_writable(out)
 
 
-def _run_program(target: str, config: str, overrides: list[str] | None, asked: Asked) -> int:
+def _run_program(
+    target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, asked: Asked
+) -> int:
     from kernbench.cli.render import run_summary
     from kernbench.cli.target import load_target
     from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.summary import summarise_run
 
-    spec = load_config(config, overrides or [])
+    spec = load_config(config, overrides or [], allow_code=allow_code or ())
     machine = Machine(spec, load_target(target, spec))
     asked.run(machine)
     result = machine.result()

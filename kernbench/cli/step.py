@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
 
@@ -59,6 +59,7 @@ def step(
     until: Until = None,
     config: AnyConfig = None,
     overrides: AnyOverrides = None,
+    allow_code: AllowCode = None,
     start: From = None,
     save: Save = None,
     as_json: Json = False,
@@ -80,7 +81,7 @@ def step(
     _check(cycles, until, save, as_json=as_json, watch=watch)
     check_apart((save, trace), (target, config))
     options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim step", trace)
-    stepper = _stepper(target, config, overrides, strict_wait)
+    stepper = _stepper(target, config, overrides, allow_code, strict_wait)
     machine = stepper.machine
     with stepper.around(start, save, trace, options):
         came = _watch(stepper, cycles or 1, until) if watch else _run(machine, cycles, until, as_json)
@@ -91,18 +92,20 @@ def step(
     return stepper.finish()
 
 
-def _stepper(target: str, config: str | None, overrides: list[str] | None, strict_wait: bool) -> Stepper:
+def _stepper(
+    target: str, config: str | None, overrides: list[str] | None, allow_code: list[str] | None, strict_wait: bool
+) -> Stepper:
     from kernbench.cli.target import find_bench, refuse_bench_options
 
     bench = find_bench(target)
     if bench is not None:
         from kernbench.cli.bench_step import BenchStepper
 
-        return BenchStepper(bench, config, overrides, strict_wait=strict_wait)
+        return BenchStepper(bench, config, overrides, strict_wait=strict_wait, allow_code=allow_code)
     from kernbench.cli.program_step import ProgramStepper
 
     refuse_bench_options(target, strict_wait=strict_wait)
-    return ProgramStepper(target, config or DEFAULT_MACHINE, overrides)
+    return ProgramStepper(target, config or DEFAULT_MACHINE, overrides, allow_code)
 
 
 def _check(cycles: int | None, until: str | None, save: Path | None, *, as_json: bool, watch: bool) -> None:

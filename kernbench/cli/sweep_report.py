@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import Json
+from kernbench.cli.options import AllowCode, Json
 
 if TYPE_CHECKING:
     from kernbench.sweep.spec import Goal
@@ -35,6 +36,8 @@ GoalOption = Annotated[
     typer.Option("--goal", metavar="COLUMN", help="What is best: a number's name, or max:NAME.", show_default="the spec's"),
 ]
 
+Why = Annotated[int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again, traced, and say why.")]
+
 
 def report(
     store: StoreArgument,
@@ -44,9 +47,8 @@ def report(
     html: Html = None,
     goal: GoalOption = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many rows of a table.")] = 10,
-    why: Annotated[
-        int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again, traced, and say why.")
-    ] = 0,
+    why: Why = 0,
+    allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
     """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
@@ -62,7 +64,7 @@ def report(
     with Store.read(store) as opened:
         table = read_table(opened, sweep)
     goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
-    reasons = _reasons(store, table, goals[0], why)
+    reasons = _reasons(store, table, goals[0], why, allow_code or ())
     for to, made in ((csv, csv_bytes), (parquet, parquet_bytes)):
         if to is not None:
             write_whole(to, made(table))
@@ -89,7 +91,9 @@ def _goal(text: str) -> Goal:
     raise InputError(Problem("kbsim sweep report", f"it must be one of {', '.join(GOALS)}, or max: and one", "--goal", text))
 
 
-def _reasons(store: Path, table: SweepTable, goal: Goal, count: int) -> dict[str, str]:
+def _reasons(
+    store: Path, table: SweepTable, goal: Goal, count: int, allow_code: Sequence[str]
+) -> dict[str, str]:
     """Sentences for the worst points, by key; what is found is kept in the store where it can be."""
     from kernbench.common.errors import InputError
     from kernbench.sweep.analysis import ranked
@@ -101,7 +105,7 @@ def _reasons(store: Path, table: SweepTable, goal: Goal, count: int) -> dict[str
         return {}
     with Store.read(store) as opened:
         known = opened.reasons([entry.task.key for entry in worst])
-    fresh = reasons_of(table, [entry for entry in worst if entry.task.key not in known])
+    fresh = reasons_of(table, [entry for entry in worst if entry.task.key not in known], allow_code=allow_code)
     if fresh:
         with suppress(InputError), Store.write(store) as opened:  # another run may be writing to it: then they are not kept
             opened.add_reasons(fresh)

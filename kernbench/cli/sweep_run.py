@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +13,13 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.endings import answering
-from kernbench.cli.options import Json, Quiet
+from kernbench.cli.options import AllowCode, Json, Quiet
 from kernbench.cli.sweep_progress import listener
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.sweep.points import Point, Points
-    from kernbench.sweep.runner import Outcome
+    from kernbench.sweep.runner import Outcome, Stored
     from kernbench.sweep.store import Store
 
 FAILED = 1  #: exit code: a point failed
@@ -71,14 +71,13 @@ def run(
     scheduler: Scheduler = None,
     threads: ThreadCount = None,
     retry: RetryWhat = None,
+    allow_code: AllowCode = None,
     dry_run: DryRun = False,
     lines: Lines = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Run every point of a sweep that has no result yet. Nothing that finished is lost or run again."""
-    from kernbench.cli.render_sweep import named
-    from kernbench.sweep.best import Best
     from kernbench.sweep.executors.choose import executor_for, processors
     from kernbench.sweep.load import load_spec
     from kernbench.sweep.points import points_of
@@ -87,7 +86,7 @@ def run(
     from kernbench.sweep.store import Store
 
     part, told = _shard(shard), (as_json, quiet or lines)
-    read = load_spec(spec)
+    read = load_spec(spec, allow_code=allow_code or ())
     place = Path(spec).with_suffix(".sqlite") if store is None else store
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
     points = points_of(read)
@@ -96,12 +95,19 @@ def run(
         return _estimated(points, place, part, threads or jobs or processors(), as_json)
     with Store.write(place) as opened:
         keep_sweep(opened, points)
-        best, names, to_do = Best(read.goals[0]), named(points, brief=True), len(missing(mine, opened, retry=retry is not None))
-        heard_by = listener(to_do, best, names, bar=not any(told), lines=lines)
+        to_do = len(missing(mine, opened, retry=retry is not None))
+        heard_by = _listener(points, to_do, bar=not any(told), lines=lines)
         with _told_if_stopped(mine, opened, *told), heard_by as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
         _show(points, opened, outcome, *told)
     return FAILED if outcome.failed else output.OK
+
+
+def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> AbstractContextManager[Stored]:
+    from kernbench.cli.render_sweep import named
+    from kernbench.sweep.best import Best
+
+    return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
 
 
 def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: bool) -> None:

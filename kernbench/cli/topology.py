@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import Json, Overrides
+from kernbench.cli.options import AllowCode, Json, Overrides
 from kernbench.topology.graphs import Graph, Measure
 from kernbench.topology.levels import Level
 
@@ -24,11 +24,11 @@ System = Annotated[
 
 
 @app.command()
-def show(target: System, overrides: Overrides = None, as_json: Json = False) -> int:
+def show(target: System, overrides: Overrides = None, allow_code: AllowCode = None, as_json: Json = False) -> int:
     """Show what a system is made of: its levels, nodes by kind, links with their bandwidths."""
     from kernbench.cli.render_topology import topology_dict, topology_summary
 
-    topology = _built(target, overrides)
+    topology = _built(target, overrides, allow_code)
     if as_json:
         output.show_json(topology_dict(topology))
     else:
@@ -42,6 +42,7 @@ def compile_(
     force: Annotated[
         bool, typer.Option("--force", help="Write cube_mesh.yaml anew, even where it was edited by hand.")
     ] = False,
+    allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
     """Check a system, build it, and bring the cube_mesh.yaml beside its file up to date."""
@@ -51,7 +52,7 @@ def compile_(
     from kernbench.topology.builder import compile_topology
 
     started = perf_counter()
-    compiled = compile_topology(file, force=force)
+    compiled = compile_topology(file, force=force, allow_code=allow_code or ())
     seconds = perf_counter() - started
     if as_json:
         mesh = {"mesh_file": str(compiled.mesh_file), "mesh": compiled.action}
@@ -77,6 +78,7 @@ def route(
     graph: Annotated[Graph, typer.Option("--graph", help="Which edges it may use.")] = Graph.DATA,
     by: Annotated[Measure, typer.Option("--by", help="What makes a route short.")] = Measure.WEIGHT,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
     """Show the route from A to B: its hops, what they cost, and what limits it."""
@@ -84,7 +86,7 @@ def route(
     from kernbench.policy.routing.ends import find_between
     from kernbench.policy.routing.router import PathRouter
 
-    topology = _built(target, overrides)
+    topology = _built(target, overrides, allow_code)
     router = PathRouter(topology)
     found = find_between(router, source, destination, graph, by)
     along = router.route(found.path)
@@ -104,6 +106,7 @@ def draw(
         str, typer.Option("--of", metavar="NAME", help="Which one: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first")
     ] = "",
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
 ) -> int:
     """Draw a view of a system as SVG: of all SIPs, or of one SIP, cube or PE."""
     from kernbench.common.errors import InputError, Problem
@@ -113,16 +116,16 @@ def draw(
     if out.suffix.lower() != ".svg":
         raise InputError(Problem("kbsim topology draw", "its name must end in .svg", "--out", str(out)))
     check_writable(out)
-    picture = drawn(_built(target, overrides), level, of)
+    picture = drawn(_built(target, overrides, allow_code), level, of)
     data = picture.svg().encode()
     write_whole(out, data)
     output.note(f"{out}: {picture.title}, {len(data):,} bytes")
     return output.OK
 
 
-def _built(target: str, overrides: list[str] | None) -> Topology:
+def _built(target: str, overrides: list[str] | None, allow_code: list[str] | None) -> Topology:
     from kernbench.config import load_config
     from kernbench.config.system import SystemConfig
     from kernbench.topology.builder import build_topology
 
-    return build_topology(load_config(target, overrides or [], kind=SystemConfig))
+    return build_topology(load_config(target, overrides or [], kind=SystemConfig, allow_code=allow_code or ()))

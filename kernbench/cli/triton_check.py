@@ -8,17 +8,19 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernbench.cli import output
 from kernbench.common.errors import InputError, KernbenchError, Problem
 from kernbench.common.words import counted
 
+if TYPE_CHECKING:
+    from kernbench.config import MachineConfig
 
-def check_script(target: str, config: str, overrides: Sequence[str], checks: str, *, as_json: bool, quiet: bool) -> int:
+
+def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bool, quiet: bool) -> int:
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
-    from kernbench.config import load_config
     from kernbench.runtime_api.triton_run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one not in CHECKS]
@@ -30,7 +32,7 @@ def check_script(target: str, config: str, overrides: Sequence[str], checks: str
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     found: list[str] = []
-    with machine(load_config(config, list(overrides)), check=checks) as runs:
+    with machine(config, check=checks) as runs:
         try:
             runpy.run_path(str(path), run_name="__main__")
         except InputError:

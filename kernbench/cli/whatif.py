@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, Config, Json, Overrides, Target
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 
 ALL = "noc,banks,dram,te,ve,dma"
 
@@ -17,6 +17,7 @@ def whatif(
     target: Target,
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     free: Annotated[str, typer.Option("--free", metavar="NAMES", help="What to free, one at a time and then together.")] = ALL,
     as_json: Json = False,
 ) -> int:
@@ -26,7 +27,7 @@ def whatif(
     from kernbench.config import load_config
     from kernbench.sim_engine.whatif import what_if
 
-    machine = load_config(config, overrides or [])
+    machine = load_config(config, overrides or [], allow_code=allow_code or ())
     program = load_target(target, machine)
     names = [name.strip() for name in free.split(",")]
     with progress_bar(not as_json) as progress:

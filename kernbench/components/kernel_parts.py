@@ -36,7 +36,7 @@ class KernelParts:
             if given.impl == BUILTIN:
                 continue
             where = f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
-            found = find_class(given.impl, where)
+            found = find_class(given.impl, where, allow_code=config.allowed_code)
             if not issubclass(found, BUILT_IN[kind]):
                 rule = f"a {kind} must be derived from {BUILT_IN[kind].__module__}:{BUILT_IN[kind].__name__}"
                 raise InputError(Problem(where, rule, "impl", given.impl, "see docs/reference/components.md"))

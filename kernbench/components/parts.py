@@ -58,7 +58,7 @@ def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
         raise InputError(Problem(where, f"{FIXED[kind]}; what can be replaced is {can}", "impl", spec.impl))
     if kind not in RULES:
         return None
-    found = find_class(spec.impl, where)
+    found = find_class(spec.impl, where, allow_code=config.allowed_code)
     base = BASES.get(kind, PassivePart)
     if issubclass(found, base):
         return found

@@ -40,7 +40,7 @@ def configured(config: SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
         where = f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
         for name in engines:
             if naming.kind_of_engine(name) == kind:
-                out[name] = make_component(spec.impl, spec.spec, where)
+                out[name] = make_component(spec.impl, spec.spec, where, config.allowed_code)
     return out
 
 

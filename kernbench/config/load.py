@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 from pydantic import ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, data_document, path_text, read_document
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
@@ -36,11 +37,15 @@ KINDS: dict[str, type[MachineConfig]] = {
 
 
 @overload
-def load_config(source: Source, overrides: Overrides = (), *, kind: type[Machine], max_bytes: int = ...) -> Machine: ...
+def load_config(
+    source: Source, overrides: Overrides = (), *, kind: type[Machine], allow_code: AllowCode = ..., max_bytes: int = ...
+) -> Machine: ...
 
 
 @overload
-def load_config(source: Source, overrides: Overrides = (), *, max_bytes: int = ...) -> Any: ...
+def load_config(
+    source: Source, overrides: Overrides = (), *, allow_code: AllowCode = ..., max_bytes: int = ...
+) -> Any: ...
 
 
 def load_config(
@@ -48,15 +53,18 @@ def load_config(
     overrides: Overrides = (),
     *,
     kind: type[MachineConfig] | None = None,
+    allow_code: AllowCode = (),
     max_bytes: int = MACHINE_BYTES,
 ) -> MachineConfig:
     """The machine of a preset (`"npu_server"`), a `.yaml`, `.yml` or `.json` file, or a dict.
 
     Its `schema` says whether it is an `NpuConfig` (also without one) or a `SystemConfig`; with `kind` another one is
     refused. `overrides`: `["dram.channels=4"]` or `{"dram.channels": "4"}`; texts are read as YAML values, and the
-    result is checked as if the file said so. `max_bytes`: a larger file is refused. Raises InputError naming every
+    result is checked as if the file said so. `allow_code`: directories and files of Python that its `components` may
+    name; nothing of them is imported here. `max_bytes`: a larger file is refused. Raises InputError naming every
     problem's file, line, field, value and rule.
     """
+    allowed = AllowedCode.of(allow_code)
     document, path = _document(source, max_bytes)
     applied = parse_overrides(overrides)
     model = _model(document, kind)
@@ -65,7 +73,7 @@ def load_config(
         config = model.model_validate(data)
     except ValidationError as error:
         raise InputError(_problems(error, model, data, document, applied)) from None
-    config._source, config._path = document.source, path
+    config._source, config._path, config._allowed_code = document.source, path, allowed
     config._origins, config._overrides = _origins(data, document, applied)
     return config
 

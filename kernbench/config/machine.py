@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from kernbench.common.units import plain_number
+from kernbench.config.allowed_code import AllowedCode
 from kernbench.config.rules import BrokenRule
 
 
@@ -29,6 +30,7 @@ class MachineConfig(Section):
     _path: Path | None = PrivateAttr(None)
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _overrides: dict[str, str] = PrivateAttr(default_factory=dict)
+    _allowed_code: AllowedCode = PrivateAttr(default_factory=AllowedCode)
 
     def broken_rules(self) -> list[BrokenRule]:
         """Every rule between fields that the values break."""
@@ -50,6 +52,11 @@ class MachineConfig(Section):
     def path(self) -> Path | None:
         """The user's file that the machine was read from; None for a preset and for a dict."""
         return self._path
+
+    @property
+    def allowed_code(self) -> AllowedCode:
+        """The Python that the machine's description may name, beside that of kernbench and of installed plug-ins."""
+        return self._allowed_code
 
     def to_dict(self) -> dict[str, Any]:
         """Every value as plain JSON, defaults included; `load_config` reads it back as the same machine."""

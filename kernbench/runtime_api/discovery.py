@@ -7,13 +7,13 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.user_modules import Unloadable, execute
 from kernbench.runtime_api.bench import Bench
 
 PACKAGE = "kernbench.benches"
@@ -55,12 +55,12 @@ def _add(found: dict[str, Bench], one: Bench) -> None:
 
 def is_bench_target(target: str) -> bool:
     """Whether a TARGET names a Python file, or a bench of the package."""
-    return _file_of(target)[0] is not None or target in installed_benches()
+    return bench_file(target) is not None or target in installed_benches()
 
 
 def load_bench(target: str) -> Bench:
     """The bench that a TARGET names: a name, `FILE.py`, or `FILE.py:NAME` where the file has several."""
-    path, name = _file_of(target)
+    path, name = _split(target)
     if path is None:
         there = installed_benches()
         if target not in there:
@@ -77,7 +77,12 @@ def load_bench(target: str) -> Bench:
     raise InputError(Problem(str(path), rule, "bench" if name else "", name, f"name one: {path}:{next(iter(found))}"))
 
 
-def _file_of(target: str) -> tuple[Path | None, str]:
+def bench_file(target: str) -> Path | None:
+    """The Python file of a TARGET; None where it is the name of a bench of the package."""
+    return _split(target)[0]
+
+
+def _split(target: str) -> tuple[Path | None, str]:
     """The Python file of a TARGET and the name behind it; None where it names no file."""
     stem, dot_py, name = target.rpartition(".py")
     if not dot_py or (name and not name.startswith(":")):
@@ -86,30 +91,18 @@ def _file_of(target: str) -> tuple[Path | None, str]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module of a file, made anew. InputError, with its line, where it cannot be read or raises."""
+    """The module of a file, made anew. InputError, with its line, where it cannot be read, raises or would end the process."""
     if not path.is_file():
         raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
-    name = f"kernbench_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(Problem(str(path), "it is no Python module"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and inspect look a class's module up there
     with _folder_first(path.parent):
         try:
-            spec.loader.exec_module(module)
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise InputError(_import_problem(path, error)) from error
-    return module
-
-
-def _import_problem(path: Path, error: BaseException) -> Problem:
-    if isinstance(error, SyntaxError):
-        return Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
-    return Problem(f"{path}:{lines[-1] if lines else 1}", f"it cannot be imported: {type(error).__name__}: {error}")
+            return execute(spec)
+        except Unloadable as error:
+            place = error.place.replace(str(spec.origin), str(path))
+            raise InputError(Problem(place, error.rule)) from error
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from kernbench.common.errors import KernbenchError
 from kernbench.common.units import cycles_to_ns
 from kernbench.common.words import counted
 from kernbench.config import load_config
+from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
 from kernbench.runtime_api.context import Context
@@ -50,17 +51,22 @@ CHECKS = ("memory", "races")
 
 @contextmanager
 def machine(
-    config: str | os.PathLike[str] | MachineConfig = DEFAULT_MACHINE, *, portable: bool = False, check: str = ""
+    config: str | os.PathLike[str] | MachineConfig = DEFAULT_MACHINE,
+    *,
+    portable: bool = False,
+    check: str = "",
+    allow_code: AllowCode = (),
 ) -> Iterator[list[KernelRun]]:
     """Triton kernels launched inside run on this machine: a preset, a file, or a configuration.
 
     `portable`: Triton's own rules are enforced. `check`: `memory`, `races`, or both with a comma between. Bounds are always
-    checked; `races` are looked for among the programs of each launch. Gives the list of the runs so far.
+    checked; `races` are looked for among the programs of each launch. `allow_code`: as of `load_config`, for a file.
+    Gives the list of the runs so far.
     """
     unknown = [one for one in check.split(",") if one and one not in CHECKS]
     if unknown:
         raise TritonError(f"check={check}: it is one or more of {', '.join(CHECKS)}")
-    found = config if isinstance(config, MachineConfig) else load_config(config)
+    found = config if isinstance(config, MachineConfig) else load_config(config, allow_code=allow_code)
     around = _CHOSEN.get()
     checks = frozenset(one for one in check.split(",") if one) | (around.checks if around else frozenset())
     chosen = _Machine(found, _name_of(found, config), portable, checks, around=around)

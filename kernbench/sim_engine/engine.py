@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, KernbenchError
 from kernbench.config import load_config
+from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -161,15 +162,16 @@ class GraphEngine:
         op_log: bool = True,
         limit_bytes: int | None = None,
         strict_wait: bool = False,
+        allow_code: AllowCode = (),
     ) -> None:
         """`op_log`: keep what Phase 2 needs; cycles are the same without. Past `limit_bytes` the log goes to a temporary file.
 
-        `strict_wait`: using what has not been waited for is an error.
+        `strict_wait`: using what has not been waited for is an error. `allow_code`: as of `load_config`, for a name or file.
         """
         if isinstance(graph, Topology):
             self.config: MachineConfig = graph.config
         else:
-            self.config = graph if isinstance(graph, MachineConfig) else load_config(graph)
+            self.config = graph if isinstance(graph, MachineConfig) else load_config(graph, allow_code=allow_code)
         self._keeps_log = op_log
         self._limit = limit_bytes
         self._strict_wait = strict_wait

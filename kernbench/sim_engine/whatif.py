@@ -67,7 +67,7 @@ def free(config: Config, resources: Sequence[str], program: Program) -> tuple[Co
         for path, value in some.items():
             _set(data, path.split("."), value)
         try:
-            changed = load_config(data)
+            changed = load_config(data, allow_code=config.allowed_code)
         except InputError as error:
             rule = f"the machine without limits of {name} is not valid: {error.problems[0]}"
             raise InputError(Problem("whatif", rule, remedy="leave it out of --free")) from None

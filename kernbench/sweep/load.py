@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, data_document, read_document
 from kernbench.sweep.axes import Axis
 from kernbench.sweep.conditions import Condition
@@ -28,12 +29,13 @@ MOST_POINTS = 10_000_000  #: of one sweep
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def load_spec(source: Source) -> Spec:
+def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     """The spec in a file, or in a dict of the same form; files that it names are looked for beside it.
 
     InputError with every problem: keys, files, machines, targets, axes that nothing has, conditions that cannot be read.
-    Whether each point is a valid machine is `points_of`'s to say.
+    Whether each point is a valid machine is `points_of`'s to say. `allow_code`: as of `load_config`, also for benches.
     """
+    allowed = AllowedCode.of(allow_code)
     if isinstance(source, Mapping):
         document, folder, name = data_document(dict(source), "sweep"), Path(), "sweep"
     else:
@@ -44,13 +46,12 @@ def load_spec(source: Source) -> Spec:
     sample = _sample(read)
     axes = read_axes(read, sample is not None)
     read.check()
-    targets = read_targets(read, folder)
+    targets = read_targets(read, folder, allowed)
     read.check()
-    machines, machine_of = read_machines(read, targets, folder)
+    machines, machine_of = read_machines(read, targets, folder, allowed)
     read.check()
     _check_names(read, axes, targets, machines)
-    if sample is not None and sample.kind == "sobol" and len(axes) > MOST_DIMENSIONS:
-        read.refuse(("sample",), f"Sobol points have at most {MOST_DIMENSIONS} axes", len(axes), "take random ones")
+    _check_sample(read, sample, axes)
     spec = Spec(
         name=read.text(("name",)) or name,
         targets=targets,
@@ -64,6 +65,7 @@ def load_spec(source: Source) -> Spec:
         skip_invalid=read.choice(("invalid",), ("refuse", "skip"), "refuse") == "skip",
         document=document,
         machine_of=machine_of,
+        allowed_code=allowed,
     )
     read.check()
     return spec
@@ -86,6 +88,11 @@ def _sample(read: Reader) -> Sample | None:
     count = read.integer(("sample", kinds[0]), 1, MOST_POINTS)
     seed = read.integer(("sample", "seed"), 0) or 0
     return None if count is None else Sample("random" if kinds[0] == "random" else "sobol", count, seed)
+
+
+def _check_sample(read: Reader, sample: Sample | None, axes: tuple[Axis, ...]) -> None:
+    if sample is not None and sample.kind == "sobol" and len(axes) > MOST_DIMENSIONS:
+        read.refuse(("sample",), f"Sobol points have at most {MOST_DIMENSIONS} axes", len(axes), "take random ones")
 
 
 def _limits(read: Reader) -> Limits:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from kernbench.common.errors import ABSENT
 from kernbench.config import MachineConfig, load_config
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.load import KINDS
 from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
@@ -24,11 +25,12 @@ Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
 class Machines:
     """Variants of one machine. `at` gives what `load_config` would, sections that it has seen before taken as they are.
 
-    `base`: what `to_dict()` of a machine gives.
+    `base`: what `to_dict()` of a machine gives; `allow_code`: as of `load_config`.
     """
 
-    def __init__(self, label: str, base: Mapping[str, Any]) -> None:
+    def __init__(self, label: str, base: Mapping[str, Any], allow_code: AllowCode = ()) -> None:
         self.label = label
+        self.allowed_code = AllowedCode.of(allow_code)
         self.base = dict(base)
         self._kind = KINDS[str(base["schema"])]
         self._fields = {spec.alias or name: name for name, spec in self._kind.model_fields.items()}
@@ -51,8 +53,7 @@ class Machines:
                 return self._at(settings)[0]
             values = {self._fields[name]: found[0] for name, found in known.items() if found is not None}
             config = self._kind.model_construct(**values)
-            config._source = self.label
-            return config
+            return self._named(config)
 
     def _at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         touched = _touched(settings)
@@ -66,15 +67,17 @@ class Machines:
             config = self._kind.model_validate({name: value for name, value in given.items() if value is not None})
         except ValidationError:
             return self._checked(settings)
-        config._source = self.label
         self._remember(config, touched)
-        return config, self._digest(touched)
+        return self._named(config), self._digest(touched)
 
     def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         """The long way, whose errors name everything."""
         config: MachineConfig = load_config(self.base, dict(settings))
-        config._source = self.label
-        return config, config.digest()
+        return self._named(config), config.digest()
+
+    def _named(self, config: MachineConfig) -> MachineConfig:
+        config._source, config._allowed_code = self.label, self.allowed_code
+        return config
 
     def _remember(self, config: MachineConfig, touched: Mapping[str, str]) -> None:
         for name, field in self._fields.items():

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
-from kernbench.config import MachineConfig, SystemConfig
-from kernbench.config.system_parts import BUILTIN
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.axes import Level, drawn, grid, sized
 from kernbench.sweep.machines import Machines, Setting
 from kernbench.sweep.samples import random_points, sobol_points
-from kernbench.sweep.sources import component_digest
+from kernbench.sweep.sources import component_digests
 from kernbench.sweep.spec import MACHINE, PARAM, Spec
 from kernbench.sweep.targets import Target
 from kernbench.version import VERSION
@@ -161,7 +159,7 @@ class Keys:
         settings = tuple((name, values[i]) for i, name in self._settings)
         params = {name: values[i] for i, name in self._axes}
         config, digest = self.spec.machines[machine].at(settings)
-        content = [self._targets[target], digest, *_components(config), self._params(target, params)]
+        content = [self._targets[target], digest, *component_digests(config), self._params(target, params)]
         return Task(key_of(content), target, machine, settings, params)
 
     def _params(self, target: int, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,11 +174,3 @@ def key_of(content: list[Any]) -> str:
     """The key of a result: SHA-256 over what was run on what, and by which model and package."""
     text = json.dumps([VERSION, MODEL_VERSION, *content], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _components(config: MachineConfig) -> Iterator[str]:
-    """Hashes of the Python that a machine names in place of engines."""
-    if isinstance(config, SystemConfig):
-        for kind, spec in sorted(config.components.items()):
-            if spec.impl != BUILTIN:
-                yield f"{kind} {component_digest(spec.impl)}"

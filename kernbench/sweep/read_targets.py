@@ -9,6 +9,7 @@ from typing import Any
 from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
+from kernbench.config.allowed_code import AllowedCode
 from kernbench.config.places import PathLike
 from kernbench.runtime_api.discovery import is_bench_target
 from kernbench.sweep.ccl_target import CclTarget
@@ -16,6 +17,7 @@ from kernbench.sweep.llm_target import LlmTarget
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.read import Reader
 from kernbench.sweep.read_axes import plain
+from kernbench.sweep.sources import check_code
 from kernbench.sweep.targets import BenchTarget, ProgramTarget, Target, WorkloadTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
@@ -29,7 +31,7 @@ KINDS = {
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
-def read_targets(read: Reader, folder: Path) -> tuple[Target, ...]:
+def read_targets(read: Reader, folder: Path, allowed: AllowedCode) -> tuple[Target, ...]:
     """The targets, whose labels differ. Files are looked for in the spec's folder."""
     if not read.items(("targets",)):
         read.refuse(("targets",), "a sweep must have at least one target")
@@ -37,7 +39,7 @@ def read_targets(read: Reader, folder: Path) -> tuple[Target, ...]:
     for i, given in enumerate(read.items(("targets",))):
         path: PathLike = ("targets", i)
         try:
-            target = _target(read, given, path, folder)
+            target = _target(read, given, path, folder, allowed)
         except InputError as error:
             for problem in error.problems:
                 read.refuse(path, str(problem))
@@ -49,7 +51,7 @@ def read_targets(read: Reader, folder: Path) -> tuple[Target, ...]:
     return tuple(found)
 
 
-def _target(read: Reader, given: Any, path: PathLike, folder: Path) -> Target | None:
+def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: AllowedCode) -> Target | None:
     if isinstance(given, str):
         kind, name, label = _kind_of(given), given, Path(given).stem if given.endswith(SUFFIXES) else given
     else:
@@ -80,7 +82,7 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path) -> Target | 
         call.checked({})
         return call
     where = str(folder / name) if ".py" in name else name
-    bench = BenchTarget(label, where, params, verify)
+    bench = BenchTarget(label, where, params, verify, allowed)
     bench.checked({})
     return bench
 
@@ -92,7 +94,9 @@ def _kind_of(name: str) -> str:
     return "bench" if name not in WORKLOADS and (".py" in name or is_bench_target(name)) else "workload"
 
 
-def read_machines(read: Reader, targets: tuple[Target, ...], folder: Path) -> tuple[list[Machines], dict[int, tuple[int, ...]]]:
+def read_machines(
+    read: Reader, targets: tuple[Target, ...], folder: Path, allowed: AllowedCode
+) -> tuple[list[Machines], dict[int, tuple[int, ...]]]:
     """The base machines with `set` applied, and for each target which of them it runs on."""
     settings = {str(path): plain(value) for path, value in read.mapping(("set",)).items()}
     named = _named(read)
@@ -106,7 +110,7 @@ def read_machines(read: Reader, targets: tuple[Target, ...], folder: Path) -> tu
     for name, path in wanted:
         if name not in position:
             position[name] = len(machines)
-            made = _machine(read, name, path, settings, folder)
+            made = _machine(read, name, path, settings, folder, allowed)
             if made is None:
                 return [], {}
             machines.append(made)
@@ -126,10 +130,14 @@ def _named(read: Reader) -> list[tuple[str, PathLike]]:
     return [(name, ("machine",))] if name else []
 
 
-def _machine(read: Reader, name: str, path: PathLike, settings: dict[str, Any], folder: Path) -> Machines | None:
+def _machine(
+    read: Reader, name: str, path: PathLike, settings: dict[str, Any], folder: Path, allowed: AllowedCode
+) -> Machines | None:
     source = str(folder / name) if name.lower().endswith(SUFFIXES) else name
     try:
-        return Machines(name, load_config(source, settings).to_dict())
+        config = load_config(source, settings, allow_code=allowed)
+        check_code(config)
+        return Machines(name, config.to_dict(), allowed)
     except InputError as error:
         for problem in error.problems:
             place = next((key for key in settings if problem.where.startswith(f"override {key}=")), None)

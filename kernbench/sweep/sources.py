@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config import MachineConfig, SystemConfig
+from kernbench.config.system_parts import BUILTIN
 
 
 def source_digest(path: Path) -> str:
@@ -39,15 +41,32 @@ def package_digest(*modules: str) -> str:
     return digest.hexdigest()
 
 
+def component_digests(config: MachineConfig) -> list[str]:
+    """Of the Python that a machine names in place of engines, by kind. InputError where it is not allowed, or not there."""
+    return [f"{kind} {_digest(file)}" for kind, file in _code_of(config)]
+
+
+def check_code(config: MachineConfig) -> None:
+    """InputError where a machine names Python that is not allowed, or not there; nothing is imported."""
+    for _ in _code_of(config):
+        pass
+
+
+def _code_of(config: MachineConfig) -> Iterator[tuple[str, str | None]]:
+    """The kinds that a machine has code for, and its files."""
+    for kind, spec in sorted(config.components.items()) if isinstance(config, SystemConfig) else ():
+        if spec.impl == BUILTIN:
+            continue
+
+        def refused(rule: str, remedy: str, field: str = f"components.{kind}.impl", impl: str = spec.impl) -> InputError:
+            return InputError(Problem(config.where(field), rule, field, impl, remedy))
+
+        yield kind, config.allowed_code.origin(spec.impl.partition(":")[0], refused)
+
+
 @lru_cache(maxsize=64)
-def component_digest(impl: str) -> str:
-    """Of the module that a machine's `impl` names (`package.module:Class`); empty where there is none: the run refuses it."""
-    module = impl.partition(":")[0]
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return ""
-    return "" if spec is None or spec.origin is None or not spec.origin.endswith(".py") else source_digest(Path(spec.origin))
+def _digest(file: str | None) -> str:
+    return "" if file is None or not file.endswith(".py") else source_digest(Path(file))
 
 
 def _files(module: str) -> list[Path]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kernbench.config.allowed_code import AllowedCode
 from kernbench.config.document import Document
 from kernbench.sweep.axes import Axis
 from kernbench.sweep.conditions import Condition
@@ -61,6 +62,7 @@ class Spec:
     skip_invalid: bool = False  #: points that break a rule of the machine are left out, and not an error
     document: Document | None = None
     machine_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  #: by target: positions in `machines`
+    allowed_code: AllowedCode = field(default_factory=AllowedCode)  #: what benches and machines may name
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ import msgspec
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.runtime_api.bench import Bench
-from kernbench.runtime_api.discovery import load_bench
+from kernbench.runtime_api.discovery import bench_file, load_bench
 from kernbench.runtime_api.parameters import checked
 from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
@@ -144,13 +145,21 @@ class BenchTarget:
 
     native = False
 
-    def __init__(self, label: str, where: str, params: Mapping[str, Any], verify: bool = False) -> None:
+    def __init__(
+        self, label: str, where: str, params: Mapping[str, Any], verify: bool = False, allow_code: AllowCode = ()
+    ) -> None:
+        """InputError also for a file that `allow_code` does not name: who names it is the spec, or the store, of a sweep."""
         self.label = label
         self.where = where
         self.given = dict(params)
         self.verify = verify
+        if (file := bench_file(where)) is not None:
+            AllowedCode.of(allow_code).check_file(file, self._refused)
         self.bench: Bench = load_bench(where)
         self.default_machine = self.bench.machine
+
+    def _refused(self, rule: str, remedy: str) -> InputError:
+        return InputError(Problem(self.label, rule, "bench", self.where, remedy))
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return checked(self.bench.where, self.bench.params, {**self.given, **params})
@@ -196,8 +205,8 @@ def one_npu(label: str, config: MachineConfig) -> NpuConfig:
     return config
 
 
-def target_of(plain: Mapping[str, Any]) -> Target:
-    """A target from its plain form."""
+def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
+    """A target from its plain form. InputError for a bench's file that is not allowed."""
     if "program" in plain:
         return ProgramTarget(plain["label"], load_program(plain["program"]))
     if "workload" in plain:
@@ -206,4 +215,4 @@ def target_of(plain: Mapping[str, Any]) -> Target:
         return LlmTarget(plain["label"], plain["llm"], plain["params"])
     if "ccl" in plain:
         return CclTarget(plain["label"], plain["ccl"], plain["params"], plain["verify"])
-    return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"])
+    return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"], allow_code)

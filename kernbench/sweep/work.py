@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
@@ -44,12 +45,17 @@ class Work:
         self.machines = machines
 
     @classmethod
-    def of(cls, context: Context) -> Work:
-        """InputError where this is another version of the package, whose results would be filed under the wrong keys."""
+    def of(cls, context: Context, allow_code: AllowCode = ()) -> Work:
+        """InputError where this is another version of the package, whose results would be filed under the wrong keys.
+
+        `allow_code`: directories and files of Python that targets and machines may name; a context itself allows none.
+        """
         if (context.version, context.model_version) != (VERSION, MODEL_VERSION):
             rule = f"it has version {VERSION} of kernbench, model {MODEL_VERSION}, and the sweep is of {context.version}"
             raise InputError(Problem("worker", rule, remedy="install the same version everywhere"))
-        return cls([target_of(one) for one in context.targets], [Machines(*one) for one in context.machines])
+        allowed = AllowedCode.of(allow_code)
+        targets = [target_of(one, allowed) for one in context.targets]
+        return cls(targets, [Machines(*one, allowed) for one in context.machines])
 
     def run(self, task: Task) -> Row:
         """The row of a task. Whatever goes wrong inside is its row's error; only an interrupt comes through."""

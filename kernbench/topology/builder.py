@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
 from kernbench.topology.chiplets import chiplet_places, cube_corner, served_ports
 from kernbench.topology.cube import cube_edges, cube_nodes
 from kernbench.topology.edges import WITHOUT_COMMAND, EdgeKind
@@ -42,15 +43,15 @@ class Compiled:
     stages: tuple[Stage, ...] = field(default=(), compare=False)  #: what each took
 
 
-def compile_topology(path: str | os.PathLike[str], force: bool = False) -> Compiled:
+def compile_topology(path: str | os.PathLike[str], force: bool = False, *, allow_code: AllowCode = ()) -> Compiled:
     """The topology of a file, with the `cube_mesh.yaml` beside it up to date.
 
     Raises InputError for a bad topology, for a preset, and for a mesh file that was edited by hand; `force` writes
-    that one anew.
+    that one anew. `allow_code`: as of `load_config`.
     """
     clock = StageClock()
     with clock.stage("read and validate"):
-        config = read_system(path)
+        config = read_system(path, allow_code=allow_code)
     with clock.stage("cube mesh"):
         made = mesh_file(config, force=force)
     topology = assemble(config, made.mesh, clock)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
 from kernbench.config.system_parts import BUILTIN
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def read_system(source: str | os.PathLike[str]) -> SystemConfig:
-    """The system of a preset or file, its components found. Raises InputError for what is wrong, and for one NPU."""
-    config = load_config(source, kind=SystemConfig)
+def read_system(source: str | os.PathLike[str], *, allow_code: AllowCode = ()) -> SystemConfig:
+    """The system of a preset or file, its components found. Raises InputError for what is wrong, and for one NPU.
+
+    `allow_code`: as of `load_config`.
+    """
+    config = load_config(source, kind=SystemConfig, allow_code=allow_code)
     check_components(config)
     return config
 
@@ -35,21 +38,17 @@ def _component_problems(config: SystemConfig) -> Iterator[Problem]:
     for kind, component in config.components.items():
         if component.impl == BUILTIN:
             continue
-        field = f"components.{kind}.impl"
+
+        def refused(rule: str, remedy: str, field: str = f"components.{kind}.impl", impl: str = component.impl) -> InputError:
+            return InputError(Problem(config.where(field), rule, field, impl, remedy))
+
+        module_name, _, name = component.impl.partition(":")
         try:
-            found = find_implementation(component.impl)
-        except Exception as error:  # whatever the user's module raises while it is imported
-            rule = f"it cannot be imported: {type(error).__name__}: {error}"
-            remedy = "install the module, or put its folder into PYTHONPATH"
-        else:
-            if inspect.isclass(found) or (not inspect.ismodule(found) and callable(found)):
-                continue
-            rule = f"it is a {type(found).__name__}"
-            remedy = "name a class"
-        yield Problem(config.where(field), rule, field, component.impl, remedy)
-
-
-def find_implementation(impl: str) -> Any:
-    """The object that `package.module:Class` names; raises what importing it raises."""
-    module, _, name = impl.partition(":")
-    return reduce(getattr, name.split("."), importlib.import_module(module))
+            module = config.allowed_code.module(module_name, refused)
+            found: Any = reduce(lambda at, part: getattr(at, part, None), name.split("."), cast(Any, module))
+            if found is None:
+                raise refused(f"{module_name} has no {name}", "name a class")
+            if inspect.ismodule(found) or not callable(found):
+                raise refused(f"it is a {type(found).__name__}", "name a class")
+        except InputError as error:
+            yield from error.problems

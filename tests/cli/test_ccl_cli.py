@@ -59,7 +59,7 @@ def lazy(folder: Path) -> tuple[str, ...]:
     (folder / "lazy.py").write_text(text, encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {lazy: {module: lazy.py, topologies: [ring]}}}\n"
     (folder / "ccl.yaml").write_text(entry, encoding="utf-8")
-    return "--algo", "lazy", "-n", "3", "--ccl", str(folder / "ccl.yaml")
+    return "--algo", "lazy", "-n", "3", "--ccl", str(folder / "ccl.yaml"), "--allow-code", str(folder)
 
 
 def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -78,7 +78,8 @@ def test_a_result_that_is_never_written_is_wrong(capsys: pytest.CaptureFixture[s
     (tmp_path / "idle.py").write_text(text.replace("    ring = flat", "    return\n    ring = flat"), encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {idle: {module: idle.py, topologies: [ring]}}}\n"
     (tmp_path / "ccl.yaml").write_text(entry, encoding="utf-8")
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "idle", "-n", "2", "--ccl", str(tmp_path / "ccl.yaml"))
+    mine = ("--algo", "idle", "-n", "2", "--ccl", str(tmp_path / "ccl.yaml"), "--allow-code", str(tmp_path))
+    code, out, _ = kbsim(capsys, "run", "all_reduce", *mine)
     assert code == 1 and out.splitlines()[-1] == "# 1,024 elements are wrong"
 
 
@@ -92,7 +93,7 @@ def broken(folder: Path) -> tuple[str, ...]:
     (folder / "broken.py").write_text(text, encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {broken: {module: broken.py, topologies: [ring]}}}\n"
     (folder / "ccl.yaml").write_text(entry, encoding="utf-8")
-    return "run", "all_reduce", "--algo", "broken", "-n", "4", "--ccl", str(folder / "ccl.yaml")
+    return "run", "all_reduce", "--algo", "broken", "-n", "4", "--ccl", str(folder / "ccl.yaml"), "--allow-code", str(folder)
 
 
 def test_what_an_algorithm_raises_is_told_with_its_own_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

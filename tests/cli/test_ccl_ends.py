@@ -20,7 +20,8 @@ from tests.cli.test_cli_terminal import PATIENCE, command
 
 SCHEMA = jsonschema.Draft202012Validator(ccl_json_schema())
 ENTRY = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {odd: {module: odd.py, topologies: [ring]}}}\n"
-ODD = ("ccl", "run", "all_reduce", "--algo", "odd", "--ccl", "odd.yaml", "-n", "2", "-b", "1K", "-e", "4K", "--no-check")
+MINE = ("--algo", "odd", "--ccl", "odd.yaml", "--allow-code", "odd.py")
+ODD = ("ccl", "run", "all_reduce", *MINE, "-n", "2", "-b", "1K", "-e", "4K", "--no-check")
 #: What rank 0 does in the second of three sizes.
 WAITS = "import sys, time; print('second size', file=sys.stderr, flush=True); time.sleep(20)"
 RAISES = "raise ValueError('too many')"

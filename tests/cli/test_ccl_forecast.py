@@ -44,7 +44,7 @@ ENDS = "; Ctrl-C leaves the sizes that are done"
             "fewer ranks or a smaller size take less" + ENDS,
         ),
         (
-            ("--algo", "mine", "--ccl", "mine.yaml", "-b", "1G", "--no-check"),
+            ("--algo", "mine", "--ccl", "mine.yaml", "--allow-code", "mine.py", "-b", "1G", "--no-check"),
             "note: 1,073,741,824 B: at least 458,752 messages between 8 ranks, about 70 s and 3.0 GiB of memory; "
             "fewer ranks or a smaller size take less" + ENDS,
         ),

@@ -210,7 +210,8 @@ def test_algorithms_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     @bench(name="workers", description="an algorithm of a file", machine="single_cube")
     def run(ctx: Any) -> None:
-        dist.spawn(ctx, worker, ranks=3, algorithms={"all_reduce": "mine"}, files=[str(tmp_path / "ccl.yaml")])
+        files = [str(tmp_path / "ccl.yaml")]
+        dist.spawn(ctx, worker, ranks=3, algorithms={"all_reduce": "mine"}, files=files, allow_code=tmp_path / "mine.py")
 
     (tmp_path / "ccl.yaml").write_text(entry.replace("KIND", "ring"), encoding="utf-8")
     GraphEngine("single_cube").run(run)

@@ -203,7 +203,7 @@ def test_a_module_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "ccl.yaml"
     lines = ["schema: kernbench/ccl/1", "algorithms:", "  all_reduce:", "    mine: {module: mine.py, topologies: [ring]}"]
     file.write_text("\n".join([*lines, "    empty: {module: empty.py, topologies: [ring]}"]))
-    registry = read_registry(file)
+    registry = read_registry(file, allow_code=tmp_path)
     found = call("all_reduce_ring", "single_cube", 3, 50, module=registry.find("all_reduce", "mine").load())
     assert found.wrong == 0
     with pytest.raises(InputError, match=r"ccl.yaml:5:\d+: module = .*it must have a function all_reduce_empty"):
@@ -285,12 +285,12 @@ def _registered(folder: Path) -> Any:
     file = folder / "ccl.yaml"
     lines = ["schema: kernbench/ccl/1", "algorithms:", "  all_reduce:", "    mine: {module: mine.py, topologies: [ring]}"]
     file.write_text("\n".join(lines))
-    return read_registry(file).find("all_reduce", "mine").load()
+    return read_registry(file, allow_code=folder / "mine.py").find("all_reduce", "mine").load()
 
 
 def test_a_module_that_exits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
-    with pytest.raises(InputError, match=r"ccl.yaml:4:\d+: module = .*it cannot be imported: SystemExit: 0"):
+    with pytest.raises(InputError, match=r"ccl.yaml:4:\d+: module = .*it cannot be imported: SystemExit: 0, in .*/mine.py:2$"):
         _registered(tmp_path)
 
 

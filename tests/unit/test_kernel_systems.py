@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, at
 
 A = np.arange(256, dtype=np.float32).reshape(16, 16)
+TESTS = Path(__file__).parents[1]
 
 
 def system(**overrides: Any) -> SystemConfig:
@@ -213,7 +215,7 @@ def test_a_class_of_the_user_takes_the_place_of_the_scheduler(more: int) -> None
     memory = {0: np.ones(64, np.float32)}
 
     def cycles(*overrides: str) -> int:
-        config = load_config("single_cube", list(overrides), kind=SystemConfig)
+        config = load_config("single_cube", list(overrides), kind=SystemConfig, allow_code=TESTS)
         return Run(kernel, memory=memory, config=config).run().machine.cycle
 
     impl = "components.pe_scheduler.impl=tests.unit.test_kernel_systems:SlowScheduler"
@@ -255,6 +257,6 @@ def test_math_as_numbers_is_math_as_lists(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_scheduler_that_is_none_is_refused() -> None:
     impl = "components.pe_scheduler.impl=tests.unit.test_kernel_systems:NoScheduler"
-    config = load_config("single_cube", [impl], kind=SystemConfig)
+    config = load_config("single_cube", [impl], kind=SystemConfig, allow_code=TESTS)
     with pytest.raises(InputError, match=r"must be derived from kernbench\.components\.builtin\.pe_scheduler:PeScheduler"):
         Run(lambda tl: None, config=config)

@@ -50,8 +50,8 @@ TILES = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n
 
 
 def by_pool(path: Path, jobs: int = 1) -> Pool:
-    spec = load_spec(path)
-    return Pool(Context.of(spec), jobs, spec.limits)
+    spec = load_spec(path, allow_code=path.parent)
+    return Pool(Context.of(spec), jobs, spec.limits, spec.allowed_code)
 
 
 def test_pool_and_threads_give_the_same_table(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_runs_that_go_wrong_are_recorded_and_stop_nothing(tmp_path: Path) -> Non
     assert dict(outcome.by_status) == {"done": 1, "failed": 1, "timeout": 1, "crashed": 1, "memory": 1}
     assert outcome.failed == 4
     with Store.read(tmp_path / "s.sqlite") as store:
-        points = points_of(load_spec(tmp_path / "s.yaml")).points
+        points = points_of(load_spec(tmp_path / "s.yaml", allow_code=tmp_path)).points
         rows = store.rows([point.task.key for point in points])
     said = {point.values[0]: (rows[point.task.key].status, rows[point.task.key].error) for point in points}
     assert said == {
@@ -130,7 +130,7 @@ def test_failed_points_are_run_again_when_asked(tmp_path: Path) -> None:
         "limits: {seconds: 2, memory: 1 GiB}\n", ""
     )
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
-    spec = load_spec(tmp_path / "s.yaml")
+    spec = load_spec(tmp_path / "s.yaml", allow_code=tmp_path)
     work = Work(spec.targets, spec.machines)
 
     class Here:
@@ -168,10 +168,10 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
 def test_what_does_not_go_together(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BENCHES, encoding="utf-8")
     (tmp_path / "s.yaml").write_text(BAD, encoding="utf-8")
-    limited = load_spec(tmp_path / "s.yaml")
+    limited = load_spec(tmp_path / "s.yaml", allow_code=tmp_path)
     plain = load_spec(write_spec(tmp_path))
     (tmp_path / "b.yaml").write_text("schema: kernbench/sweep/1\ntargets: [bad.py]\n", encoding="utf-8")
-    benches = load_spec(tmp_path / "b.yaml")
+    benches = load_spec(tmp_path / "b.yaml", allow_code=tmp_path / "bad.py")
     nothing = {"jobs": None, "threads": None, "dask": False, "scheduler": None}
     cases = [
         (

@@ -207,7 +207,7 @@ def _edges(name: str) -> tuple[Edge, ...]:
 def from_text(tmp_path: Path, text: str) -> SystemConfig:
     file = tmp_path / "s.yaml"
     file.write_text(f"schema: kernbench/system/1\n{text}\n")
-    return load_config(file, kind=SystemConfig)
+    return load_config(file, kind=SystemConfig, allow_code=tmp_path)
 
 
 REFUSALS = [
@@ -217,28 +217,31 @@ REFUSALS = [
      "give the cubes ports"),
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),
-    ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but it cannot be imported: '
-     "ModuleNotFoundError: No module named 'no_such_module'; install the module, or put its folder into PYTHONPATH"),
-    ("components: {router: {impl: 'json:Gemm'}}", 's.yaml:2:29: components.router.impl = "json:Gemm", but it cannot be imported: '
-     "AttributeError: module 'json' has no attribute 'Gemm'; install the module, or put its folder into PYTHONPATH"),
-    ("components: {pe_gemm: {impl: 'json:decoder'}}", 's.yaml:2:30: components.pe_gemm.impl = "json:decoder", but it is a module; name a class'),
-    ("components: {pe_gemm: {impl: 'raises_at_import:X'}, pe_math: {impl: 'json:__name__'}}",
-     's.yaml:2:30: components.pe_gemm.impl = "raises_at_import:X", but it cannot be imported: RuntimeError: not today; '
-     "install the module, or put its folder into PYTHONPATH\n"
-     's.yaml:2:69: components.pe_math.impl = "json:__name__", but it is a str; name a class'),
+    ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but there is no module no_such_module, '
+     "neither installed nor below what --allow-code names; give --allow-code PATH (allow_code= in Python), "
+     "or list it under allow_code in CONFIG/kernbench/settings.yaml"),
+    ("components: {router: {impl: 'own_parts:Gemm'}}", 's.yaml:2:29: components.router.impl = "own_parts:Gemm", but '
+     "own_parts has no Gemm; name a class"),
+    ("components: {pe_gemm: {impl: 'own_parts:json'}}", 's.yaml:2:30: components.pe_gemm.impl = "own_parts:json", but it is a module; name a class'),
+    ("components: {pe_gemm: {impl: 'raises_at_import:X'}, pe_math: {impl: 'own_parts:__name__'}}",
+     's.yaml:2:30: components.pe_gemm.impl = "raises_at_import:X", but it cannot be imported: RuntimeError: not today, '
+     "in raises_at_import.py:1\n"
+     's.yaml:2:69: components.pe_math.impl = "own_parts:__name__", but it is a str; name a class'),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "lines"), REFUSALS)
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: str) -> None:
     (tmp_path / "raises_at_import.py").write_text("raise RuntimeError('not today')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert refused(from_text(tmp_path, text)).replace(f"{tmp_path}/", "") == lines
+    (tmp_path / "own_parts.py").write_text("import json\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/CONFIG")
+    monkeypatch.delitem(sys.modules, "own_parts", raising=False)
+    assert refused(from_text(tmp_path, text)).replace(f"{tmp_path}/", "").replace("/CONFIG", "CONFIG") == lines
 
 
 def test_a_component_of_the_users_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_gemm.py").write_text("class Outer:\n    class Gemm:\n        pass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_gemm", raising=False)
     config = from_text(tmp_path, "components: {pe_gemm: {impl: 'own_gemm:Outer.Gemm'}}")
     assert len(build_topology(config).nodes) == len(build_topology(system()).nodes)
 

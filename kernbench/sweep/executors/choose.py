@@ -43,8 +43,8 @@ def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: boo
     if dask:
         from kernbench.sweep.executors.on_dask import OnDask
 
-        return OnDask(Context.of(spec), scheduler, jobs or processors())
-    return Pool(Context.of(spec), jobs or processors(), spec.limits)
+        return OnDask(Context.of(spec), scheduler, jobs or processors(), spec.allowed_code)
+    return Pool(Context.of(spec), jobs or processors(), spec.limits, spec.allowed_code)
 
 
 def python_of(spec: Spec) -> list[str]:

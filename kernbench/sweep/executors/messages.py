@@ -17,6 +17,7 @@ class Start(msgspec.Struct, frozen=True):
     context: Context
     seconds: float | None  #: limits of a run
     memory: int | None
+    allow_code: tuple[str, ...] = ()  #: what targets and machines may name
     package: str = ""  #: where the parent's kernbench is
 
 

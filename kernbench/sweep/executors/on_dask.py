@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.executors.launch import safe_processes
 from kernbench.sweep.executors.messages import encoded, read_context, read_row, read_tasks
 from kernbench.sweep.points import Task
@@ -29,9 +30,10 @@ class OnDask:
     Dask runs a chunk again when the worker that had it died; a result comes back once.
     """
 
-    def __init__(self, context: Context, scheduler: str | None, jobs: int) -> None:
+    def __init__(self, context: Context, scheduler: str | None, jobs: int, allow_code: AllowCode = ()) -> None:
         self._distributed = _distributed()
         self._content = encoded(context)
+        self._allowed = AllowedCode.of(allow_code).paths
         self._scheduler = scheduler
         self._jobs = jobs
 
@@ -70,7 +72,7 @@ class OnDask:
                     chunk = again.pop() if again else list(islice(source, CHUNK))
                     if not chunk:
                         break
-                    on_way[client.submit(run_chunk, context, encoded(chunk), pure=False)] = chunk
+                    on_way[client.submit(run_chunk, context, encoded(chunk), self._allowed, pure=False)] = chunk
                 if not on_way:
                     return
                 for future in self._done(on_way):
@@ -103,10 +105,10 @@ class OnDask:
             yield read_row(row)
 
 
-def run_chunk(content: bytes, chunk: bytes) -> list[bytes]:
+def run_chunk(content: bytes, chunk: bytes, allow_code: tuple[str, ...] = ()) -> list[bytes]:
     """On a worker: the rows of some tasks. Targets and machines are made once a process."""
     with _MAKING:
-        work = _work(content)
+        work = _work(content, allow_code)
     return [encoded(work.run(task)) for task in read_tasks(chunk)]
 
 
@@ -116,8 +118,8 @@ def _given(content: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _work(content: bytes) -> Work:
-    return Work.of(read_context(content))
+def _work(content: bytes, allow_code: tuple[str, ...]) -> Work:
+    return Work.of(read_context(content), allow_code)
 
 
 def _digest(content: bytes) -> str:

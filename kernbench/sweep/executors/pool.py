@@ -13,6 +13,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.executors.launch import package_folder, worker_command
 from kernbench.sweep.executors.messages import Start, encoded, read_row, read_text
 from kernbench.sweep.points import Task
@@ -78,8 +79,9 @@ class Process:
 class Pool:
     """Runs tasks on `jobs` processes, each run within the limits."""
 
-    def __init__(self, context: Context, jobs: int, limits: Limits) -> None:
-        self._start = encoded(Start(context, limits.seconds, limits.memory, str(package_folder())))
+    def __init__(self, context: Context, jobs: int, limits: Limits, allow_code: AllowCode = ()) -> None:
+        paths = AllowedCode.of(allow_code).paths
+        self._start = encoded(Start(context, limits.seconds, limits.memory, paths, str(package_folder())))
         self._jobs = jobs
         self._limits = limits
         self._processes: list[Process] = []

@@ -86,7 +86,7 @@ def serve(connection: Connection) -> None:
     start: Start = read_start(connection.recv_bytes())
     try:
         _check_package(start.package)
-        work = Work.of(start.context)
+        work = Work.of(start.context, start.allow_code)
     except InputError as error:
         connection.send_bytes(encoded(str(error)))
         return

@@ -1,0 +1,64 @@
+"""The user's settings: `$XDG_CONFIG_HOME/kernbench/settings.yaml`, else `~/.config/kernbench/settings.yaml`.
+
+    allow_code: [~/parts, /opt/plugins/fast.py]
+
+They are read when a file names code that is neither of kernbench nor of an installed plug-in, and not before.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.document import KEY, Document, PathLike, read_document
+
+SETTINGS_BYTES = 64 << 10  # [B] of the file at most
+KEYS = ("allow_code",)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user has decided once for all."""
+
+    allow_code: tuple[str, ...] = ()  #: directories and files whose modules files may name, without links
+
+
+def settings_file() -> Path | None:
+    """Where settings are; None for a user without a home."""
+    named = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        home = Path(named) if os.path.isabs(named) else Path("~/.config").expanduser()
+    except RuntimeError:  # there is no home
+        return None
+    return home / "kernbench" / "settings.yaml"
+
+
+def read_settings() -> Settings:
+    """The settings; those of a user who has no file are empty. InputError, naming file and line, where they are not valid."""
+    file = settings_file()
+    if file is None or not os.path.lexists(file):
+        return Settings()
+    if not file.is_file():
+        raise InputError(Problem(str(file), "it must be a file of settings, and is none"))
+    document = read_document(file, SETTINGS_BYTES)
+    extra = [key for key in document.data if key not in KEYS]
+    if extra:
+        raise InputError(document.problem((extra[0], KEY), f"there is no such key; the keys here are {', '.join(KEYS)}"))
+    given = document.data.get("allow_code", [])
+    if not isinstance(given, list):
+        raise InputError(document.problem(("allow_code",), "it must be a list of paths", given))
+    return Settings(tuple(_path(document, ("allow_code", i), path) for i, path in enumerate(given)))
+
+
+def _path(document: Document, at: PathLike, given: Any) -> str:
+    """A path without links; InputError for a relative one, and where nothing is."""
+    if not isinstance(given, str) or not (given.startswith("~") or os.path.isabs(given)):
+        raise InputError(document.problem(at, "it must be a path that begins with / or ~", given))
+    try:
+        return str(Path(given).expanduser().resolve(strict=True))
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, no such user, links that lead round in a circle
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(document.problem(at, f"it must be a directory or a file of Python: {reason}", given)) from None

@@ -117,3 +117,19 @@ def test_scale_sim_is_started_elsewhere() -> None:
     code = scalesim._RUN.partition("from scalesim")[0] + "import json; print(json.__name__)"
     scalesim._call([sys.executable, "-c", code])
     assert imported() == []
+
+
+@needs_kbsim
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+@pytest.mark.parametrize(
+    "command", ["ccl run all_reduce -n 2 --no-check", "llm --layers 1 --tokens 1 --prompt 4 --compare w=4,8"]
+)
+def test_settings_of_matplotlib_there_start_no_program(command: str) -> None:
+    Path("matplotlibrc").write_text("text.usetex: True\n")
+    Path("bin").mkdir()
+    for name in ("latex", "dvipng", "kpsewhich"):
+        tool = Path("bin", name)
+        tool.write_text(f"#!/bin/sh\ntouch {Path(name).absolute()}.ran\nexit 1\n")
+        tool.chmod(0o755)
+    said = kbsim(*command.split(), "--plot", "p.svg", "-q", PATH=f"{Path('bin').absolute()}:{os.environ['PATH']}")
+    assert (imported(), said.returncode) == ([], 0), said.stderr

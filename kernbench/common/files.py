@@ -1,11 +1,14 @@
-"""Output files that are there whole or as they were before."""
+"""Input files that are read up to a limit, and output files that are there whole or as they were before."""
 
 from __future__ import annotations
 
 import os
+import select
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +16,75 @@ from kernbench.common.errors import InputError, Problem
 
 REMEDY = "choose another place"
 BUFFER = 1 << 20  # [B] handed to the operating system at once
+#: [B] of what tells no size: a pipe, a device, a file of /proc. A file of the size that it tells may have more.
+STREAM_BYTES = 256 << 20
+SOURCE_BYTES = 64 << 20  # of a Python file
+WRITER_SECONDS = 5.0  # a named pipe is given so long to get a writer; one that has a writer is waited for
+
+
+def read_bounded(path: str | os.PathLike[str], limit: int, *, what: str = "it", remedy: str = "") -> bytes:
+    """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
+
+    InputError where it is larger, cannot be read, or is a pipe that nobody writes to. `what`: how the error names the file;
+    `remedy`: what to do about a file that is larger.
+    """
+    source = os.fspath(path)
+    try:
+        with open(source, "rb", buffering=0, opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            told = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if told > limit:
+                raise InputError(_too_large(source, what, limit, remedy))
+            first = _await_writer(source, what, file.fileno()) if stat.S_ISFIFO(status.st_mode) else b""
+            os.set_blocking(file.fileno(), not stat.S_ISREG(status.st_mode))
+            most = min(limit, max(told, STREAM_BYTES))
+            content = _up_to(file, first, told, most)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(Problem(source, f"{what} cannot be read: {reason}")) from None
+    if content is None:
+        stream = most < limit
+        raise InputError(_too_large(source, what, most, "write it to a file first" if stream else remedy))
+    return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A named pipe that has no writer is opened too."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _await_writer(source: str, what: str, handle: int) -> bytes:
+    """What was read while it was found out that a pipe has a writer."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    if poll.poll(WRITER_SECONDS * 1000):  # there is something to read, or a writer was there and left
+        return b""
+    try:
+        first = os.read(handle, 1)
+    except BlockingIOError:  # of a writer that has said nothing yet
+        return b""
+    if not first:
+        raise InputError(Problem(source, f"{what} is a pipe that nobody writes to", remedy="start what writes to it first"))
+    return first
+
+
+def _up_to(file: FileIO, first: bytes, told: int, most: int) -> bytes | None:
+    """`first` and what else is in a file; None where that is more than `most` bytes."""
+    pieces = [first] if first else []
+    size = len(first)
+    while size <= most:
+        piece = file.read(min(told + 1 if told and not pieces else BUFFER, most + 1 - size))
+        if piece is None:
+            raise OSError(0, "nothing comes from it")
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+    return None
+
+
+def _too_large(source: str, what: str, limit: int, remedy: str) -> Problem:
+    return Problem(source, f"{what} is larger than the limit of {limit} bytes", remedy=remedy)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -8,13 +8,13 @@ else is what JSON has. What the formats allow and a reader would misread in sile
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.common.files import read_bounded
 from kernbench.config import json_text, yaml_text
 from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path, step_text
 
@@ -103,7 +103,7 @@ def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
     suffix = Path(source).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(Problem(source, "its name must end in .json, .yaml or .yml"))
-    return _read(source, max_bytes), suffix
+    return read_bounded(source, max_bytes, remedy="raise max_bytes to read it"), suffix
 
 
 def text_document(text: str, source: str, suffix: str) -> Document:
@@ -126,25 +126,6 @@ def data_document(data: Any, source: str) -> Document:
     if not isinstance(data, dict):
         raise InputError(Problem(source, f"it must be a mapping of keys, and is of type {type(data).__name__}"))
     return Document(source, data)
-
-
-def _read(source: str, max_bytes: int) -> bytes:
-    try:
-        with open(source, "rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
-                raise InputError(_too_large(source, max_bytes))
-            content = file.read(max_bytes + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(Problem(source, f"it cannot be read: {reason}")) from None
-    if len(content) > max_bytes:
-        raise InputError(_too_large(source, max_bytes))
-    return content
-
-
-def _too_large(source: str, max_bytes: int) -> Problem:
-    return Problem(source, f"it is larger than the limit of {max_bytes} bytes", remedy="raise max_bytes to read it")
 
 
 def decoded(source: str, content: bytes) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem, shown
+from kernbench.common.files import read_bounded
 from kernbench.noc.device import Device, Tile
 
 TRACE_BYTES = 1 << 30
@@ -93,12 +94,9 @@ class Trace:
 def read_trace(path: str | os.PathLike[str], device: Device) -> Trace:
     """The trace of a file; InputError says which event cannot be, and why."""
     name = os.fspath(path)
+    content = read_bounded(name, TRACE_BYTES)
     try:
-        if os.path.getsize(name) > TRACE_BYTES:
-            raise InputError(Problem(name, f"it is larger than the limit of {TRACE_BYTES} bytes"))
-        data = json.loads(Path(name).read_bytes())
-    except OSError as error:
-        raise InputError(Problem(name, f"it cannot be read: {error.strerror}")) from None
+        data = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(Problem(name, f"it is no JSON: {error}")) from None
     return trace_of(data, name, device)

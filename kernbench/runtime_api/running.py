@@ -8,13 +8,13 @@ import os
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import SOURCE_BYTES, read_bounded
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
@@ -71,7 +71,7 @@ class Running:
 
     def identity(self) -> dict[str, Any]:
         """What was run: name, parameters, and a digest of the bench's file."""
-        source = hashlib.sha256(Path(self.bench.source).read_bytes()).hexdigest()
+        source = hashlib.sha256(read_bounded(self.bench.source, SOURCE_BYTES)).hexdigest()
         return {"bench": self.bench.name, "params": self.params, "source": source}
 
     def kernel_files(self) -> list[str]:

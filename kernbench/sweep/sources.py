@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import SOURCE_BYTES, read_bounded
 from kernbench.config import MachineConfig, SystemConfig
 from kernbench.config.system_parts import BUILTIN
 
@@ -79,10 +80,7 @@ def _files(module: str) -> list[Path]:
 
 
 def _text(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
+    return read_bounded(path, SOURCE_BYTES)
 
 
 def _beside(text: bytes, folder: Path) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.files import read_bounded
 from kernbench.common.units import parse_rational
 from kernbench.config.document import Document, read_document
 
@@ -63,14 +64,9 @@ def read_readings(path: str | os.PathLike[str]) -> list[Reading]:
 
 def _csv_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        with open(source, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        text = content.decode("utf-8-sig")
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
-        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
-        raise InputError(Problem(source, f"it cannot be read: {reason}")) from None
-    if len(content) > MOST_BYTES:
-        raise InputError(Problem(source, f"it is larger than the limit of {MOST_BYTES} bytes"))
+        text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(source, f"it cannot be read: {error.reason}")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         heads = [head.strip() for head in next(reader, [])]

@@ -1,14 +1,20 @@
-"""Where files may be written, before anything is."""
+"""Files that are read up to a limit, and where files may be written, before anything is."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from kernbench.common import files as files_module
 from kernbench.common.errors import InputError
-from kernbench.common.files import check_apart, check_writable, write_whole
+from kernbench.common.files import check_apart, check_writable, read_bounded, write_whole
 
 
 def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
@@ -43,3 +49,70 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
         check_writable(loop)
     with pytest.raises(InputError, match="it cannot be written: its links lead round in a circle"):
         write_whole(loop, b"")
+
+
+def refused(path: Path, limit: int = 100) -> str:
+    with pytest.raises(InputError) as error:
+        read_bounded(path, limit, what="the log", remedy="make it smaller")
+    return str(error.value).removeprefix(f"{path}: ")
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a" * 100)
+    assert read_bounded(path, 100) == b"a" * 100
+    assert refused(path, 99) == "the log is larger than the limit of 99 bytes; make it smaller"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    assert refused(path) == "the log is larger than the limit of 100 bytes; make it smaller"
+    path.write_bytes(b"")
+    assert read_bounded(path, 0) == b""
+
+
+def test_special_files_are_read_up_to_the_limit_of_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_module, "STREAM_BYTES", 1 << 20)
+    assert refused(Path("/dev/zero")) == "the log is larger than the limit of 100 bytes; make it smaller"
+    assert refused(Path("/dev/zero"), 1 << 40) == f"the log is larger than the limit of {1 << 20} bytes; write it to a file first"
+    assert refused(tmp_path) == "the log cannot be read: Is a directory"
+    assert refused(tmp_path / "no") == "the log cannot be read: No such file or directory"
+    assert "the log cannot be read" in refused(Path("/proc/self/mem"))
+    assert read_bounded("/proc/self/status", 1 << 20).startswith(b"Name:")
+    assert read_bounded("/dev/null", 10) == b""
+
+
+def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer is waited for a little, one that is there as long as it takes; one that never ends is cut off."""
+    monkeypatch.setattr(files_module, "WRITER_SECONDS", 0.2)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    begin = time.monotonic()
+    assert refused(path) == "the log is a pipe that nobody writes to; start what writes to it first"
+    assert time.monotonic() - begin < 5
+
+    def write(*parts: bytes) -> threading.Thread:
+        def work() -> None:
+            with suppress(BrokenPipeError), path.open("wb", buffering=0) as file:
+                for part in parts:
+                    time.sleep(0.3)
+                    file.write(part)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    for parts in ((b"one", b"two"), (b"",)):
+        thread = write(*parts)
+        assert read_bounded(path, 6) == b"".join(parts)
+        thread.join()
+    thread = write(*[b"x" * 65536] * 3)
+    assert refused(path) == "the log is larger than the limit of 100 bytes; make it smaller"
+    thread.join()
+
+
+def test_process_substitution(tmp_path: Path) -> None:
+    """`<(cmd)` of a shell: a pipe under /dev/fd."""
+    code = "import sys; from kernbench.common.files import read_bounded; print(len(read_bounded(sys.argv[1], 10**6)))"
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c '{code}' <(sleep 0.3; seq 10000)"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "48894\n"

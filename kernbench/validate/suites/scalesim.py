@@ -7,10 +7,12 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
 from kernbench.common.units import ceil_div
 from kernbench.validate.stand import Stand
 from kernbench.validate.suite import Row, Skipped, SuiteData
@@ -22,6 +24,7 @@ SET_UP = "python3 -m venv NEW; NEW/bin/pip install scalesim==3.0.0 'numpy<2'; kb
 CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride
 NEEDS = "it must be a Python with scalesim 3.0.0 and numpy 1.26"
 MEMORY_KIB = 4096  #: of each of SCALE-Sim's buffers; it decides no cycle of those that are compared
+LAYERS_BYTES = 16 << 20  #: of a file of layers, and of a report
 
 _RUN = """
 import sys
@@ -128,8 +131,12 @@ def _read(folder: Path) -> list[Layer]:
 
 def _layers(path: Path) -> Iterator[Layer]:
     """The layers of a file; InputError for a line that is none."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(csv.reader(file), 1)]
+    try:
+        text = read_bounded(path, LAYERS_BYTES).decode("utf-8")
+        table = csv.reader(StringIO(text, newline=""))
+        lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(table, 1)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(Problem(str(path), f"it is no table of layers: {error}", "--topologies")) from None
     gemm = len(lines) > 0 and [cell.upper() for cell in lines[0][1][1:4]] == ["M", "N", "K"]
     count = 3 if gemm else CONV_FIELDS
     for number, (name, *cells) in ((number, line) for number, line in lines[1:] if any(line)):
@@ -150,7 +157,7 @@ def _theirs(python: Path, layers: Sequence[Layer], array: Array, dataflow: str) 
         arguments = [*(str(folder / file) for file in ("run.cfg", "layers.csv", "layout.csv", "out")), str(layers[0].gemm)]
         _call([str(python), "-c", _RUN, *arguments])
         report = folder / "out" / "run" / "COMPUTE_REPORT.csv"
-        found = report_cycles(report.read_text(encoding="utf-8")) if report.exists() else []
+        found = report_cycles(read_bounded(report, LAYERS_BYTES).decode("utf-8", "replace")) if report.exists() else []
     if len(found) != len(layers):
         rule = f"SCALE-Sim reports {len(found)} of {len(layers)} layers"
         raise InputError(Problem(str(python), rule, "--scalesim", remedy=NEEDS))

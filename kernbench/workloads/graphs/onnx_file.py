@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
 from kernbench.workloads.graphs.graph import Graph, Node, Tensor
 from kernbench.workloads.graphs.onnx_shapes import SMALL, first_line, infer, shape_of
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import onnx
 
 LARGEST = 1 << 31  # [byte] of a file: protobuf has no larger ones
+WIDEST = 16  # [byte] of an element: complex128
 _INDEX_BITS = 32  # of an element of an integer tensor
 
 
@@ -54,7 +56,7 @@ def _load(path: Path) -> onnx.ModelProto:
         if size >= LARGEST:
             remedy = "save it with its weights in a file beside it"
             raise InputError(Problem(str(path), f"it has {size} bytes, and a model has less than {LARGEST}", remedy=remedy))
-        model = onnx.load_model_from_string(path.read_bytes())
+        model = onnx.load_model_from_string(read_bounded(path, LARGEST))
     except OSError as error:
         raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
     except DecodeError:
@@ -79,12 +81,37 @@ def _read_constants(model: onnx.ModelProto, folder: Path, where: str) -> None:
                 item.ClearField(values)
             item.data_location = TensorProto.DEFAULT
         elif item.data_location == TensorProto.EXTERNAL:
+            _check_external(item, folder, where)
             try:
                 load_external_data_for_tensor(item, str(folder))
             except Exception as error:  # onnx raises many kinds, one of them its own
                 rule = f"the values of {item.name} cannot be read: {first_line(error)}"
                 raise InputError(Problem(where, rule)) from None
             item.data_location = TensorProto.DEFAULT
+
+
+def _check_external(item: onnx.TensorProto, folder: Path, where: str) -> None:
+    """The values of a small constant are in a file, and no more of it is read than they take."""
+    given = {entry.key: entry.value for entry in item.external_data}
+    location = folder / given.get("location", "")
+    try:
+        is_file = location.is_file()
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        is_file = False
+    if not is_file:
+        raise InputError(Problem(where, f"the values of {item.name} cannot be read: there is no file {location}"))
+    most = prod(item.dims) * WIDEST
+    if "length" not in given:
+        length = item.external_data.add()
+        length.key, length.value = "length", str(min(most, max(0, location.stat().st_size - _number(given.get("offset")))))
+    elif _number(given["length"]) > most:
+        rule = f"the values of {item.name} take {given['length'][:40]} bytes, and {prod(item.dims)} elements at most {most}"
+        raise InputError(Problem(where, rule))
+
+
+def _number(text: str | None) -> int:
+    """A number of a file's external data; what is none is for `onnx` to refuse."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _set_dims(model: onnx.ModelProto, dims: Mapping[str, int], where: str) -> None:

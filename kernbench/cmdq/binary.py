@@ -5,7 +5,7 @@
     one line of JSON: versions, name, digest of the machine or null, the entries' classes, the tables' types and shapes
     the entries of each class as MessagePack, then the tables, little-endian and of the narrowest type that holds them
 
-Data alone: reading it runs nothing. Tables come back as the int64 arrays that `lower_program` makes.
+Data alone: reading it runs nothing. Entries come back with every field of its type and in its range, tables as int64 arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from math import prod
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -22,6 +23,8 @@ import numpy as np
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, HostEntry, KvEntry, PairEntry, TeEntry, VeEntry, entry_type
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
+from kernbench.cmdq.read_entry import plain_debug
+from kernbench.cmdq.table_rules import TABLES
 from kernbench.version import VERSION
 
 MAGIC = b"KBPROG 1\n"
@@ -31,6 +34,8 @@ CLASSES: tuple[type[Entry], ...] = (Entry, BarrierEntry, DmaEntry, PairEntry, Ho
 TYPES = ("<i1", "<i2", "<i4", "<i8")
 
 Tables = dict[str, Any]
+Size = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  #: of what stands in a file
+_DAMAGED = (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
 
 
 class Unreadable(Exception):
@@ -44,8 +49,8 @@ class Head(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     program: str  #: version of the program's format
     name: str
     machine: str | None  #: digest of the machine that the tables are for
-    entries: list[tuple[int, int, int]]  #: per class: its place in CLASSES, how many, [B]
-    tables: list[tuple[str, str, tuple[int, ...]]]  #: name (`dma.route`), type, shape
+    entries: list[tuple[Size, Size, Size]]  #: per class: its place in CLASSES, how many, [B]
+    tables: list[tuple[str, str, tuple[Size, ...]]]  #: name (`dma.route`), type, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ def unpack(data: bytes) -> Packed:
     end = data.find(b"\n", begin, begin + MAX_HEADER)
     try:
         head = msgspec.json.decode(data[begin : max(end, begin)], type=Head)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"its header is damaged: {error}") from None
     if (head.kernbench, head.program) != (VERSION, PROGRAM_VERSION):
         raise Unreadable(f"it was compiled by kernbench {head.kernbench[:40]}, and this is {VERSION}")
@@ -102,8 +107,8 @@ def unpack(data: bytes) -> Packed:
     try:
         entries, at = _entries(head, body)
         tables = _tables(head, body[at:])
-    except (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-        raise Unreadable(f"it holds no program: {error}") from None
+    except _DAMAGED as error:
+        raise Unreadable(f"it holds no program: {str(error)[:200]}") from None
     return Packed(head.name, entries, head.machine, tables)
 
 
@@ -116,10 +121,15 @@ def _entries(head: Head, body: memoryview) -> tuple[list[Entry], int]:
     at = 0
     for number, size, nbytes in head.entries:
         kind = CLASSES[number]
-        found = _decoder(number).decode(body[at : at + nbytes])
+        group = bytes(body[at : at + nbytes])
+        found = _decoder(number).decode(group)
         if len(found) != size or not {entry.opcode for entry in found} <= _opcodes(number):
             raise ValueError(f"other entries than {size} of {kind.__name__}")
+        if msgspec.msgpack.encode(found) != group:
+            raise ValueError(f"fields that {kind.__name__} does not have")
         for entry in found:
+            if "debug" in entry.meta and entry.meta["debug"] != plain_debug(entry.meta["debug"]):
+                raise ValueError("debug metadata that is not plain data")
             entries[entry.index] = entry
         at += nbytes
     if any(entry is None for entry in entries):
@@ -141,10 +151,13 @@ def _opcodes(number: int) -> frozenset[str]:
 def _tables(head: Head, body: memoryview) -> Tables | None:
     out: Tables = {}
     at = 0
+    strange = next((table for table in head.tables if table[1] not in TYPES), None)
+    if strange is not None:
+        raise ValueError(f"a table {strange[0]} of {strange[1]}")
+    if head.tables and tuple(path for path, _, _ in head.tables) != TABLES:
+        raise ValueError(f"other tables than {', '.join(TABLES)}")
     for path, kind, shape in head.tables:
-        if kind not in TYPES or any(size < 0 for size in shape):
-            raise ValueError(f"a table {path} of {kind}")
-        count = int(np.prod(shape, dtype=object))
+        count = prod(shape)
         table = np.frombuffer(body, np.dtype(kind), count, at).astype(np.int64).reshape(shape)
         at += count * int(kind[2:])
         section, _, name = path.rpartition(".")

@@ -17,7 +17,8 @@ from kernbench.cmdq.compiled import SUFFIX, lowered_on, packed, unpacked
 from kernbench.cmdq.parse import load_program, parsed
 from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
 from kernbench.cmdq.program import Program
-from kernbench.common.files import placed
+from kernbench.common.errors import InputError
+from kernbench.common.files import placed, read_bounded
 from kernbench.config import NpuConfig
 from kernbench.config.document import PROGRAM_BYTES, Document, decoded, file_content
 from kernbench.config.machine import MachineConfig
@@ -88,15 +89,19 @@ def _sources() -> str:
 
 def _kept(place: Path, source: str, config: MachineConfig) -> Program | None:
     try:
-        program = unpacked(place.read_bytes(), source, config)[1]
+        if not place.is_file():
+            return None
+        program = unpacked(read_bounded(place, PROGRAM_BYTES), source, config)[1]
         os.utime(place)
-    except (OSError, Unreadable):
+    except (OSError, Unreadable, InputError):
         return None
     return program if program.lowered is not None or not isinstance(config, NpuConfig) else None
 
 
 def _keep(place: Path, program: Program) -> None:
     try:
+        if place.exists() and not place.is_file():
+            return
         data = packed(program)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with placed(place) as file:

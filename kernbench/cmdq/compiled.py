@@ -9,12 +9,14 @@ from typing import Any
 from kernbench.cmdq.binary import Packed, Unreadable, pack, unpack
 from kernbench.cmdq.check import check_program
 from kernbench.cmdq.lower import lower_program
-from kernbench.cmdq.parse import load_program
+from kernbench.cmdq.lower_columns import tables_by_columns
+from kernbench.cmdq.parse import program_of
 from kernbench.cmdq.program import Lowered, Program
-from kernbench.cmdq.table_rules import broken_rule
+from kernbench.cmdq.table_rules import broken_rule, differing
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import write_whole
+from kernbench.common.files import read_bounded, write_whole
 from kernbench.config import NpuConfig
+from kernbench.config.document import PROGRAM_BYTES
 from kernbench.config.machine import MachineConfig
 
 SUFFIX = ".kbp"
@@ -37,16 +39,33 @@ def packed(program: Program) -> bytes:
 
 
 def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Packed, Program]:
-    """The program in binary form, with its tables where they are for this machine and fit it; Unreadable where they do not."""
+    """The program in binary form, with its tables where they are for this machine.
+
+    Unreadable where they do not fit it, or are not those of the entries; InputError where the entries are not valid there.
+    """
     found = unpack(data)
     program = Program(found.name, (), source)
     program.entries = found.entries
     if found.tables is not None and isinstance(config, NpuConfig) and found.machine == config.digest():
-        broken = broken_rule(found.tables, len(found.entries), config)
-        if broken is not None:
-            raise Unreadable(f"its tables do not fit the machine: {broken}")
+        different = differing(found.tables, _tables_of(program, config))
+        if different is not None:
+            broken = broken_rule(found.tables, len(found.entries), config)
+            rule = f"are not those of its entries: {different}" if broken is None else f"do not fit the machine: {broken}"
+            raise Unreadable(f"its tables {rule}")
         program.lowered = Lowered(found.machine, list(found.entries), found.tables)
     return found, program
+
+
+def _tables_of(program: Program, config: NpuConfig) -> dict[str, Any]:
+    """The tables that the entries of a file have on a machine."""
+    tables = tables_by_columns(program.entries, config)
+    if tables is not None:
+        return tables
+    read = _as_if_read(program)
+    if read.entries != program.entries:
+        raise Unreadable("its entries are not as reading makes them")
+    check_program(read, config)
+    return lower_program(read, config)
 
 
 def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLike[str]) -> None:
@@ -65,18 +84,16 @@ def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLi
     write_whole(target, data)
 
 
-def load_compiled(path: str | os.PathLike[str], config: MachineConfig | None = None) -> Program:
+def load_compiled(
+    path: str | os.PathLike[str], config: MachineConfig | None = None, *, max_bytes: int = PROGRAM_BYTES
+) -> Program:
     """The program in a `.kbp` file. On the machine it was compiled for, its tables are taken from there.
 
     For any other machine its entries are read as if they were JSON, with every check. InputError where the file cannot be
-    read, is damaged, or is of another version.
+    read, is larger than `max_bytes`, is damaged, or is of another version.
     """
     source = os.fspath(path)
-    try:
-        data = Path(source).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Problem(source, f"it cannot be read: {reason}")) from None
+    data = read_bounded(source, max_bytes, remedy="raise max_bytes to read it")
     try:
         _, program = unpacked(data, source, config)
     except Unreadable as error:
@@ -85,7 +102,4 @@ def load_compiled(path: str | os.PathLike[str], config: MachineConfig | None = N
 
 
 def _as_if_read(program: Program) -> Program:
-    plain: dict[str, Any] = program.to_dict()
-    read = load_program(plain)
-    read.source = program.source
-    return read
+    return program_of(program.to_dict(), program.source)

@@ -1,15 +1,33 @@
 """Entries of a CMDQ program as typed records: attributes are the fields of FORMATS.md, defaults filled in.
 
-Defaults and ranges stand in `opcodes.py`; these classes only say which attributes an entry of each engine has.
+Defaults and ranges stand in `opcodes.py`; these classes say which attributes an entry of each engine has, and of which
+type: the binary form is decoded by these types (`binary.py`). A test compares them with the table of `opcodes.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import msgspec
 
-from kernbench.cmdq.opcodes import OPCODES, Engine
+from kernbench.cmdq.opcodes import MAX_INT, META_FIELDS, OPCODES, Engine, FieldSpec
+
+Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT)]
+Bits = Literal[1, 2, 4, 8, 16, 32, 64]
+Role = Literal["activation", "weight", "kv", "embedding"]
+
+
+def _type_of(field: FieldSpec) -> Any:
+    """What a field of the metadata holds where it is given."""
+    types = {"int": Natural, "text": str, "label": Natural | str, "any": Any}
+    return Literal[field.choices] if field.kind == "choice" else types[field.kind]
+
+
+if TYPE_CHECKING:
+    Metadata = dict[str, Any]
+else:
+    Metadata = TypedDict("Metadata", {field.name: _type_of(field) for field in META_FIELDS}, total=False)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -18,13 +36,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     The order of the fields is that of the binary form (`binary.py`). It holds plain data, so no garbage can hold it.
     """
 
-    index: int  #: position in the file, from 0
-    id: int
+    index: Natural  #: position in the file, from 0
+    id: Natural
     opcode: str
-    deps_before: tuple[int, ...] = ()  #: ids that must be complete before this entry is issued
-    deps_after: tuple[int, ...] = ()  #: ids of entries that wait for this one
+    deps_before: tuple[Natural, ...] = ()  #: ids that must be complete before this entry is issued
+    deps_after: tuple[Natural, ...] = ()  #: ids of entries that wait for this one
     node: str | None = None  #: of a system; None: the first that can run it
-    meta: dict[str, Any] = {}  #: the common metadata that was given: layer_id, phase, token, irq_line, marker, ...
+    meta: Metadata = {}  #: the common metadata that was given: layer_id, phase, token, irq_line, marker, ...
 
     @property
     def engine(self) -> Engine:
@@ -50,22 +68,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 class BarrierEntry(Entry, frozen=True, kw_only=True):
     """BARRIER."""
 
-    wait_for: tuple[int, ...]
+    wait_for: tuple[Natural, ...]
 
 
 class DmaEntry(Entry, frozen=True, kw_only=True):
     """DMA_LOAD_TILE, DMA_STORE_TILE, DMA_PREFETCH_TILE: 1-D by `num_elements`, or 2-D by the three row fields."""
 
-    dma_id: int
-    tensor_role: str  #: activation, weight, kv or embedding
-    qbits: int
-    dram_addr: int
-    spm_bank: int
-    spm_offset: int
-    num_elements: int | None = None
-    rows: int | None = None
-    row_elements: int | None = None
-    stride_bytes: int | None = None
+    dma_id: Natural
+    tensor_role: Role
+    qbits: Bits
+    dram_addr: Natural
+    spm_bank: Natural
+    spm_offset: Natural
+    num_elements: Positive | None = None
+    rows: Positive | None = None
+    row_elements: Positive | None = None
+    stride_bytes: Positive | None = None
 
     @property
     def engine_id(self) -> int:
@@ -75,15 +93,15 @@ class DmaEntry(Entry, frozen=True, kw_only=True):
 class PairEntry(Entry, frozen=True, kw_only=True):
     """DMA_SEND_TILE, DMA_RECV_TILE: between the scratchpads of two PEs."""
 
-    dma_id: int
-    tensor_role: str
-    qbits: int
-    num_elements: int
-    spm_bank: int
-    spm_offset: int
+    dma_id: Natural
+    tensor_role: Role
+    qbits: Bits
+    num_elements: Positive
+    spm_bank: Natural
+    spm_offset: Natural
     peer: str  #: node id of a PE
-    peer_bank: int
-    peer_offset: int
+    peer_bank: Natural
+    peer_offset: Natural
 
     @property
     def engine_id(self) -> int:
@@ -93,27 +111,27 @@ class PairEntry(Entry, frozen=True, kw_only=True):
 class HostEntry(Entry, frozen=True, kw_only=True):
     """HOST_COPY_TILE; its node is a PCIe endpoint."""
 
-    direction: str  #: to_device or to_host
-    qbits: int
-    dram_addr: int
-    num_elements: int
+    direction: Literal["to_device", "to_host"]
+    qbits: Bits
+    dram_addr: Natural
+    num_elements: Positive
 
 
 class KvEntry(Entry, frozen=True, kw_only=True):
     """KV_LOAD_TILE (whose four range fields stand in `kv_range` in the file) and KV_STORE_TILE."""
 
-    dma_id: int
-    head_id: int
-    kv_kind: str  #: k or v
-    dram_base_addr: int
-    qbits_kv: int
-    spm_bank: int
-    spm_offset: int
-    kv_layout_id: int
-    t_start: int
-    t_len: int
-    d_start: int
-    d_len: int | None  #: None: up to the layout's head_dim
+    dma_id: Natural
+    head_id: Natural
+    kv_kind: Literal["k", "v"]
+    dram_base_addr: Natural
+    qbits_kv: Bits
+    spm_bank: Natural
+    spm_offset: Natural
+    kv_layout_id: Natural
+    t_start: Natural
+    t_len: Positive
+    d_start: Natural
+    d_len: Positive | None  #: None: up to the layout's head_dim
 
     @property
     def engine_id(self) -> int:
@@ -123,18 +141,18 @@ class KvEntry(Entry, frozen=True, kw_only=True):
 class TeEntry(Entry, frozen=True, kw_only=True):
     """TE_GEMM_TILE and its kin."""
 
-    te_id: int
-    m: int
-    n: int
-    k: int
-    qbits_weight: int
-    qbits_activation: int
-    ifm_bank: int
-    ifm_offset: int
-    wgt_bank: int
-    wgt_offset: int
-    ofm_bank: int
-    ofm_offset: int
+    te_id: Natural
+    m: Positive
+    n: Positive
+    k: Positive
+    qbits_weight: Bits
+    qbits_activation: Bits
+    ifm_bank: Natural
+    ifm_offset: Natural
+    wgt_bank: Natural
+    wgt_offset: Natural
+    ofm_bank: Natural
+    ofm_offset: Natural
 
     @property
     def engine_id(self) -> int:
@@ -144,16 +162,16 @@ class TeEntry(Entry, frozen=True, kw_only=True):
 class VeEntry(Entry, frozen=True, kw_only=True):
     """VE_*_TILE; ADD and MUL also have the second input."""
 
-    ve_id: int
-    length: int
-    batch: int
-    qbits_activation: int
-    in_bank: int
-    in_offset: int
-    out_bank: int
-    out_offset: int
-    in2_bank: int | None = None
-    in2_offset: int | None = None
+    ve_id: Natural
+    length: Positive
+    batch: Positive
+    qbits_activation: Bits
+    in_bank: Natural
+    in_offset: Natural
+    out_bank: Natural
+    out_offset: Natural
+    in2_bank: Natural | None = None
+    in2_offset: Natural | None = None
 
     @property
     def engine_id(self) -> int:

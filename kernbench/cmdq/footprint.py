@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 ACT_WEIGHT, KV_LOAD, KV_STORE = 0, 1, 2  # channel numbers of a DMA engine, in the order of dma.channels
-_READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
+READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _dma_transfer(entry: DmaEntry, config: NpuConfig) -> Transfer:
         rows, row_bytes, stride = entry.rows, bytes_of(entry.row_elements, entry.qbits), entry.stride_bytes
     else:
         raise InternalError(f"{entry.where} has neither num_elements nor rows")
-    write = entry.opcode in _READS_SCRATCHPAD
+    write = entry.opcode in READS_SCRATCHPAD
     kv_channel = KV_STORE if write else KV_LOAD
     return _transfer(
         entry,
@@ -204,7 +204,7 @@ def kv_rows(entry: KvEntry, config: NpuConfig) -> KvRows:
 
 def _kv_transfer(entry: KvEntry, config: NpuConfig) -> Transfer:
     span = kv_rows(entry, config)
-    write = entry.opcode in _READS_SCRATCHPAD
+    write = entry.opcode in READS_SCRATCHPAD
     row_bytes = bytes_of(span.row_elements, entry.qbits_kv)
     stride = span.stride_bits // 8 if span.rows > 1 else row_bytes
     channel = KV_STORE if write else KV_LOAD

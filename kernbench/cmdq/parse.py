@@ -37,9 +37,14 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
         if os.fspath(source).lower().endswith(".kbp"):
             from kernbench.cmdq.compiled import load_compiled  # which reads entries as this does
 
-            return load_compiled(source)
+            return load_compiled(source, max_bytes=max_bytes)
         return _program(read_document(source, max_bytes))
-    return _program(data_document(source if not isinstance(source, Mapping) else dict(source), "program"))
+    return program_of(source if not isinstance(source, Mapping) else dict(source), "program")
+
+
+def program_of(data: Any, source: str) -> Program:
+    """`load_program` of a dict; `source`: how errors name where it came from."""
+    return _program(data_document(data, source))
 
 
 def parsed(source: str, content: bytes, suffix: str) -> Program:

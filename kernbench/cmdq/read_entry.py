@@ -30,6 +30,9 @@ class FieldProblem:
     remedy: str = ""
 
 
+_DEBUG = next(field for field in META_FIELDS if field.name == "debug")
+
+
 class _Bad(Exception):
     """A value breaks its field's rule; the argument is the rule."""
 
@@ -234,6 +237,14 @@ def _read_id_item(value: Any) -> int:
 
 def _read_any(field: FieldSpec, value: Any) -> Any:
     return _plain(field, value, MAX_DEBUG_DEPTH)
+
+
+def plain_debug(value: Any) -> Any:
+    """A copy of `debug` metadata as reading gives it; ValueError where it would be refused."""
+    try:
+        return _plain(_DEBUG, value, MAX_DEBUG_DEPTH)
+    except _Bad as bad:
+        raise ValueError(f"debug: {bad}") from None
 
 
 def _plain(field: FieldSpec, value: Any, depth: int) -> Any:

@@ -1,77 +1,177 @@
 """Whether the tables of a program fit the machine they are said to be for.
 
-The core takes its tables as they are. Those that `lower_program` makes are right; those of a file are held against these rules
-first, all entries at once, so that no file leads the core outside its tables.
+The core takes its tables as they are. Those that `lower_program` makes are right; those of a file are compared with what is
+declared here: each column by itself (COLUMNS: shape and range), then the columns with each other. A rule is evaluated when all
+before it hold, so that no table makes a rule ask for memory, divide by zero or pass 64 bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernbench.cmdq.footprint import aligned_bytes
-from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, END, MAX_REGIONS, TRANSFER
+from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, END, MAX_REGIONS
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 
-COMPUTE = ("engine", "init", "body", "finalize", "work", "regions", "entry")
-REGIONS = ("region_addr", "region_bytes", "region_write")
-TOP = ("op", "job", "waits", "after", "dependents")
+WORDS = 2**31  # entries, jobs and dependencies are numbered in 32 bits
+MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles at once
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the ranges and shapes of columns are made of."""
+
+    config: NpuConfig
+    entries: int
+    dependencies: int
+    transfers: int
+    jobs: int
+
+    def rows(self, kind: str) -> tuple[int, ...]:
+        """The shape of a column with a row for each of that kind."""
+        shapes = {
+            "entry": (self.entries,),
+            "entry, and one": (self.entries + 1,),
+            "dependency": (self.dependencies,),
+            "transfer": (self.transfers,),
+            "job": (self.jobs,),
+            "operand": (self.jobs, MAX_REGIONS),
+        }
+        return shapes[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: int64, with a row for each `of`, and values from `low` to below `limit`."""
+
+    name: str
+    of: str
+    low: int
+    limit: Callable[[Sizes], int]
+    meaning: str
+
+    def of_tables(self, tables: dict[str, Any]) -> Any:
+        section, _, name = self.name.rpartition(".")
+        return (tables[section] if section else tables)[name]
+
+
+def _te_and_ve(s: Sizes) -> int:
+    return s.config.te.engines + s.config.ve.engines
+
+
+def _dram(s: Sizes) -> int:
+    return s.config.dram.capacity_bytes
+
+
+def _routes(s: Sizes) -> int:
+    return 2 * s.config.dma.engines * s.config.dram.channels
+
+
+def _cycles(s: Sizes) -> int:
+    return WIDE_LIMIT
+
+
+def _operand(s: Sizes) -> int:
+    return min(s.config.spm.size_bytes, MOST_OPERAND) + 1
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("op", "entry", DMA_JOB, lambda s: END + 1, "what the entry is: a transfer, a job, NOP, BARRIER or END"),
+    Column("job", "entry", -1, lambda s: max(s.transfers, s.jobs, 0), "its row among transfers or jobs; -1: it has none"),
+    Column("waits", "entry", 0, lambda s: s.entries + 1, "how many entries it waits for; END one more: all before it"),
+    Column("after", "entry, and one", 0, lambda s: s.dependencies + 1, "where the list of those that wait for it begins"),
+    Column("dependents", "dependency", 0, lambda s: s.entries, "who waits: a list for each entry, one after the other"),
+    Column("dma.engine", "transfer", 0, lambda s: s.config.dma.engines, "DMA engine"),
+    Column("dma.channel", "transfer", 0, lambda s: 3, "channel of that engine"),
+    Column("dma.group", "transfer", -1, lambda s: s.transfers, "KV stores that keep the order of t_start; -1: none"),
+    Column("dma.write", "transfer", 0, lambda s: 2, "1: towards DRAM"),
+    Column("dma.t_start", "transfer", 0, _cycles, "place in the order of its group"),
+    Column("dma.dram_addr", "transfer", 0, _dram, "first DRAM byte"),
+    Column("dma.row_bytes", "transfer", 1, lambda s: _dram(s) + 1, "[B] of a row"),
+    Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
+    Column("dma.rows", "transfer", 1, lambda s: _dram(s) + 1, "rows"),
+    Column("dma.spm_addr", "transfer", 0, lambda s: s.config.spm.size_bytes, "scratchpad address of the first aligned byte"),
+    Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),
+    Column("dma.memory", "transfer", 0, lambda s: 1, "memory; an NPU has one"),
+    Column("dma.route", "transfer", 0, _routes, "route to the memory's first channel"),
+    Column("dma.peer", "transfer", -1, lambda s: 0, "scratchpad at the other end; -1: there is DRAM"),
+    Column("compute.engine", "job", 0, _te_and_ve, "tensor engine, or behind these vector engine"),
+    Column("compute.init", "job", 0, _cycles, "[cycle] before the body"),
+    Column("compute.body", "job", 0, _cycles, "[cycle] over which operands stream"),
+    Column("compute.finalize", "job", 0, _cycles, "[cycle] behind the body"),
+    Column("compute.work", "job", 1, lambda s: 2**63, "MACs or operations"),
+    Column("compute.regions", "job", 1, lambda s: MAX_REGIONS + 1, "operands"),
+    Column("compute.entry", "job", 0, lambda s: s.entries, "its entry"),
+    Column("compute.region_addr", "operand", 0, lambda s: s.config.spm.size_bytes, "scratchpad address; 0: there is none"),
+    Column("compute.region_bytes", "operand", 0, _operand, "[B]; 0: there is none"),
+    Column("compute.region_write", "operand", 0, lambda s: 2, "1: it is written"),
+)
+TABLES = tuple(sorted(column.name for column in COLUMNS))  #: as files have them
 
 Rule = tuple[str, Any]  #: a table, and whether each of its rows is as it must be
 
 
 def broken_rule(tables: dict[str, Any], entries: int, config: NpuConfig) -> str | None:
-    """The first table that a program of so many entries on this machine cannot have; None where all fit."""
-    try:
-        rules = (*_shapes(tables, entries), *_control(tables, entries), *_transfers(tables, config), *_computes(tables, config))
-        return next((name for name, fits in rules if not np.all(fits)), None)
-    except (KeyError, ValueError, IndexError) as error:
-        return str(error)
+    """The first column that a program of so many entries on this machine cannot have, as errors tell it; None where all fit."""
+    sections = {name: set(tables[name]) for name in ("dma", "compute") if isinstance(tables.get(name), dict)}
+    top = {name for name in tables if name not in sections}
+    if {*top, *(f"{section}.{name}" for section, names in sections.items() for name in names)} != set(TABLES):
+        return "tables"
+    lengths = [_length(tables["dependents"]), _length(tables["dma"]["entry"]), _length(tables["compute"]["entry"])]
+    if max(entries, *lengths) >= WORDS:
+        return "more than 2^31 rows"
+    sizes = Sizes(config, entries, *lengths)
+    wrong = next(filter(None, (_out_of_range(column, column.of_tables(tables), sizes) for column in COLUMNS)), None)
+    return wrong or next((name for name, fits in _relations(tables, sizes) if not np.all(fits)), None)
 
 
-def _shapes(tables: dict[str, Any], entries: int) -> Iterator[Rule]:
-    dma, compute = tables["dma"], tables["compute"]
-    yield "tables", tables.keys() == {*TOP, "dma", "compute"}
-    yield "dma", dma.keys() == {*TRANSFER} and {dma[name].shape for name in TRANSFER} == {dma["entry"].shape}
-    rows = compute["entry"].shape
-    yield "compute", compute.keys() == {*COMPUTE, *REGIONS} and {compute[name].shape for name in COMPUTE} == {rows}
-    yield "regions", {compute[name].shape for name in REGIONS} == {(*rows, MAX_REGIONS)}
-    yield "op", tables["op"].shape == tables["job"].shape == tables["waits"].shape == (entries,)
-    yield "after", tables["after"].shape == (entries + 1,) and tables["dependents"].ndim == 1
+def _length(table: Any) -> int:
+    return len(table) if isinstance(table, np.ndarray) and table.ndim else 0
 
 
-def _control(tables: dict[str, Any], entries: int) -> Iterator[Rule]:
+def _out_of_range(column: Column, table: Any, sizes: Sizes) -> str | None:
+    """What is wrong with a column by itself."""
+    if not isinstance(table, np.ndarray) or table.dtype != np.int64 or table.shape != sizes.rows(column.of):
+        return f"{column.name} has another shape"
+    limit = column.limit(sizes)
+    wrong = np.argwhere((table < column.low) | (table > limit - 1))
+    if not len(wrong):
+        return None
+    row = wrong[0].tolist()
+    return f"{column.name}{row} = {table[tuple(row)]}, and it must be from {column.low} to {limit - 1}"
+
+
+def _relations(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
+    """What holds between columns, each of which is in its range."""
+    yield from _control(tables, sizes)
+    yield from _transfers(tables["dma"], sizes.config)
+    yield from _computes(tables["compute"], sizes.config)
+
+
+def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
     op, after, dependents = tables["op"], tables["after"], tables["dependents"]
-    yield "op", (op >= DMA_JOB) & (op <= END)
-    yield "op", np.flatnonzero(op == END) == entries - 1
-    job = np.full(entries, -1)
+    yield "op", np.flatnonzero(op == END) == sizes.entries - 1
+    job = np.full(sizes.entries, -1)
     for kind, number in (("dma", DMA_JOB), ("compute", COMPUTE_JOB)):
         rows = np.flatnonzero(op == number)
         yield f"{kind}.entry", np.array_equal(tables[kind]["entry"], rows)
         job[rows] = np.arange(len(rows))
     yield "job", tables["job"] == job
-    yield "after", np.concatenate(([after[0] == 0, after[-1] == len(dependents)], np.diff(after) >= 0))
-    yield "dependents", (dependents >= 0) & (dependents < entries)
-    yield "waits", tables["waits"] == np.bincount(dependents, minlength=entries) + (op == END)
+    yield "after", [after[0] == 0, after[-1] == sizes.dependencies]
+    yield "after", np.diff(after) >= 0
+    who = np.repeat(np.arange(sizes.entries), np.diff(after))
+    yield "dependents", dependents != who
+    yield "dependents", (np.diff(dependents) > 0) | (np.diff(who) > 0)
+    yield "waits", tables["waits"] == np.bincount(dependents, minlength=sizes.entries) + (op == END)
 
 
-def _transfers(tables: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
-    t = tables["dma"]
-    room = config.dram.capacity_bytes
-    yield "dma.engine", (t["engine"] >= 0) & (t["engine"] < config.dma.engines)
-    yield "dma.channel", (t["channel"] >= 0) & (t["channel"] <= 2)
-    yield "dma.group", (t["group"] >= -1) & (t["group"] < len(t["group"]))
-    yield "dma.write", (t["write"] >= 0) & (t["write"] <= 1)
-    yield "dma.t_start", (t["t_start"] >= 0) & (t["t_start"] < WIDE_LIMIT)
-    yield "dma.memory", t["memory"] == 0
-    yield "dma.peer", t["peer"] == -1
+def _transfers(t: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
     yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * config.dram.channels
-    yield "dma.dram_addr", (t["dram_addr"] >= 0) & (t["dram_addr"] < room)
-    yield "dma.row_bytes", (t["row_bytes"] > 0) & (t["row_bytes"] <= room)
-    yield "dma.rows", t["rows"] > 0
     yield "dma.stride", (t["stride"] >= t["row_bytes"]) | (t["rows"] == 1)
     places = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "spm_addr")), strict=True)
     yield "dma.spm_addr", [_inside(config, *place) for place in set(places)]
@@ -85,19 +185,28 @@ def _inside(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int
     return end <= config.dram.capacity_bytes and 0 <= spm_addr <= room
 
 
-def _computes(tables: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
-    c = tables["compute"]
-    tensor = c["engine"] < config.te.engines
-    yield "compute.engine", (c["engine"] >= 0) & (c["engine"] < config.te.engines + config.ve.engines)
-    most = np.where(tensor, WIDE_LIMIT // config.te.period, WIDE_LIMIT // config.ve.period)
-    for name in ("init", "body", "finalize", "work"):
-        yield f"compute.{name}", (c[name] >= 0) & ((c[name] < most) if name != "work" else True)
-    total = c["init"].astype(float) + c["body"] + c["finalize"]
-    yield "compute.body", total < most.astype(float)
-    yield "compute.regions", (c["regions"] >= 0) & (c["regions"] <= MAX_REGIONS)
+def _computes(c: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
+    period = np.where(c["engine"] < config.te.engines, config.te.period, config.ve.period)
+    left = WIDE_LIMIT // period  # [tick] of its engine, which is busy for fewer than 2^62 cycles
+    for name in ("init", "body", "finalize"):
+        yield f"compute.{name}", c[name] < left
+        left = left - c[name]
+    yield "compute.init", (c["init"] > 0) | (c["body"] > 0) | (c["finalize"] > 0)
     used = np.arange(MAX_REGIONS) < c["regions"][:, None]
-    addr, nbytes, write = (c[name] for name in REGIONS)
-    size = config.spm.size_bytes
-    yield "compute.region_addr", ~used | ((addr >= 0) & (addr <= size))
-    yield "compute.region_bytes", ~used | ((nbytes >= 0) & (nbytes <= size - np.clip(addr, 0, size)))
-    yield "compute.region_write", ~used | ((write >= 0) & (write <= 1))
+    addr, nbytes, write = (c[f"region_{name}"] for name in ("addr", "bytes", "write"))
+    yield "compute.region_bytes", (nbytes > 0) == used
+    yield "compute.region_bytes", nbytes <= config.spm.size_bytes - addr
+    yield "compute.region_addr", used | (addr == 0)
+    yield "compute.region_write", used | (write == 0)
+
+
+def differing(tables: dict[str, Any], others: dict[str, Any]) -> str | None:
+    """The first value of tables that is another in `others`, as errors tell it; None where all are the same."""
+    for column in COLUMNS:
+        table, other = column.of_tables(tables), column.of_tables(others)
+        if table.shape != other.shape:
+            return f"{column.name} has {len(table)} rows instead of {len(other)}"
+        if not np.array_equal(table, other):
+            row: list[int] = np.argwhere(np.atleast_1d(table != other))[0].tolist()
+            return f"{column.name}{row} = {table[tuple(row)]} instead of {other[tuple(row)]}"
+    return None

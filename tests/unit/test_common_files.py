@@ -72,7 +72,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 def test_special_files_are_read_up_to_the_limit_of_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module, "STREAM_BYTES", 1 << 20)
     assert refused(Path("/dev/zero")) == "the log is larger than the limit of 100 bytes; make it smaller"
-    assert refused(Path("/dev/zero"), 1 << 40) == f"the log is larger than the limit of {1 << 20} bytes; write it to a file first"
+    assert refused(Path("/dev/zero"), 1 << 40) == "the log is larger than the limit of 1048576 bytes; write it to a file first"
     assert refused(tmp_path) == "the log cannot be read: Is a directory"
     assert refused(tmp_path / "no") == "the log cannot be read: No such file or directory"
     assert "the log cannot be read" in refused(Path("/proc/self/mem"))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import os
-from contextlib import suppress
+import stat
+from contextlib import closing, suppress
 from importlib import import_module
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.files import check_writable
+from kernbench.common.files import check_writable, target_of
 
 CHUNK = 1 << 20  # [B] of text packed at once
 
@@ -56,8 +58,8 @@ PACKERS: dict[str, type[Any]] = {".gz": _Gzip, ".zst": _Zstd}
 class TraceFile:
     """A trace being written: `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, by its name.
 
-    Text goes out in whole units (gzip members, zstd frames), so a crash, Ctrl-C or a full disk leaves a file that reads up to
-    the last one. Raises InputError where the file cannot be written.
+    Text goes out in whole units (gzip members, zstd frames), so a crash or Ctrl-C leaves a file that reads up to the last one.
+    InputError where the file cannot be written: a full disk leaves the lines that are whole, or no file where none is.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:
@@ -69,13 +71,15 @@ class TraceFile:
         self._packer: Packer = PACKERS.get(self.path.suffix, _Plain)()
         self._held: list[bytes] = []
         self._size = 0
-        self._there = go_on_at or 0  # [B] of the file; a pipe cannot tell
-        self._file: IO[bytes] | None = None
+        self._there = go_on_at or 0  # [B] of the file that are whole units; a pipe cannot tell
+        self._part = 0  # [B] of the unit that goes out now
+        self._file: FileIO | None = None
+        self.given_up = False  #: it could not be written to its end
         check_writable(path)
         if go_on_at is None:
             return
         try:
-            self._file = open(self.path, "r+b")  # noqa: SIM115
+            self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
             if os.fstat(self._file.fileno()).st_size < go_on_at:
                 self._file.close()
                 raise InputError(Problem(str(path), f"it has fewer than the {go_on_at} bytes that the checkpoint saw"))
@@ -84,9 +88,31 @@ class TraceFile:
         except OSError as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: OSError) -> InputError:
-        remedy = "what was written before is a valid trace; choose another place, or a smaller level"
+    def _refused(self, error: OSError, left: str = "") -> InputError:
+        remedy = f"{left}choose another place, or a smaller level"
         return InputError(Problem(str(self.path), f"the trace cannot be written: {error.strerror}", remedy=remedy))
+
+    def _given_up(self, error: OSError, unit: bytes) -> InputError:
+        """The refusal of a trace of which `unit` did not go out whole: the file ends with a whole line, or is taken away."""
+        self._held, self._size = [], 0
+        file, self._file = self._file, None
+        self.given_up = True
+        if file is None:
+            return self._refused(error)
+        with closing(file):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return self._refused(error)
+            whole = unit.rfind(b"\n", 0, self._part) + 1 if type(self._packer) is _Plain else 0
+            self._there += whole
+            try:
+                if self._there:
+                    file.truncate(self._there)
+                    return self._refused(error, f"its first {self._there:,} bytes are a valid trace that breaks off; ")
+                file.truncate(0)
+                target_of(self.path).unlink()
+            except OSError as worse:
+                return self._refused(error, f"it may end in part of a line, and cannot be mended: {worse.strerror}; ")
+        return self._refused(error, "not one line was written whole, and the file is removed; ")
 
     def write(self, text: bytes) -> None:
         """Add whole lines."""
@@ -97,19 +123,18 @@ class TraceFile:
 
     def flush(self) -> int:
         """Everything so far goes to the file; its size [B]."""
+        packed = self._packer.pack(b"".join(self._held)) if self._size else b""
+        self._part = 0
         try:
             if self._file is None:
-                self._file = open(self.path, "wb")  # noqa: SIM115
-            if self._size:
-                packed = self._packer.pack(b"".join(self._held))
-                self._file.write(packed)
-                self._held, self._size = [], 0
-                self._there += len(packed)
-            self._file.flush()
-            return self._there
+                self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115
+            while self._part < len(packed):
+                self._part += self._file.write(memoryview(packed)[self._part :]) or 0
         except OSError as error:
-            self._held, self._size = [], 0
-            raise self._refused(error) from None
+            raise self._given_up(error, packed) from None
+        self._held, self._size = [], 0
+        self._there += len(packed)
+        return self._there
 
     def leave_off(self) -> None:
         """What was added since the last unit is let go: the file is a beginning of the trace."""
@@ -117,17 +142,14 @@ class TraceFile:
 
     def close(self) -> None:
         """The last unit goes out."""
+        if self.given_up or (self._file is not None and self._file.closed):
+            return
+        self.flush()
+        assert self._file is not None
         try:
-            if self._file is None or not self._file.closed:
-                self.flush()
-                assert self._file is not None
-                self._file.close()
+            self._file.close()
         except OSError as error:
             raise self._refused(error) from None
-        finally:
-            with suppress(OSError):  # it tries once more to write what has been said to be lost
-                if self._file is not None:
-                    self._file.close()
 
     def __enter__(self) -> TraceFile:
         return self

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from kernbench.trace.files import blocks
 from kernbench.trace.writer import TraceFile
 
 NAMES = ("t.jsonl", "t.jsonl.gz", "t.jsonl.zst")
+REMEDY = "choose another place, or a smaller level"
 LINES = [b'{"line":%d,"text":"%s"}\n' % (k, b"x" * (k % 50)) for k in range(3000)]
 
 
@@ -116,3 +120,60 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
         TraceFile(tmp_path / "no" / "t.jsonl")
     with pytest.raises(InputError, match="it is a directory"):
         TraceFile(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("room", [0, 1, 50, 5000, 60_000, 150_000])
+def test_what_is_said_after_a_full_disk_is_true(tmp_path: Path, name: str, room: int) -> None:
+    """A real limit of the size of files: the text that is left is whole lines from the beginning, or there is no file."""
+    path = tmp_path / name
+    lines = [b'{"line":%d,"text":"%s"}\n' % (k, os.urandom(40).hex().encode()) for k in range(4000)]  # packed: a half of it
+    code = textwrap.dedent(f"""
+        import resource, sys
+        from kernbench.common.errors import InputError
+        from kernbench.trace import writer
+        writer.CHUNK = 1 << 17
+        lines = sys.stdin.buffer.read().splitlines(keepends=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))
+        try:
+            with writer.TraceFile({str(path)!r}) as file:
+                for line in lines:
+                    file.write(line)
+        except InputError as error:
+            print(error, end="")
+    """)
+    done = subprocess.run([sys.executable, "-c", code], input=b"".join(lines), capture_output=True, check=True)
+    said = done.stdout.decode()
+    start = f"{path}: the trace cannot be written: File too large; "
+    if path.exists():
+        kept = path.stat().st_size
+        text = text_of(path)
+        assert 0 < kept <= room and text.endswith(b"\n") and b"".join(lines).startswith(text)
+        assert said == f"{start}its first {kept:,} bytes are a valid trace that breaks off; {REMEDY}"
+        if name.endswith(".jsonl"):
+            assert kept > room - len(lines[0]) - 10  # to the last line that is whole
+    else:
+        assert said == f"{start}not one line was written whole, and the file is removed; {REMEDY}"
+        assert room <= 50 or not name.endswith(".jsonl")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_nothing_is_said_of_what_a_device_took(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").symlink_to("/dev/full")
+    rule = f"the trace cannot be written: No space left on device; {REMEDY}$"
+    with pytest.raises(InputError, match=rule), TraceFile(tmp_path / "t.jsonl") as file:
+        file.write(LINES[0])
+
+
+def test_a_trace_that_goes_on_keeps_what_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"".join(LINES[:2]) + b"later")
+    before = len(b"".join(LINES[:2]))
+    code = (
+        "import resource; from kernbench.trace.writer import TraceFile; "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({before + 5},) * 2); "
+        f"file = TraceFile({str(path)!r}, go_on_at={before}); file.write(b'x' * 99); file.flush()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"its first {before:,} bytes are a valid trace that breaks off" in done.stderr
+    assert path.read_bytes() == b"".join(LINES[:2])

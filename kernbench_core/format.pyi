@@ -50,6 +50,12 @@ class Format:
     def extend(self, columns: list[Any], tables: list[list[bytes]]) -> None:
         """There are more rows, and more texts: the same columns and tables as at first, grown."""
 
+    def fault(self, trace: Trace, rows: int, units: int, since: int, until: int) -> str | None:
+        """What is wrong with records that a file brought back, of cycles from `since` to below `until`; None where nothing is.
+
+        `rows`, `units`: how many entries and tracks there are.
+        """
+
     def tokens(self) -> list[tuple[int, int]]:
         """`(left, start)` of each token group, to go on from."""
 

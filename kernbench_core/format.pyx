@@ -335,6 +335,47 @@ cdef class Format:
             self.column[k] = &view[0]
         self.put_templates(self.keep[2], self.put_tables(tables))
 
+    cdef str fault_of(self, Event* e, int64_t rows, int64_t units):
+        """What is wrong with a record of which no line can be made; None where nothing is."""
+        cdef Template* t
+        cdef Part* p
+        cdef int64_t count
+        cdef int32_t i, j
+        if not 0 <= e.kind < self.kinds or e.kind == REC_EMIT or e.kind == REC_ENQUEUE:
+            return f"is of kind {e.kind}"
+        if not -1 <= e.entry < rows:
+            return f"is of entry {e.entry} of {rows}"
+        if e.kind == REC_OVERLAP and not (e.entry >= 0 and 0 <= e.v[1] < rows):
+            return f"tells an overlap of the entries {e.entry} and {e.v[1]} of {rows}"
+        for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
+            t = &self.template[i]
+            if e.entry < 0 and (t.only_if >= 0 or t.unit < NO_UNIT):
+                return "is of no entry"
+            if t.unit >= 0 and t.unit_value >= 0 and not -t.unit <= e.v[t.unit_value] < units - t.unit:
+                return f"is of unit {e.v[t.unit_value]} of its kind"
+            for j in range(t.first, t.first + t.n):
+                p = &self.part[j]
+                if e.entry < 0 and (p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN):
+                    return "is of no entry"
+                count = len(self.pieces[p.table])
+                if p.kind == P_TEXT_OF_VALUE and e.v[p.at] != MISSING and not -p.base <= e.v[p.at] < count - p.base:
+                    return f"has a text of number {e.v[p.at]} of {count}"
+        return None
+
+    def fault(self, Trace trace not None, int64_t rows, int64_t units, cycle_t since, cycle_t until):
+        """What is wrong with records that a file brought back, of cycles from `since` to below `until`, in words; None where nothing
+        is. `rows`, `units`: how many entries and tracks there are."""
+        cdef Event* e
+        cdef int64_t k
+        for k in range(trace.tracer.n):
+            e = &trace.tracer.event[k]
+            found = self.fault_of(e, rows, units)
+            if found is None and not since <= e.cycle < until:
+                found = f"is of cycle {e.cycle}, and the run stands at {since}"
+            if found is not None:
+                return f"record {k} {found}"
+        return None
+
     def tokens(self):
         """`(left, start)` of each token group, to go on from."""
         return [(self.token_left[k], self.token_start[k]) for k in range(self.groups)]

@@ -126,6 +126,9 @@ class Core:
     def restore(self, image: bytes) -> None:
         """Put a snapshot of the same machine and program back; ValueError where it is none, which changes nothing."""
 
+    def most_state_bytes(self) -> int:
+        """[B] that a snapshot of this machine and program has at most, wherever it stands. Of a run without components."""
+
     def digest(self) -> str:
         """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
 

@@ -38,7 +38,7 @@ from kernbench_core.rolling cimport roll
 from kernbench_core.row_phase cimport row_next, row_still
 from kernbench_core.scratchpad cimport scratchpad_advance
 from kernbench_core.shuffle cimport shuffle
-from kernbench_core.snapshot cimport show_snapshot, take_snapshot
+from kernbench_core.snapshot cimport most_bytes, show_snapshot, take_snapshot
 from kernbench_core.sim cimport Sim, next_body_cycle
 from kernbench_core.state import state_fields
 from kernbench_core.types cimport (
@@ -408,6 +408,10 @@ cdef class Core:
         except BaseException:
             resume(&self.sim, self.arena, before)
             raise
+
+    def most_state_bytes(self):
+        """[B] that a snapshot of this machine and program has at most, wherever it stands. Of a run without components."""
+        return most_bytes(&self.sim)
 
     def digest(self):
         """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""

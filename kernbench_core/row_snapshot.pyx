@@ -78,6 +78,14 @@ cdef int visit_rows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
     return 0
 
 
+cdef int64_t most_row_bytes(Sim* s) noexcept nogil:
+    """[B] of flows' fetches, and of full queues and buffers."""
+    cdef Rows* r = <Rows*>s.share.rows
+    if r == NULL:
+        return 0
+    return s.n_flows * <int64_t>FETCH.nbytes + r.n * (r.depth * <int64_t>BURST.nbytes + r.room * <int64_t>GIVEN.nbytes)
+
+
 cdef int visit_channel(Rows* r, Visitor v, RowChannel* c) except -1:
     v.table(&ROWCHANNEL, c, sizeof(RowChannel), 1)
     v.table(&DEVICE, &c.device, sizeof(c.device), 1)

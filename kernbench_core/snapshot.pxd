@@ -1,9 +1,10 @@
 """A run's model state as bytes (docs/adr/0009-checkpoints.md)."""
 from kernbench_core.sim cimport Sim
 from kernbench_core.state cimport Visitor
-from kernbench_core.types cimport int32_t, slot_t
+from kernbench_core.types cimport int32_t, int64_t, slot_t
 
 cdef bytes take_snapshot(Sim* s)
+cdef int64_t most_bytes(Sim* s)
 cdef dict show_snapshot(Sim* s)
 cdef int check_same(Sim* s, bytes image) except -1
 cdef int visit_queue(Sim* s, Visitor v) except -1

@@ -12,7 +12,7 @@ from kernbench_core.control cimport Entry
 from kernbench_core.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.events cimport FlowTrace, StreamTrace
 from kernbench_core.pair_clear cimport far_lane
-from kernbench_core.row_snapshot cimport visit_rows
+from kernbench_core.row_snapshot cimport most_row_bytes, visit_rows
 from kernbench_core.share cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.sim cimport reads_of, writes_of
 from kernbench_core.state cimport (
@@ -178,6 +178,13 @@ cdef bytes take_snapshot(Sim* s):
     settle_state(s)
     visit(s, v)
     return b"".join(v.parts)
+
+
+cdef int64_t most_bytes(Sim* s):
+    """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
+    cdef int64_t flow = FLOW.nbytes + LANE.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
+    cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_row_bytes(s)
 
 
 cdef dict show_snapshot(Sim* s):

@@ -22,11 +22,13 @@ SOURCE_BYTES = 64 << 20  # of a Python file
 WRITER_SECONDS = 5.0  # a named pipe is given so long to get a writer; one that has a writer is waited for
 
 
-def read_bounded(path: str | os.PathLike[str], limit: int, *, what: str = "it", remedy: str = "") -> bytes:
+def read_bounded(
+    path: str | os.PathLike[str], limit: int, *, what: str = "it", remedy: str = "", unread: str = ""
+) -> bytes:
     """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
 
     InputError where it is larger, cannot be read, or is a pipe that nobody writes to. `what`: how the error names the file;
-    `remedy`: what to do about a file that is larger.
+    `remedy`: what to do about a file that is larger; `unread`: about one that cannot be read.
     """
     source = os.fspath(path)
     try:
@@ -41,7 +43,7 @@ def read_bounded(path: str | os.PathLike[str], limit: int, *, what: str = "it", 
             content = _up_to(file, first, told, most)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Problem(source, f"{what} cannot be read: {reason}")) from None
+        raise InputError(Problem(source, f"{what} cannot be read: {reason}", remedy=unread)) from None
     if content is None:
         stream = most < limit
         raise InputError(_too_large(source, what, most, "write it to a file first" if stream else remedy))

@@ -12,14 +12,16 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem, shown
-from kernbench.common.files import write_whole
+from kernbench.common.files import read_bounded, write_whole
 
 MAGIC = b"KBCKPT 1\n"
 MAX_HEADER = 64 * 1024  # [B]
+FILE_BYTES = 1 << 30  # [B] of a checkpoint file
+REPLAYED = 4096  # [B] of what is kept of a machine with components: a cycle and a digest
+TRACE_BYTES = 64 << 20  # [B] of where a trace stands: records that are not written, totals of banks
 REMEDY = "make the checkpoint anew with `kbsim step --save`"
 MISMATCH = {
     "version": ("the checkpoint is of another version of kernbench", REMEDY),
@@ -42,31 +44,37 @@ def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], sn
     write_whole(path, MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + zlib.compress(state, 1))
 
 
-def read_checkpoint(path: str | os.PathLike[str], expected: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The snapshot and the trace's state in a checkpoint whose header agrees with `expected`; InputError where not, or the file
-    is damaged."""
-    where = str(path)
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Problem(where, f"the checkpoint cannot be read: {reason}", remedy="check the path")) from None
+def read_checkpoint(
+    path: str | os.PathLike[str], expected: Mapping[str, Any], most_state_bytes: int, most_trace_bytes: int = TRACE_BYTES
+) -> tuple[bytes, bytes]:
+    """The snapshot and the trace's state in a checkpoint whose header agrees with `expected`.
+
+    `most_state_bytes`, `most_trace_bytes`: what the run that reads it can have; nothing larger is unpacked.
+    InputError where the file is of another run, larger, or damaged.
+    """
+    where = os.fspath(path)
+    data = read_bounded(path, FILE_BYTES, what="the checkpoint", remedy=REMEDY, unread="check the path")
     if not data.startswith(MAGIC):
         raise InputError(Problem(where, "it is no kernbench checkpoint of version 1", remedy=REMEDY))
-    head, _, body = data[len(MAGIC) :].partition(b"\n")
+    end = data.find(b"\n", len(MAGIC), len(MAGIC) + MAX_HEADER + 1)
     try:
-        if len(head) > MAX_HEADER:
-            raise ValueError("a header is short")
-        header = json.loads(head)
-        size, trace, digest = int(header["state_bytes"]), int(header["trace_bytes"]), str(header["sha256"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        header = json.loads(data[len(MAGIC) : max(end, 0)])
+        size, trace, digest = header["state_bytes"], header["trace_bytes"], header["sha256"]
+        if (type(size), type(trace), type(digest)) != (int, int, str):
+            raise ValueError("a size is an integer")
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(Problem(where, "the checkpoint's header is damaged", remedy=REMEDY)) from None
     for key, want in expected.items():
         if header.get(key) != want:
             rule, remedy = MISMATCH[key]
             raise InputError(Problem(where, f"{rule}, and this run's is {shown(want)}", key, header.get(key), remedy))
-    state = _state(where, body, size)
-    if len(state) != size or _digest(state, trace) != digest:
+    whole = 0 <= trace <= size
+    if whole and (trace > most_trace_bytes or size - trace > most_state_bytes):
+        rule = f"the checkpoint's state is damaged: it has {size - trace} bytes and {trace} of its trace"
+        most = f"and this run's has at most {most_state_bytes} and {most_trace_bytes}"
+        raise InputError(Problem(where, f"{rule}, {most}", remedy=REMEDY))
+    state = _state(where, memoryview(data)[end + 1 :], size) if whole else b""
+    if not whole or len(state) != size or _digest(state, trace) != digest:
         rule = "the checkpoint's state does not match its size and checksum: the file is cut off or damaged"
         raise InputError(Problem(where, rule, remedy=REMEDY))
     return state[: size - trace], state[size - trace :]
@@ -88,12 +96,12 @@ def _digest(state: bytes, trace: int) -> str:
     return hashlib.sha256(b"%d\n" % trace + state).hexdigest()
 
 
-def _state(where: str, body: bytes, size: int) -> bytes:
+def _state(where: str, body: memoryview, size: int) -> bytes:
     """What is unpacked, of another size than `size` where the file does not end with it."""
     unpacker = zlib.decompressobj()
     try:
         # One byte more than promised, so that a file that holds more is seen without unpacking all of it.
-        state = unpacker.decompress(body, max(size, 0) + 1)
-    except (zlib.error, OverflowError):
+        state = unpacker.decompress(body, size + 1)
+    except zlib.error:
         raise InputError(Problem(where, "the checkpoint's state is damaged", remedy=REMEDY)) from None
     return state if unpacker.eof and not unpacker.unused_data else b""

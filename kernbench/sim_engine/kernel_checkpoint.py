@@ -10,12 +10,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.sim_engine.checkpoint import read_checkpoint, write_checkpoint
 from kernbench.sim_engine.engine import GraphEngine
 
+BODY_BYTES = 16 << 20  # [B] of what was run
 REMEDY = "make the checkpoint anew with `kbsim step --save`"
 #: Key of what was run, beside its `params`: the rule where it differs, and the remedy.
 MISMATCH = {
@@ -23,6 +26,17 @@ MISMATCH = {
     "source": ("the bench's code has changed since", REMEDY),
     "strict_wait": ("the checkpoint is of a run with the other setting of --strict-wait", "give the options it was saved with"),
 }
+
+
+class _Body(msgspec.Struct):
+    """What was run, and how far."""
+
+    bench: str
+    source: str
+    strict_wait: bool
+    params: dict[str, Any]
+    cycle: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+    state: str
 
 
 def state_hash(engine: GraphEngine) -> str:
@@ -57,29 +71,27 @@ def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping
     InputError where it is of another run, or this one does not come to the same state.
     """
     machine, where = engine.machine, str(path)
-    body = _body(where, read_checkpoint(path, machine._header())[0])
+    body = _body(where, read_checkpoint(path, machine._header(), BODY_BYTES, 0)[0])
     for key, (rule, remedy) in MISMATCH.items():
-        if body[key] != what[key]:
-            raise InputError(Problem(where, f"{rule}, and this run's is {shown(what[key])}", key, body[key], remedy))
+        value = getattr(body, key)
+        if value != what[key]:
+            raise InputError(Problem(where, f"{rule}, and this run's is {shown(what[key])}", key, value, remedy))
     remedy = "give the --set it was saved with"
     params = [
-        Problem(where, f"in this run it is {shown(value)}", f"params.{name}", body["params"].get(name), remedy)
+        Problem(where, f"in this run it is {shown(value)}", f"params.{name}", body.params.get(name), remedy)
         for name, value in what["params"].items()
-        if body["params"].get(name) != value
+        if body.params.get(name) != value
     ]
     if params:
         raise InputError(params)
-    machine.run(cycles=body["cycle"])
-    if state_hash(engine) != body["state"]:
+    machine.run(cycles=body.cycle)
+    if state_hash(engine) != body.state:
         rule = f"the run is not in the saved state in cycle {machine.cycle}: it depends on more than its inputs"
         raise InputError(Problem(where, rule, remedy="take clocks and unseeded random numbers out of the bench"))
 
 
-def _body(where: str, state: bytes) -> dict[str, Any]:
+def _body(where: str, state: bytes) -> _Body:
     try:
-        body = json.loads(state)
-        if set(body) >= {*MISMATCH, "params", "cycle", "state"}:
-            return dict(body)
-    except (ValueError, TypeError):
-        pass
-    raise InputError(Problem(where, "it is no checkpoint of a bench", remedy=REMEDY))
+        return msgspec.json.decode(state, type=_Body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise InputError(Problem(where, "it is no checkpoint of a bench", remedy=REMEDY)) from None

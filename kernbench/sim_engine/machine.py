@@ -38,6 +38,7 @@ from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
 
 if TYPE_CHECKING:
+    from kernbench.sim_engine.tracing.resume import TraceState
     from kernbench.sim_engine.tracing.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "Machine", "simulate"]
@@ -80,7 +81,7 @@ class Machine:
         self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
         self.queues: PeQueues | None = None  #: between PEs, where kernels run
-        self._trace_state: dict[str, Any] | None = None  # of the checkpoint that was loaded
+        self._trace_state: TraceState | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
         plan = self.plan
@@ -139,7 +140,7 @@ class Machine:
         self._tracing = Tracing(self, self._core, kernbench_core.Format, kernbench_core.Samples, sink, options)
         return self._tracing
 
-    def trace_state(self) -> dict[str, Any]:
+    def trace_state(self) -> TraceState:
         """Where the trace stands in the checkpoint that was loaded; InputError where its run was not traced."""
         if self._trace_state is None:
             raise InputError(Problem("--trace", "the checkpoint is of a run without a trace", remedy="trace from cycle 0 on"))
@@ -147,9 +148,7 @@ class Machine:
 
     def options_of_trace(self) -> TraceOptions:
         """With which the checkpoint's run was traced; InputError where it was not."""
-        given = self.trace_state()["options"]
-        cycles = None if given["cycles"] is None else (given["cycles"][0], given["cycles"][1])
-        return TraceOptions(given["level"], given["window"], tuple(given["only"]), cycles)
+        return self.trace_state().trace_options()
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
         """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""
@@ -317,8 +316,11 @@ class Machine:
 
         InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
         """
-        state, trace = checkpoint.read_checkpoint(path, self._header())
-        self._trace_state = msgspec.json.decode(trace) if trace else None
+        from kernbench.sim_engine.tracing.resume import read_state
+
+        most = checkpoint.REPLAYED if self.components else self._core.most_state_bytes()
+        state, trace = checkpoint.read_checkpoint(path, self._header(), most)
+        self._trace_state = read_state(trace) if trace else None
         if self.components:
             self._run_again(str(path), state)
             return

@@ -9,13 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
 import random
-import resource
-import signal
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,37 +32,11 @@ from kernbench.cmdq.parse import load_program
 from kernbench.cmdq.table_rules import COLUMNS, differing
 from kernbench.common.errors import InputError
 from tests.cli.samples import MACHINE, tiles
+from tests.hostile import VALUES, in_child
 from tests.strategies import systems
 
-VALUES = (0, -1, 1, 2, 63, 2**15, 2**31 - 1, 2**31, 2**32, 2**61, 2**62, 2**63 - 1, -(2**63))
-MORE = 1 << 30  # [B] of addresses, beyond those of the test's process
-SECONDS = 20  # of CPU time
 POSITIVE = {"num_elements", "rows", "row_elements", "stride_bytes", "t_len", "d_len", "m", "n", "k", "length", "batch"}
 Change = tuple[str, bytes]  #: what was done, and the file
-
-
-def address_space() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
-
-
-def in_child(job: Callable[[], int], log: Path) -> int:
-    """The exit code of a function in a forked child with limits, or minus the signal that ended it."""
-    child = os.fork()
-    if child:
-        status = os.waitpid(child, 0)[1]
-        return os.waitstatus_to_exitcode(status)
-    code = 99
-    try:
-        sys.stdout = sys.stderr = log.open("w", encoding="utf-8")
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (address_space() + MORE,) * 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
-        code = job()
-        sys.stdout.flush()
-    finally:
-        os._exit(code)
 
 
 def sealed(rest: bytes) -> bytes:

@@ -18,6 +18,7 @@ from kernbench.sim_engine.tracing.columns import Columns
 from kernbench.sim_engine.tracing.head import command_line, enqueue_lines, meta_line, part_names, units
 from kernbench.sim_engine.tracing.lines import line
 from kernbench.sim_engine.tracing.options import FOREVER, Sink, TraceOptions
+from kernbench.sim_engine.tracing.resume import TraceState, damaged
 from kernbench.sim_engine.tracing.templates import COLUMNS, TABLES, kinds
 from kernbench.sim_engine.tracing.windows import Totals, Windows
 from kernbench.trace.schema import LEVELS
@@ -120,7 +121,7 @@ class Tracing:
         self.format.count(len(commands))
 
     def state(self) -> dict[str, Any]:
-        """Where it stands, as JSON: `go_on` takes it up in another process."""
+        """Where it stands, as JSON: `go_on` takes it up in another process, as a `TraceState`."""
         options = {"level": self.options.level, "window": self.options.window}
         options |= {"only": self.options.only, "cycles": self.options.cycles}
         return {
@@ -133,13 +134,23 @@ class Tracing:
             "windows": self.windows.state(),
         }
 
-    def go_on(self, state: dict[str, Any]) -> None:
-        """Continue a trace whose run was saved and loaded again."""
-        self.records.load(base64.b64decode(state["records"]))
-        self.format = self._format(state["tokens"])
-        self.format.count(state["lines"])
-        self.edge, self.counted = state["edge"], state["counted"]
-        self.windows.go_on(state["windows"])
+    def go_on(self, state: TraceState) -> None:
+        """Continue a trace whose run was saved and loaded again; InputError where it cannot stand so in this run."""
+        state.check_place(int(self.core.cycle))
+        groups = self.columns.token_left
+        if len(state.tokens) != len(groups) or any(left > most for (left, _), most in zip(state.tokens, groups, strict=True)):
+            raise damaged("its token groups are those of another program")
+        try:
+            self.records.load(state.record_bytes())
+        except ValueError as error:
+            raise damaged(str(error)) from None
+        self.format = self._format(state.tokens)
+        fault = self.format.fault(self.records, len(self.machine.program.entries), len(self.names), state.counted, FOREVER)
+        if fault is not None:
+            raise damaged(fault)
+        self.format.count(state.lines)
+        self.edge, self.counted = state.edge, state.counted
+        self.windows.go_on(state.windows)
 
     @contextmanager
     def whole_up_to(self, limit: int) -> Iterator[None]:

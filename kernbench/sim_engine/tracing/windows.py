@@ -15,6 +15,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.common.units import ceil_div
 from kernbench.sim_engine.energy import NO_WORK, Work
 from kernbench.sim_engine.tracing.lines import text
+from kernbench.sim_engine.tracing.resume import WindowState, damaged, totals_of
 from kernbench.trace.schema import BY_NAME
 
 SATURATED_WINDOWS = 8
@@ -136,17 +137,21 @@ class Windows:
             "asleep": sorted(self.asleep),
         }
 
-    def go_on(self, state: dict[str, Any]) -> None:
-        """Stand there again."""
-        dma, compute, resources = (
-            np.array(column, dtype=np.int64).reshape(old.shape)
-            for column, old in zip(state["totals"], self.before[:3], strict=True)
-        )
-        banks = [tuple(np.array(column, dtype=np.int64) for column in pair) for pair in state["banks"]]
+    def go_on(self, state: WindowState) -> None:
+        """Stand there again; InputError where that is not before what the run has done by now."""
+        names = ("DMA engines", "engines", "resources")
+        dma, compute, resources = (totals_of(*columns) for columns in zip(names, state.totals, self.before[:3], strict=True))
+        now = self.before[3]
+        if len(state.banks) != len(now) or len(state.saturated) != self.channels or not set(state.asleep) <= set(self.units):
+            raise damaged("its windows are those of another machine")
+        banks = [
+            tuple(totals_of("banks", *column) for column in zip(saved, done, strict=True))
+            for saved, done in zip(state.banks, now, strict=True)
+        ]
         self.before = (dma, compute, resources, banks, [])
-        self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state["energy"])
-        self.spent = [int(pj) for pj in state["spent"]]
-        self.saturated, self.asleep = state["saturated"], set(state["asleep"])
+        self.energy.macs, self.energy.ops, self.energy.region_bytes = (int(n) for n in state.energy)
+        self.spent = [int(pj) for pj in state.spent]
+        self.saturated, self.asleep = state.saturated, set(state.asleep)
         self.worked = bytes(unit not in self.asleep for unit in self.units)
 
     def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> tuple[bytes, int]:

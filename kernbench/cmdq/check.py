@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kernbench.cmdq.depend import structure_problems
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
-from kernbench.cmdq.footprint import kv_rows, regions_of, service_cycles, transfer_of
+from kernbench.cmdq.footprint import MOST_ROWS, kv_rows, regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.parse import entry_problems
 from kernbench.cmdq.program import Program
@@ -69,7 +69,7 @@ def _kv_problems(entry: KvEntry, config: NpuConfig) -> Iterator[FieldProblem]:
         yield FieldProblem(("kv_layout_id",), rule, entry.kv_layout_id)
         return
     layout = layouts[entry.kv_layout_id]
-    nest: tuple[str, ...] = ("kv_range",) if entry.opcode == "KV_LOAD_TILE" else ()
+    nest = _range_of(entry)
     sound = True
     if entry.t_start + entry.t_len > layout.t_max:
         sound = False
@@ -90,6 +90,11 @@ def _kv_problems(entry: KvEntry, config: NpuConfig) -> Iterator[FieldProblem]:
         yield from _byte_problems(entry, config, nest)
 
 
+def _range_of(entry: KvEntry) -> tuple[str, ...]:
+    """Where the range of a KV tile stands in its entry."""
+    return ("kv_range",) if entry.opcode == "KV_LOAD_TILE" else ()
+
+
 def _byte_problems(entry: KvEntry, config: NpuConfig, nest: tuple[str, ...]) -> Iterator[FieldProblem]:
     """Every row begins at a whole byte: the first does, and the step from row to row is whole bytes."""
     span = kv_rows(entry, config)
@@ -105,6 +110,11 @@ def _byte_problems(entry: KvEntry, config: NpuConfig, nest: tuple[str, ...]) -> 
 
 def _move_problems(entry: DmaEntry | KvEntry, config: NpuConfig) -> Iterator[FieldProblem]:
     transfer = transfer_of(entry, config)
+    if transfer.rows > MOST_ROWS:
+        rule = f"the transfer would have {transfer.rows} rows, and one has at most {MOST_ROWS}"
+        named = ("rows",) if isinstance(entry, DmaEntry) else (*_range_of(entry), "t_len")
+        yield FieldProblem(named, rule, transfer.rows)
+        return
     capacity = config.dram.capacity_bytes
     if transfer.dram_end > capacity:
         field = "dram_addr" if isinstance(entry, DmaEntry) else "dram_base_addr"
@@ -126,9 +136,11 @@ def _compute_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]
         yield from place_problem(entry, prefix, region.addr, region.nbytes, config)
     period = config.te.period if entry.engine == "te" else config.ve.period
     cycles = service_cycles(entry, config).total * period
-    if cycles >= WIDE_LIMIT:
+    if max(cycles, work_of(entry)) >= WIDE_LIMIT:
         field = "m" if isinstance(entry, TeEntry) else "length"
         rule = f"the job would take {cycles} cycles, and a run has fewer than 2^62"
+        if cycles < WIDE_LIMIT:
+            rule = f"the job would do {work_of(entry)} operations, and one has fewer than 2^62"
         yield FieldProblem((field,), rule, getattr(entry, field))
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "ACT_WEIGHT",
     "KV_LOAD",
     "KV_STORE",
+    "MOST_ROWS",
     "KvRows",
     "Region",
     "ServiceTime",
@@ -32,6 +33,7 @@ __all__ = [
     "work_of",
 ]
 
+MOST_ROWS = 2**24  # of a transfer: the core goes through them one by one
 ACT_WEIGHT, KV_LOAD, KV_STORE = 0, 1, 2  # channel numbers of a DMA engine, in the order of dma.channels
 READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
 

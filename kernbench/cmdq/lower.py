@@ -20,7 +20,9 @@ from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.footprint import Region, ServiceTime, Transfer, regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
+from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import Dma, Spm
 from kernbench.topology.mesh import Link, mesh_links, mesh_route
 
@@ -105,11 +107,27 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
     return {"route_start": column(start), "route_path": column(path), "route_latency": column(latency)}
 
 
+def interleave_of(source: str, field: str, interleave: int, channels: int, reach: int) -> int:
+    """The interleave of a memory of `reach` bytes as the core takes it, which multiplies it by channels.
+
+    One that is not below the memory keeps all of it on the first channel, as a smaller one does.
+    InputError where it is too large.
+    """
+    least = min(interleave, 1 << (reach - 1).bit_length())
+    if least * channels >= WIDE_LIMIT // 2:
+        rule = f"times the {channels} channels it must be below 2^61 in a memory that is as large"
+        raise InputError(Problem(source, rule, field, interleave))
+    return least
+
+
 def _memory(config: NpuConfig) -> dict[str, Any]:
+    dram = config.dram
     return {
         "first": 0,
-        "channels": config.dram.channels,
-        "interleave": config.dram.interleave_bytes,
+        "channels": dram.channels,
+        "interleave": interleave_of(
+            config.source, "dram.interleave_bytes", dram.interleave_bytes, dram.channels, dram.capacity_bytes
+        ),
         "align": config.dma.alignment_bytes,
         "setup": config.dram.t_setup_cycles,
     }

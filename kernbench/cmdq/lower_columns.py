@@ -19,6 +19,7 @@ from kernbench.cmdq.footprint import (
     ACT_WEIGHT,
     KV_LOAD,
     KV_STORE,
+    MOST_ROWS,
     READS_SCRATCHPAD,
     aligned_bytes,
     bytes_of,
@@ -216,6 +217,7 @@ def _kv_tiles(table: dict[str, Column], tiles: Sequence[Any], at: Column, config
 def _check_extents(table: dict[str, Column], config: NpuConfig) -> None:
     """What moves is inside the DRAM and inside the scratchpad."""
     align = config.dma.alignment_bytes
+    _sure(table["rows"] <= MOST_ROWS)
     addr, rows, row_bytes, stride, spm = (table[name] for name in ("dram_addr", "rows", "row_bytes", "stride", "spm_addr"))
     end = addr + _product(rows - 1, stride) + row_bytes
     _sure(-(-end // align) * align <= config.dram.capacity_bytes)

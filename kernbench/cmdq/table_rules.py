@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.cmdq.footprint import aligned_bytes
+from kernbench.cmdq.footprint import MOST_ROWS, aligned_bytes
 from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, END, MAX_REGIONS
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
@@ -94,7 +94,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dma.dram_addr", "transfer", 0, _dram, "first DRAM byte"),
     Column("dma.row_bytes", "transfer", 1, lambda s: _dram(s) + 1, "[B] of a row"),
     Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
-    Column("dma.rows", "transfer", 1, lambda s: _dram(s) + 1, "rows"),
+    Column("dma.rows", "transfer", 1, lambda s: MOST_ROWS + 1, "rows"),
     Column("dma.spm_addr", "transfer", 0, lambda s: s.config.spm.size_bytes, "scratchpad address of the first aligned byte"),
     Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),
     Column("dma.memory", "transfer", 0, lambda s: 1, "memory; an NPU has one"),

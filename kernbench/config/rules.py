@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernbench.config.schema import Noc, NpuConfig, Spm, Te, Ve
 
 Path = tuple[str | int, ...]
+MOST_HOPS = 2**22  # of all routes: a typing error must not ask for gigabytes of tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class BrokenRule:
 def broken_rules(config: NpuConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
     broken = engine_rules(config.spm, config.te, config.ve)
+    broken += _route_rules(config)
     if config.noc is not None:
         broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
     if not broken:  # the routes that these need are known to exist only now
@@ -107,6 +109,17 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
                 rule = f"it must lie in the mesh of {noc.rows} rows and {noc.cols} columns, counted from 0"
                 broken.append(BrokenRule(("noc", key, i), [row, col], rule))
     return broken
+
+
+def _route_rules(config: NpuConfig) -> list[BrokenRule]:
+    """Each DMA engine has a route to each channel and back, over the links of the mesh."""
+    engines, channels, noc = config.dma.engines, config.dram.channels, config.noc
+    hops = 1 if noc is None else noc.rows + noc.cols
+    if engines * channels * hops <= MOST_HOPS:
+        return []
+    over = f", and rows and columns of the mesh ({hops})," if noc is not None else ""
+    rule = f"times dram.channels ({channels}){over} it must be at most 2^22: there is a route for each of them"
+    return [BrokenRule(("dma", "engines"), engines, rule)]
 
 
 def _fits(value: Fraction) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernbench.cmdq.footprint import aligned_bytes
 from kernbench.cmdq.plan import Plan
 from kernbench.common.errors import KernbenchError
 
@@ -148,16 +149,15 @@ def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
     jobs = plan.program["dma"]
     memory, rows = jobs["memory"], jobs["rows"]
     tables = plan.machine["memories"]
-    align = np.array([table["align"] for table in tables], dtype=np.int64)[memory]
+    width = np.array([table["align"] for table in tables], dtype=np.int64)[memory]
     channels = np.array([table["first"] >= 0 for table in tables], dtype=np.bool_)[memory]
-    job = np.repeat(np.arange(len(rows)), rows)
-    row = np.arange(len(job)) - np.repeat(np.cumsum(rows) - rows, rows)
-    begin = jobs["dram_addr"][job] + row * jobs["stride"][job]
-    width = align[job]
-    aligned = -(-(begin + jobs["row_bytes"][job]) // width) * width - begin // width * width
+    begin, nbytes = jobs["dram_addr"], jobs["row_bytes"]
+    aligned = -(-(begin + nbytes) // width) * width - begin // width * width
+    for k in np.flatnonzero(rows > 1).tolist():
+        aligned[k] = aligned_bytes(int(begin[k]), int(rows[k]), int(nbytes[k]), int(jobs["stride"][k]), int(width[k]))
     by_engine = np.zeros(engines, dtype=np.int64)
-    np.add.at(by_engine, jobs["engine"][job], aligned)
-    return by_engine, int(aligned[(channels & (jobs["peer"] < 0))[job]].sum())
+    np.add.at(by_engine, jobs["engine"], aligned)
+    return by_engine, int(aligned[channels & (jobs["peer"] < 0)].sum())
 
 
 def _work(ran: Ran) -> Iterator[str]:

@@ -59,7 +59,7 @@ def reshaped(section: str, name: str) -> Callable[[Tables], None]:
         (put("dma", "t_start", 0, 2**63 - 1), f"dma.t_start[0] = {2**63 - 1}, and it must be from 0 to {2**62 - 1}"),
         (reshaped("", "op"), "op has another shape"),
         (reshaped("dma", "engine"), "dma.engine has another shape"),
-        (put("dma", "rows", 0, 2**62), "dma.rows[0] = 4611686018427387904, and it must be from 1 to 67108864"),
+        (put("dma", "rows", 0, 2**62), "dma.rows[0] = 4611686018427387904, and it must be from 1 to 16777216"),
         (put("dma", "stride", 0, 2**61), None),
         (put("compute", "body", 0, 2**62 - 1), "compute.body"),
         (put("compute", "body", 0, 7), None),

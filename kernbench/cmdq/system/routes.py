@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from kernbench.cmdq.lower import interleave_of
 from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
 from kernbench.components.parts import nodes_along
+from kernbench.config.fields import WIDE_LIMIT
 from kernbench.topology.graph import Edge
 
 #: The memory of what moves between scratchpads.
@@ -59,7 +61,9 @@ class Ways:
         place = places.resolver.slice_of(address)
         first = place.slice * config.slice_channels
         names = tuple(naming.hbm_channel(node, first + k) for k in range(config.slice_channels))
-        table = own | {"interleave": config.cube.hbm.interleave_bytes, "channels": len(names)}
+        given = config.cube.hbm.interleave_bytes
+        interleave = interleave_of(config.source, "cube.hbm.interleave_bytes", given, len(names), WIDE_LIMIT)
+        table = own | {"interleave": interleave, "channels": len(names)}
         return self._add((node, place.slice), Memory(node, names, table))
 
     def between(self) -> int:

@@ -30,9 +30,10 @@ class Component(Plugged):
     asks: int = 4  #: and bank requests not served, at a time
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:
+        """`kind`: of a class that is given none, that of the class which it is derived from."""
         super().__init_subclass__(**rest)
-        cls.kind = kind
         if kind:
+            cls.kind = kind
             Component.kinds[kind] = cls
 
     def __init__(self, spec: Any = None, **fields: Any) -> None:

@@ -40,7 +40,7 @@ def machine_facts(machine: MachineConfig) -> dict[str, str]:
     return {
         "clock": f"{float(machine.freq_ghz):g} GHz",
         "DRAM": f"{machine.dram.channels} x {rational(machine.dram.capacity * machine.freq_ghz)} GB/s",
-        "TE": f"{machine.te.engines} x {rational(machine.te.macs_per_cycle)} MAC",
+        "TE": f"{machine.te.engines} x {rational(machine.te.rate(8, 8))} MAC",
         "VE": f"{machine.ve.engines} x {machine.ve.lanes} lanes",
         "SPM": f"{size / 2**20:g} MiB" if size >= 2**20 else f"{size / 2**10:g} KiB",
         "mesh": "" if machine.noc is None else f"{machine.noc.rows} x {machine.noc.cols}",
@@ -56,7 +56,7 @@ def _system_facts(system: SystemConfig) -> dict[str, str]:
         "cubes": f"{cubes}",
         "PEs": f"{system.pes:,}",
         "HBM": f"{cubes} x {rational(bandwidth)} GB/s",
-        "TE": f"{system.pes * te.engines:,} x {rational(te.macs_per_cycle)} MAC",
+        "TE": f"{system.pes * te.engines:,} x {rational(te.rate(8, 8))} MAC",
     }
 
 

@@ -80,7 +80,7 @@ def _levels(config: SystemConfig) -> Table:
     memory = f"HBM {_bytes(cube.hbm.capacity_bytes)} in {counted(config.slices, 'slice')}, {scaled(float(hbm), GB)}"
     size = f"{rational(cube.width_mm)} x {rational(cube.height_mm)} mm"
     grid.add_row("Cube", short(system.sips * config.cubes), f"{size}; {mesh}; {memory}; SRAM {_bytes(cube.sram.bytes)}")
-    engines = f"{counted(pe.dma.engines, 'DMA engine')}; TE {pe.te.engines} x {rational(pe.te.macs_per_cycle)} MAC"
+    engines = f"{counted(pe.dma.engines, 'DMA engine')}; TE {pe.te.engines} x {rational(pe.te.rate(8, 8))} MAC"
     spm = f"scratchpad {_bytes(pe.spm.size_bytes)} in {counted(pe.spm.num_banks, 'bank')}"
     grid.add_row("PE", short(config.pes), f"{engines}; VE {pe.ve.engines} x {pe.ve.lanes} lanes; {spm}")
     return grid

@@ -179,12 +179,19 @@ class Te(Section):
     )
     period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
 
+    @property
+    def array_macs(self) -> Fraction:
+        """[MAC/cycle] of one engine at factor 1: `macs_per_cycle`, and every cell of a systolic array."""
+        return Fraction(self.rows * self.cols) if self.rows and self.cols else self.macs_per_cycle
+
     def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
-        """MACs per cycle at these bit widths."""
+        """[MAC/cycle] of one engine at these bit widths, at most: filling and draining a systolic array come on top."""
         return Fraction(prod(self.rates(qbits_weight, qbits_activation)))
 
     def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of."""
+        """What they are the product of; the cells of a systolic array take operands of any width."""
+        if self.timing == "systolic":
+            return (self.array_macs,)
         return self.macs_per_cycle, self.f_w.get(qbits_weight, 1), self.f_a.get(qbits_activation, 1)
 
 

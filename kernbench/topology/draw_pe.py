@@ -24,7 +24,7 @@ def draw_pe(topology: Topology, view: View) -> Picture:
     facts = {
         "pe_dma": f"{pe.dma.engines} x {pe.dma.max_concurrent_transfers} transfers",
         "pe_tcm": f"{size_text(pe.spm.size_bytes)}, {pe.spm.num_banks} banks",
-        "pe_gemm": f"{pe.te.engines} x {number_text(pe.te.macs_per_cycle)} MAC",
+        "pe_gemm": f"{pe.te.engines} x {number_text(pe.te.rate(8, 8))} MAC",
         "pe_math": f"{pe.ve.engines} x {pe.ve.lanes} lanes",
     }
     picture = Picture(f"PE {view.of}", f"{topology.config.source}; dashed lines are commands and their completions")

@@ -141,6 +141,14 @@ def test_the_roof_is_that_of_the_widths_used(run: Timeline) -> None:
     assert roofline(narrow).macs_per_cycle == 2048 and roofline(narrow).peak == 4096  # 16384 MACs in 4 cycles
 
 
+def test_the_roof_of_a_systolic_array_is_its_cells(run: Timeline) -> None:
+    """Factors of widths do not count there: the peak was halved where all bodies were slow and `f_a` had a factor of a half."""
+    te = {"engines": 1, "timing": "systolic", "rows": 512, "cols": 256, "f_w": {"8": 1}, "f_a": {"8": 1, "16": "1/2"}}
+    cells = {"macs_per_cycle": str(512 * 256)}
+    units = [replace(unit, facts={**unit.facts, **cells}) if unit.component == "TE" else unit for unit in run.units]
+    assert roofline(replace(run, meta={**run.meta, "sim_config": {"te": te}}, units=units)).peak == 512 * 256
+
+
 def test_a_file_that_breaks_off_shows_what_it_has(tmp_path: Path) -> None:
     whole = lines(lawful()).splitlines(keepends=True)
     cut = tmp_path / "cut.jsonl"

@@ -27,9 +27,8 @@ _GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS),
 def units(plan: Plan) -> list[dict[str, Any]]:
     """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, scratchpads, control."""
     dma, te, ve = plan.pe.dma, plan.pe.te, plan.pe.ve
-    macs = Fraction(te.rows or 0) * (te.cols or 0) if te.timing == "systolic" else Fraction(te.macs_per_cycle)
     what: dict[int, tuple[str, dict[str, Any]]] = {
-        1: ("TE", {"period": te.period, "macs_per_cycle": exact_text(macs)}),
+        1: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),
         2: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
         6: ("M_CPU", {}),
     }

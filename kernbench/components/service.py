@@ -52,6 +52,11 @@ def _service(engine: Te | Ve, body: int) -> ServiceTime:
 def _te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
     if te.timing == "macs":
         return ceil_div(m * n * k, *te.rates(qbits_weight, qbits_activation))
+    return systolic_body(te, m, n, k)
+
+
+def systolic_body(te: Te, m: int, n: int, k: int) -> int:
+    """[cycle] of a systolic array for the body of a product `(m, k) @ (k, n)`, whatever its bits are."""
     if te.rows is None or te.cols is None:
         raise InternalError("a systolic te without rows and cols")
     rows, cols = te.rows, te.cols

@@ -8,7 +8,7 @@ from math import lcm
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import NpuConfig
+from kernbench.config.schema import NpuConfig, Te
 from kernbench.workloads.kv import PAGE_NUMBER_BITS, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
 from kernbench.workloads.routing import largest_part
@@ -52,6 +52,7 @@ class LayerBuffers:
         self.matrices = model.matrices
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
+        self.systolic: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `systolic_cycles`
         self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)
@@ -100,6 +101,7 @@ class LayerBuffers:
             m.name: even_split(
                 self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
                 level.tile_bytes * 8 // (m.rows * self.widest(m)),
+                array_columns(self.config.te),
             )
             for m in self.matrices
         }
@@ -260,12 +262,22 @@ def chunk_bytes(nbytes: int, shards: int, line: int) -> int:
     return ceil_div(ceil_div(nbytes, shards), line) * line
 
 
-def even_split(width: int, most: int) -> int:
-    """Columns of each of the fewest tiles of at most `most` columns that make up `width`, near even."""
+def array_columns(te: Te) -> int:
+    """Columns of a result that one pass of a systolic array makes; 1 where the number of columns costs nothing of its own."""
+    return te.cols if te.cols is not None and te.dataflow in ("os", "ws") else 1
+
+
+def even_split(width: int, most: int, together: int = 1) -> int:
+    """Columns of each of the fewest tiles of at most `most` columns that make up `width`, near even.
+
+    Whole multiples of `together` where a tile has room for one.
+    """
     if most >= width:
         return width
     if most < _EVEN_COLS:
         return 1 << most.bit_length() - 1
-    most = most // _EVEN_COLS * _EVEN_COLS
+    step = lcm(_EVEN_COLS, together)
+    step = step if step <= most else _EVEN_COLS
+    most = most // step * step
     even = ceil_div(width, ceil_div(width, most))
-    return ceil_div(even, _EVEN_COLS) * _EVEN_COLS
+    return ceil_div(even, step) * step

@@ -4,12 +4,12 @@ A layer is four stages, each a matrix product with what belongs to it: attention
 projection, gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads
 its weights once a block. What goes from stage to stage stays in the scratchpad where it fits, and is spilled to DRAM
 otherwise. Of the plans that fit, the best buffered one is taken whose bytes and products take, at full rate, at most
-5% more than those of the smallest buffers.
+5% more than those of the smallest buffers. On systolic arrays the products take the cycles of their shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -27,15 +27,17 @@ __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_
 TENSORS = ("residual", "attention", "ffn")  # what goes from stage to stage
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _TILE_KIB = (256, 128, 64, 32)  # of weights: large enough to be worth a transfer each, small enough to double-buffer
+_ARRAY_TILE_KIB = (32, 64, 128, 256, 512, 1024, 2048)  # on systolic arrays: the smallest whose columns fill them
 _FEW_TILES = [(64, 4), (32, 4), (64, 3), (32, 3), (64, 2), (32, 2), (16, 4), (16, 2), (8, 2), (4, 2), (2, 2), (1, 2)]
 _KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2, 1)]  # parts, tiles in the ring, depth
 
 
 def _levels(config: NpuConfig) -> list[Buffering]:
     """Ways to divide the scratchpad, best first: two weight tiles per DMA engine on their way and one per tensor
-    engine in use, as large as they can be; then fewer and smaller ones, and smaller KV tiles."""
+    engine in use, as large as they can be, on systolic arrays as small; then fewer and smaller ones, and smaller KV tiles."""
     wanted = 2 * config.dma.engines + config.te.engines
-    weights = [*((kib, wanted) for kib in _TILE_KIB), *(few for few in _FEW_TILES if few[1] < wanted)]
+    sizes = _ARRAY_TILE_KIB if config.te.timing == "systolic" else _TILE_KIB
+    weights = [*((kib, wanted) for kib in sizes), *(few for few in _FEW_TILES if few[1] < wanted)]
     return [Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(weights, _KV)]
 
 
@@ -89,8 +91,12 @@ def plan_layer(
     smallest = _best(buffers, levels[-1])
     if smallest is None:
         raise InputError(_refusal(buffers, levels[-1]))
-    most = smallest.least_cycles * _SLACK[0] // _SLACK[1]
-    plans = (_best(buffers, level) for level in levels)
+    plans: Iterable[LayerPlan | None] = (_best(buffers, level) for level in levels)
+    least = smallest.least_cycles
+    if config.te.timing == "systolic":  # small tiles cost an array cycles, so any of the plans may be the best
+        plans = list(plans)
+        least = min(plan.least_cycles for plan in plans if plan is not None)
+    most = least * _SLACK[0] // _SLACK[1]
     return next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
 
 
@@ -132,7 +138,7 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
         kv_tile_tokens=buffers.kv_tile_tokens(level),
         kv_slot_bytes=buffers.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
-        least_cycles=_least_cycles(buffers, moved, blocks),
+        least_cycles=_least_cycles(buffers, level, moved, blocks),
         dram_bytes=moved.total,
     )
 
@@ -149,7 +155,7 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     }
     if not all(fits.values()):
         return None
-    chosen = [_size(buffers, stage, fits[stage]) for stage in STAGES]
+    chosen = [_size(buffers, level, stage, fits[stage]) for stage in STAGES]
     if "residual" in resident:  # strips that are added have the same rows everywhere
         common = [m for m in fits[OUT] if all(m in fits[s] or m >= buffers.rows(s) for s in STAGES)]
         wanted = [m for m in common if m >= max(chosen)]
@@ -163,9 +169,11 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     return chosen
 
 
-def _size(buffers: LayerBuffers, stage: int, fits: list[int]) -> int:
-    for m in reversed(fits):
-        if m >= QUERY_TOKENS and 4 * _load_cycles(buffers, stage_weights(buffers, stage, m)) <= stage_cycles(buffers, stage, m):
+def _size(buffers: LayerBuffers, level: Buffering, stage: int, fits: list[int]) -> int:
+    cycles = {m: stage_cycles(buffers, level, stage, m) for m in fits if m >= QUERY_TOKENS}
+    for m, found in reversed(cycles.items()):  # a systolic array may take longer for smaller blocks
+        hidden = 4 * _load_cycles(buffers, stage_weights(buffers, stage, m)) <= found
+        if hidden and found * _SLACK[1] <= min(cycles.values()) * _SLACK[0]:
             return m
     return fits[0]
 
@@ -177,10 +185,11 @@ def _load_cycles(buffers: LayerBuffers, nbytes: int) -> int:
     return ceil_div(nbytes * rate.denominator, rate.numerator)
 
 
-def _least_cycles(buffers: LayerBuffers, moved: LayerBytes, blocks: Sequence[int]) -> int:
+def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: LayerBytes, blocks: Sequence[int]) -> int:
     """Each stage takes as long as its weights or its products, and the layer at least as long as all that it moves."""
     stages = (
-        max(_load_cycles(buffers, stage_weights(buffers, s, blocks[s])), stage_cycles(buffers, s, blocks[s])) for s in STAGES
+        max(_load_cycles(buffers, stage_weights(buffers, s, blocks[s])), stage_cycles(buffers, level, s, blocks[s]))
+        for s in STAGES
     )
     return max(sum(stages), _load_cycles(buffers, moved.total))
 

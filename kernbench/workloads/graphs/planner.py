@@ -8,11 +8,14 @@ most 5% more than the best.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.components.service import systolic_body
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Level, Size, Sizes
@@ -183,17 +186,38 @@ def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
     for (_, work), size in zip(sizes.lowered.jobs, cut, strict=True):
         weights, others = sizes.moved(work, size, resident)
         total += weights + others
-        cycles += max(ceil_div(weights * rate.denominator, rate.numerator), product_cycles(work, sizes))
+        cycles += max(ceil_div(weights * rate.denominator, rate.numerator), product_cycles(work, sizes, size))
     return max(cycles, ceil_div(total * rate.denominator, rate.numerator))
 
 
-def product_cycles(work: Work, sizes: Sizes) -> int:
-    """Cycles of a product with all tensor engines at full rate; 0 of other work."""
+def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
+    """Cycles of a product with all tensor engines at full rate; 0 of other work.
+
+    `size`: cut so, which a systolic array takes longer for: it fills and drains for each piece.
+    """
     if not isinstance(work, Product):
         return 0
     te, tensors = sizes.config.te, sizes.lowered.tensors
+    if size is not None and te.timing == "systolic":
+        return ceil_div(sum(count * systolic_body(te, *shape) for shape, count in _cut(work, size).items()), te.engines)
     rate = te.rate(tensors[work.b].bits, tensors[work.out].bits) * te.engines
     return ceil_div(macs_of(work) * rate.denominator, rate.numerator)
+
+
+def _cut(work: Product, size: Size) -> Counter[tuple[int, int, int]]:
+    """How many products `(m, n, k)` a piece of work is."""
+    images, rows = (1, work.m) if work.window is None else (work.window.images, prod(work.window.out))
+    times, found = len(work.matrices) * work.groups * images, Counter[tuple[int, int, int]]()
+    for m, blocks in _pieces(rows, size.rows):
+        for n, columns in _pieces(work.n, size.cols):
+            found[m, n, work.k] += times * blocks * columns
+    return found
+
+
+def _pieces(length: int, step: int) -> list[tuple[int, int]]:
+    """Lengths of the pieces, and how many have each."""
+    whole, rest = divmod(length, step)
+    return [(step, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
 
 
 def macs_of(work: Product) -> int:

@@ -8,7 +8,7 @@ from math import gcd, prod
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.buffers import even_split
+from kernbench.workloads.buffers import array_columns, even_split
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
@@ -85,7 +85,8 @@ class Sizes:
     def _product(self, work: Product, level: Level) -> Size | None:
         out_row = self.nbytes(work.out, work.n * work.groups)
         b_bits, m = self.lowered.tensors[work.b].bits, work.m
-        cols = even_split(work.n, level.tile_bytes * 8 // (work.k * b_bits)) if level.tile_bytes * 8 >= work.k * b_bits else 0
+        fitting = level.tile_bytes * 8 // (work.k * b_bits)
+        cols = even_split(work.n, fitting, array_columns(self.config.te)) if fitting else 0
         total = work.groups * ceil_div(work.n, cols or 1) * (bytes_of(work.k * cols, b_bits) + 2 * self.align)
         held = 2 * total <= level.tiles * level.tile_bytes
         row = self.nbytes(work.a, work.k * work.groups)

@@ -23,6 +23,7 @@ def bench_json_schema() -> Shape:
         "bounds": list_of(closed({"name": TEXT, "kind": TEXT, "cycles": COUNT})),
         "utilisation": list_of(_utilisation()),
         "implicit_waits": COUNT,
+        "notes": list_of(TEXT),
         "verification": or_null(_verification()),
         "result": {"$ref": "#/$defs/result"},
     }

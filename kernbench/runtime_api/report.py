@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common import naming
+from kernbench.runtime_api.idle_engines import idle_engines
 from kernbench.sim_engine.engine import GraphEngine, LaunchTimes
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.roofline import Roof, roof_share, roofs
@@ -65,6 +66,7 @@ class BenchReport:
     implicit_waits: int  #: uses of what had not ended
     outputs: tuple[str, ...]
     verification: Verification | None  #: None: it was not asked for
+    notes: tuple[str, ...] = ()  #: what there is to say of the run: engines without work, and why
 
     @property
     def bound(self) -> BoundShare:
@@ -90,6 +92,7 @@ class BenchReport:
             "bounds": [asdict(roof) for roof in self.roofs],
             "utilisation": [asdict(kind) for kind in self.kinds],
             "implicit_waits": self.implicit_waits,
+            "notes": list(self.notes),
             "verification": None if self.verification is None else _checked(self.verification),
             "result": self.result.to_dict(),
         }
@@ -139,4 +142,5 @@ def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) ->
         implicit_waits=sum(state.implicit_waits for state in running.system.states()),
         outputs=tuple(running.context.outputs),
         verification=running.verify(debug=debug) if verify and timing.status == "done" else None,
+        notes=tuple(idle_engines(engines)),
     )

@@ -20,12 +20,14 @@ from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
 from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.idle_engines import idle_engines
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.triton_buffers import Buffers
 from kernbench.runtime_api.triton_masks import nan_of_masks
 from kernbench.runtime_api.triton_races import Race, races
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
+from kernbench.sim_engine.summary import engine_uses
 from kernbench.sim_engine.tracing import TraceOptions
 from kernbench.sim_engine.verify import Failure, Verification, compare
 from kernbench.trace.writer import TraceFile
@@ -210,7 +212,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
         engine,
         bench,
         arrays,
-        _notes(hints, options),
+        [*_notes(hints, options), *idle_engines(engine_uses(timing.result))],
         options.printed,
         races(options.accesses),
         problems,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 
+from kernbench.benches._blocks import Work
 from kernbench.benches._reference import product, rounded
 from kernbench.common.dtypes import Array
 
 
 class Running:
-    """In a kernel: softmax(q @ k.T * scale) @ v over the blocks so far. Sums are f32; weights are rounded for the product."""
+    """In a kernel: softmax(q @ k.T * scale) @ v over the blocks so far. Sums are f32; weights are rounded for the product.
+
+    Its steps are part of the work on a block of queries, and wait as that does.
+    """
 
     def __init__(self, q: Any, scale: float, tl: Any) -> None:
         self.q, self.scale, self.tl = q, scale, tl
@@ -19,27 +24,30 @@ class Running:
         self.total: Any = None
         self.mixed: Any = None
 
-    def add(self, k: Any, v: Any) -> None:
+    def add(self, k: Any, v: Any) -> Work:
         """One more block of keys and values, both loaded."""
         tl = self.tl
-        scores = self._done(self._done(tl.dot(self.q, k, out_dtype="f32", transpose_b=True)) * self.scale)
-        largest = self._done(tl.max(scores, axis=1, keep_dims=True))
+        products = tl.dot(self.q, k, out_dtype="f32", transpose_b=True)
+        scores = yield from self._done((yield from self._done(products)) * self.scale)
+        del products  # its place in the scratchpad is free for what comes
+        largest = yield from self._done(tl.max(scores, axis=1, keep_dims=True))
         if self.largest is not None:
-            largest = self._done(tl.maximum(self.largest, largest))
-        weights = self._done(tl.exp(self._done(scores - largest)))
-        total = self._done(tl.sum(weights, axis=1, keep_dims=True))
-        mixed = self._done(tl.dot(self._done(tl.cast(weights, v.dtype)), v, out_dtype="f32"))
+            largest = yield from self._done(tl.maximum(self.largest, largest))
+        weights = yield from self._done(tl.exp((yield from self._done(scores - largest))))
+        total = yield from self._done(tl.sum(weights, axis=1, keep_dims=True))
+        mixed = yield from self._done(tl.dot((yield from self._done(tl.cast(weights, v.dtype))), v, out_dtype="f32"))
         if self.largest is not None:
-            fade = self._done(tl.exp(self._done(self.largest - largest)))
-            total = self._done(self._done(self.total * fade) + total)
-            mixed = self._done(self._done(self.mixed * fade) + mixed)
+            fade = yield from self._done(tl.exp((yield from self._done(self.largest - largest))))
+            total = yield from self._done((yield from self._done(self.total * fade)) + total)
+            mixed = yield from self._done((yield from self._done(self.mixed * fade)) + mixed)
         self.largest, self.total, self.mixed = largest, total, mixed
 
-    def result(self, dtype: str) -> Any:
+    def result(self, dtype: str) -> Generator[None, None, Any]:
         """The attention over all blocks, rounded to `dtype`."""
-        return self._done(self.tl.cast(self._done(self.mixed / self.total), dtype))
+        return (yield from self._done(self.tl.cast((yield from self._done(self.mixed / self.total)), dtype)))
 
-    def _done(self, handle: Any) -> Any:
+    def _done(self, handle: Any) -> Generator[None, None, Any]:
+        yield
         self.tl.wait(handle)
         return handle
 

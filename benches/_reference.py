@@ -13,6 +13,8 @@ from kernbench.runtime_api.parameters import Param
 #: The element type of a bench's tensors.
 DTYPE = Param("f16", "element type of the tensors", choices=("f32", "f16", "bf16"))
 SEED = Param(0, "of the random inputs", least=0)
+#: How many blocks a PE works on at a time.
+IN_FLIGHT = Param(0, "blocks that a PE works on at a time; 0: one for each of its engines", least=0)
 
 
 def rounded(values: Any, dtype: str) -> Array:

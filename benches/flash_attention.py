@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.benches._attention import Running, blockwise
-from kernbench.benches._blocks import cuts
-from kernbench.benches._reference import DTYPE, SEED, normal, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, groups, together
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
@@ -24,28 +24,37 @@ def flash_attention(
     block_q: int,
     block_kv: int,
     causal: bool,
+    width: int,
     tl: Any,
 ) -> None:
-    """`out = softmax(q @ k.T / sqrt(d)) @ v` of each head of this shard; `causal`: over blocks up to a query's."""
+    """`out = softmax(q @ k.T / sqrt(d)) @ v` of each head of this shard; `causal`: over blocks up to a query's.
+
+    `width` blocks of queries are worked on at a time.
+    """
     heads, tokens, depth = q.shape
     row = depth * q.itemsize
 
     def fetch(one: DevicePointer, head: int, at: int, count: int) -> Any:
         return tl.load(one + (head * tokens + at) * row, (count, depth), one.dtype, wait=False)
 
-    for head in range(heads):
-        for first, rows in cuts(tokens, block_q):
-            queries = fetch(q, head, first, rows)
-            blocks = [one for one in cuts(tokens, block_kv) if not causal or one[0] < first + rows]
-            coming = fetch(k, head, *blocks[0]), fetch(v, head, *blocks[0])
-            tl.wait(queries)
-            seen = Running(queries, depth**-0.5, tl)
-            for after in [*blocks[1:], None]:
-                here = coming
-                coming = (fetch(k, head, *after), fetch(v, head, *after)) if after else ()
-                tl.wait(*here)
-                seen.add(*here)
-            tl.store(out + (head * tokens + first) * row, seen.result(out.dtype))
+    def work(head: int, first: int, rows: int) -> Work:
+        queries = fetch(q, head, first, rows)
+        blocks = [one for one in cuts(tokens, block_kv) if not causal or one[0] < first + rows]
+        coming = fetch(k, head, *blocks[0]), fetch(v, head, *blocks[0])
+        yield
+        tl.wait(queries)
+        seen = Running(queries, depth**-0.5, tl)
+        for after in [*blocks[1:], None]:
+            here = coming
+            coming = (fetch(k, head, *after), fetch(v, head, *after)) if after else ()
+            yield
+            tl.wait(*here)
+            yield from seen.add(*here)
+        result = yield from seen.result(out.dtype)
+        tl.store(out + (head * tokens + first) * row, result)
+
+    for group in groups([(head, *queries) for head in range(heads) for queries in cuts(tokens, block_q)], width):
+        together([work(*one) for one in group])
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
@@ -71,6 +80,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
         "block_q": Param(128, "queries of a block", least=1),
         "block_kv": Param(128, "keys of a block", least=1),
         "causal": Param(False, "leave out the blocks of keys behind those of the queries"),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -85,6 +95,6 @@ def run(ctx: Context) -> None:
         for i, name in enumerate(("q", "k", "v"))
     )
     out = ctx.empty(shape, dtype, name="out", placement=spread())
-    blocks = params["block_q"], params["block_kv"], params["causal"]
+    blocks = params["block_q"], params["block_kv"], params["causal"], blocks_in_flight(ctx, "te", "ve")
     ctx.launch("flash_attention", flash_attention, q, k, v, out, *blocks)
     ctx.output("out", out)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kernbench.benches._blocks import cuts
-from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
+from kernbench.benches._blocks import blocks_in_flight, cuts
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, product, rounded, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
@@ -21,15 +22,16 @@ from kernbench.runtime_api import Context, DPPolicy, bench
 from kernbench.runtime_api.parameters import Param
 
 
-def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, tl: Any) -> None:
-    """`c = a @ b` of this PE's rows, both operands loaded by the kernel.
+def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, width: int, tl: Any) -> None:
+    """`c = a @ b` of this PE's rows, both operands loaded by the kernel, a block for each of `width` tensor engines at a time.
 
-    A panel of `a` stays in the scratchpad while blocks of `b` pass by, the next two on their way during a product (of the first
-    product one, so that it comes sooner); a block of `c` leaves while the next is computed.
+    A panel of `a` stays in the scratchpad while blocks of `b` pass by, one for each engine and one more on their way during
+    products (of the first ones one less, so that they come sooner); a block of `c` leaves while the next are computed.
     """
-    (rows, columns), (blocks, k, width) = c.shape, b.shape
+    (rows, columns), (blocks, k, block_n) = c.shape, b.shape
     tiles = [(row, number) for row in cuts(rows, block_m) for number in range(blocks)]
     coming: deque[tuple[Any, Any]] = deque()
+    done: deque[tuple[int, Any]] = deque()
     fetched, panel = 0, None
 
     def fetch(most: int) -> None:
@@ -39,25 +41,23 @@ def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, t
             (at, count), number = tiles[fetched]
             if number == 0:
                 panel = tl.load(a + at * k * a.itemsize, (count, k), a.dtype, wait=False)
-            coming.append((panel, tl.load(b + number * k * width * b.itemsize, (k, width), b.dtype, wait=False)))
+            coming.append((panel, tl.load(b + number * k * block_n * b.itemsize, (k, block_n), b.dtype, wait=False)))
             fetched += 1
 
     def leave(at: int, result: Any) -> None:
         tl.wait(result)
         tl.store(c + at * c.itemsize, result, strides=(columns * c.itemsize, c.itemsize))
 
-    fetch(1)
-    done: tuple[int, Any] | None = None
+    fetch(width)
     for (at, _), number in tiles:
         here = coming.popleft()
         tl.wait(*here)
-        fetch(1 if done is None else 2)
-        result = tl.dot(*here, out_dtype=c.dtype)
-        if done is not None:
-            leave(*done)
-        done = at * columns + number * width, result
-    if done is not None:
-        leave(*done)
+        fetch(width + 1 if done else width)
+        done.append((at * columns + number * block_n, tl.dot(*here, out_dtype=c.dtype)))
+        if len(done) == max(width, 2):
+            leave(*done.popleft())
+    while done:
+        leave(*done.popleft())
 
 
 def b_streamed(a: DevicePointer, b: DevicePointer, c: DevicePointer, tile: tuple[int, int, int], tl: Any) -> None:
@@ -117,6 +117,7 @@ def rows_over(pes: int, ctx: Context) -> DPPolicy:
         "block_k": Param(256, "of the streamed modes: columns of a tile of a, rows of one of b", least=1),
         "mode": Param("pinned", "operands loaded by the kernel, or one or both streamed by it", choices=tuple(KERNELS)),
         "pes": Param(0, "how many PEs take part: some of the first cube, or whole cubes; 0: all", least=0),
+        "in_flight": replace(IN_FLIGHT, doc="pinned: blocks of c that a PE works on at a time; 0: one for each tensor engine"),
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -135,6 +136,7 @@ def run(ctx: Context) -> None:
     shape = (n // params["block_n"], k, params["block_n"]) if pinned_mode else (k, n)
     b = ctx.from_numpy(normal(seed + 1, *shape), name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)
-    blocks = params["block_m"] if pinned_mode else (params["block_m"], params["block_n"], params["block_k"])
-    ctx.launch("gemm", KERNELS[params["mode"]], a, b, c, blocks, pes=[part.pe for part in a.parts])
+    tile = params["block_m"], params["block_n"], params["block_k"]
+    blocks = (params["block_m"], blocks_in_flight(ctx, "te")) if pinned_mode else (tile,)
+    ctx.launch("gemm", KERNELS[params["mode"]], a, b, c, *blocks, pes=[part.pe for part in a.parts])
     ctx.output("c", c)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kernbench.benches._blocks import cuts, followed
-from kernbench.benches._reference import DTYPE, SEED, everywhere, normal, rounded, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, followed, groups, together
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, everywhere, normal, rounded, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
@@ -18,33 +18,47 @@ EPSILON = 1e-5
 
 
 def layernorm(
-    x: DevicePointer, gain: DevicePointer, shift: DevicePointer, out: DevicePointer, block: int, tl: Any
+    x: DevicePointer, gain: DevicePointer, shift: DevicePointer, out: DevicePointer, block: int, width: int, tl: Any
 ) -> None:
-    """`out = (x - mean) / sqrt(variance + eps) * gain + shift` over the last axis, of the rows of this PE's shard."""
+    """`out = (x - mean) / sqrt(variance + eps) * gain + shift` over the last axis, of the rows of this PE's shard.
+
+    `width` blocks of rows are worked on at a time.
+    """
     rows, columns = x.shape
 
     def done(handle: Any) -> Any:
         tl.wait(handle)
         return handle
 
-    def fetch(at: int, count: int) -> Any:
-        return tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False)
+    def step(handle: Any) -> Generator[None, None, Any]:
+        yield
+        tl.wait(handle)
+        return handle
 
-    blocks = cuts(rows, block)
-    coming = fetch(*blocks[0]) if blocks else None
-    if blocks:
-        scale = done(tl.cast(tl.load(gain, gain.shape, gain.dtype), "f32"))
-        offset = done(tl.cast(tl.load(shift, shift.shape, shift.dtype), "f32"))
-    for (at, _), after in followed(blocks):
-        here = done(coming)
-        coming = fetch(*after) if after else None
-        values = done(tl.cast(here, "f32"))
-        mean = done(done(tl.sum(values, axis=1, keep_dims=True)) * (1 / columns))
-        centred = done(values - mean)
-        variance = done(done(tl.sum(done(centred * centred), axis=1, keep_dims=True)) * (1 / columns))
-        inverse = done(tl.rsqrt(done(variance + EPSILON)))
-        result = done(done(done(centred * inverse) * scale) + offset)
-        tl.store(out + at * columns * out.itemsize, done(tl.cast(result, out.dtype)))
+    def fetched(some: Sequence[tuple[int, int]]) -> list[Any]:
+        return [tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False) for at, count in some]
+
+    def work(at: int, here: Any) -> Work:
+        values = yield from step(tl.cast(here, "f32"))
+        mean = yield from step((yield from step(tl.sum(values, axis=1, keep_dims=True))) * (1 / columns))
+        centred = yield from step(values - mean)
+        squares = yield from step(tl.sum((yield from step(centred * centred)), axis=1, keep_dims=True))
+        variance = yield from step(squares * (1 / columns))
+        inverse = yield from step(tl.rsqrt((yield from step(variance + EPSILON))))
+        scaled = yield from step((yield from step(centred * inverse)) * scale)
+        shifted = yield from step(scaled + offset)
+        tl.store(out + at * columns * out.itemsize, (yield from step(tl.cast(shifted, out.dtype))))
+
+    parts = groups(cuts(rows, block), width)
+    if not parts:
+        return
+    coming = fetched(parts[0])
+    scale = done(tl.cast(tl.load(gain, gain.shape, gain.dtype), "f32"))
+    offset = done(tl.cast(tl.load(shift, shift.shape, shift.dtype), "f32"))
+    for group, after in followed(parts):
+        here = [done(one) for one in coming]
+        coming = fetched(after or ())
+        together([work(at, one) for (at, _), one in zip(group, here, strict=True)])
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
@@ -64,6 +78,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
         "rows": Param(512, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),
         "block": Param(8, "rows that are loaded at a time", least=1),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -77,5 +92,5 @@ def run(ctx: Context) -> None:
     gain = ctx.from_numpy(1 + normal(seed + 1, columns, scale=0.1), name="gain", dtype=dtype, placement=everywhere())
     shift = ctx.from_numpy(normal(seed + 2, columns, scale=0.1), name="shift", dtype=dtype, placement=everywhere())
     out = ctx.empty((rows, columns), dtype, name="out", placement=spread())
-    ctx.launch("layernorm", layernorm, x, gain, shift, out, ctx.params["block"])
+    ctx.launch("layernorm", layernorm, x, gain, shift, out, ctx.params["block"], blocks_in_flight(ctx, "ve"))
     ctx.output("out", out)

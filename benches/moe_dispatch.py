@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.benches._blocks import cuts, followed
-from kernbench.benches._reference import DTYPE, SEED, normal, product, rounded, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, followed, groups, together
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, product, rounded, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
@@ -36,9 +36,13 @@ def dispatch(
     gates: DevicePointer,
     staged: DevicePointer,
     block: int,
+    width: int,
     tl: Any,
 ) -> None:
-    """One program an expert: `staged[slot, token] = gate * (x[token] @ weights[expert])` of the tokens routed to it."""
+    """One program an expert: `staged[slot, token] = gate * (x[token] @ weights[expert])` of the tokens routed to it.
+
+    `width` runs of tokens are worked on at a time.
+    """
     expert = tl.program_id()
     (tokens, wide_in), wide_out = x.shape, weights.shape[2]
     table = tl.load(routed, routed.shape, routed.dtype)
@@ -46,7 +50,8 @@ def dispatch(
     if not runs:
         return
 
-    def fetch(slot: int, first: int, count: int) -> tuple[Any, Any]:
+    def fetch(run: tuple[int, int, int]) -> tuple[Any, Any]:
+        slot, first, count = run
         rows = tl.load(x + first * wide_in * x.itemsize, (count, wide_in), x.dtype, wait=False)
         gate = tl.load(gates + (slot * tokens + first) * gates.itemsize, (count, 1), gates.dtype, wait=False)
         return rows, gate
@@ -54,17 +59,26 @@ def dispatch(
     matrix = tl.load(
         weights + expert * wide_in * wide_out * weights.itemsize, (wide_in, wide_out), weights.dtype, wait=False
     )
-    coming = fetch(*runs[0])
-    tl.wait(matrix)
-    for (slot, first, _), after in followed(runs):
-        rows, gate = coming
-        coming = fetch(*after) if after else ()
+    def work(run: tuple[int, int, int], operands: tuple[Any, Any]) -> Work:
+        slot, first, _ = run
+        yield
+        rows, gate = operands
         tl.wait(rows, gate)
         result = tl.dot(rows, matrix, out_dtype=staged.dtype)
+        yield
         tl.wait(result)
         scaled = result * gate
+        yield
         tl.wait(scaled)
         tl.store(staged + (slot * tokens + first) * wide_out * staged.itemsize, scaled)
+
+    parts = groups(runs, width)
+    coming = [fetch(run) for run in parts[0]]
+    tl.wait(matrix)
+    for group, after in followed(parts):
+        here = coming
+        coming = [fetch(run) for run in after or ()]
+        together([work(run, operands) for run, operands in zip(group, here, strict=True)])
 
 
 def combine(staged: DevicePointer, out: DevicePointer, block: int, tl: Any) -> None:
@@ -126,6 +140,7 @@ def routing(params: Mapping[str, Any]) -> tuple[Array, Array]:
         "wide_in": Param(256, "elements of a token", least=1),
         "wide_out": Param(256, "elements of a result", least=1),
         "block": Param(32, "tokens that are taken at a time", least=1),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -139,6 +154,7 @@ def run(ctx: Context) -> None:
     if slots > experts:
         raise InputError(Problem("bench moe_dispatch", f"it must be at most experts, {experts}", "slots", slots))
     routed, gates = routing(params)
+    width = blocks_in_flight(ctx, "te", "ve")
     x = ctx.from_numpy(normal(params["seed"], tokens, wide_in), name="x", dtype=dtype)
     matrices = normal(params["seed"] + 1, experts, wide_in, wide_out, scale=wide_in**-0.5)
     weights = ctx.from_numpy(matrices, name="weights", dtype=dtype)
@@ -146,7 +162,7 @@ def run(ctx: Context) -> None:
     shares = ctx.from_numpy(gates, name="gates", dtype=dtype)
     staged = ctx.empty((slots, tokens, wide_out), dtype, name="staged")
     out = ctx.empty((tokens, wide_out), dtype, name="out")
-    ctx.launch("dispatch", dispatch, x, weights, table, shares, staged, block, grid=experts)
+    ctx.launch("dispatch", dispatch, x, weights, table, shares, staged, block, width, grid=experts)
     ctx.synchronize()
     ctx.launch("combine", combine, staged, out, block, grid=-(-tokens // block))
     ctx.output("out", out)

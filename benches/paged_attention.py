@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.benches._attention import Running, blockwise
-from kernbench.benches._reference import DTYPE, SEED, normal, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, together
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
@@ -43,21 +44,16 @@ def paged_attention(
     table: DevicePointer,
     lengths: DevicePointer,
     out: DevicePointer,
+    width: int,
     tl: Any,
 ) -> None:
-    """One program a sequence: its queries (heads that share a KV head) against the pages that its row of `table` names.
+    """One program for `width` sequences: the queries of each (heads that share a KV head) against the pages that its row of
+    `table` names.
 
     The caches are `(banks, pages of a bank, tokens of a page, depth)`. A bank lies in one memory, anywhere in the system: the
     caches are used from their windows' first addresses.
     """
-    sequence = tl.program_id()
-    (_, heads, depth), (_, bank_pages, page_tokens, _), row_pages = q.shape, k_pages.tensor_shape, table.shape[1]
-    length = int(tl.load(lengths + sequence * lengths.itemsize, (1,), lengths.dtype)[0])
-    if length == 0:
-        return
-    row = tl.load(table + sequence * row_pages * table.itemsize, (row_pages,), table.dtype)
-    pages = [int(row[i]) for i in range(-(-length // page_tokens))]
-    queries = tl.load(q + sequence * heads * depth * q.itemsize, (heads, depth), q.dtype, wait=False)
+    (sequences, heads, depth), (_, bank_pages, page_tokens, _), row_pages = q.shape, k_pages.tensor_shape, table.shape[1]
 
     def fetch(first: int, tokens: int) -> tuple[Any, ...]:
         at = first * depth * q.itemsize
@@ -66,16 +62,29 @@ def paged_attention(
             for cache in (k_pages, v_pages)
         )
 
-    spans = spans_of(pages, length, bank_pages, page_tokens)
-    coming = fetch(*spans[0])
-    tl.wait(queries)
-    seen = Running(queries, depth**-0.5, tl)
-    for after in [*spans[1:], None]:
-        here = coming
-        coming = fetch(*after) if after else ()
-        tl.wait(*here)
-        seen.add(*here)
-    tl.store(out + sequence * heads * depth * out.itemsize, seen.result(out.dtype))
+    def work(sequence: int) -> Work:
+        length = int(tl.load(lengths + sequence * lengths.itemsize, (1,), lengths.dtype)[0])
+        if length == 0:
+            return
+        row = tl.load(table + sequence * row_pages * table.itemsize, (row_pages,), table.dtype)
+        pages = [int(row[i]) for i in range(-(-length // page_tokens))]
+        queries = tl.load(q + sequence * heads * depth * q.itemsize, (heads, depth), q.dtype, wait=False)
+        spans = spans_of(pages, length, bank_pages, page_tokens)
+        coming = fetch(*spans[0])
+        yield
+        tl.wait(queries)
+        seen = Running(queries, depth**-0.5, tl)
+        for after in [*spans[1:], None]:
+            here = coming
+            coming = fetch(*after) if after else ()
+            yield
+            tl.wait(*here)
+            yield from seen.add(*here)
+        result = yield from seen.result(out.dtype)
+        tl.store(out + sequence * heads * depth * out.itemsize, result)
+
+    first = tl.program_id() * width
+    together([work(sequence) for sequence in range(first, min(first + width, sequences))])
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
@@ -111,13 +120,14 @@ def page_table(params: Mapping[str, Any], pages_each: int) -> Array:
         "page_tokens": Param(32, "tokens of a page", least=1),
         "bank_pages": Param(4, "pages that lie in one memory, and that one transfer can bring", least=1),
         "layout": Param("shuffled", "where a sequence's pages are", choices=("shuffled", "contiguous")),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
     reference=reference,
 )
 def run(ctx: Context) -> None:
-    """One program a sequence; the banks of the caches are spread over all PEs' memories."""
+    """A program for some sequences; the banks of the caches are spread over all PEs' memories."""
     params = ctx.params
     sequences, depth, dtype = params["sequences"], params["depth"], params["dtype"]
     pages_each = -(-params["tokens"] // params["page_tokens"])
@@ -134,5 +144,6 @@ def run(ctx: Context) -> None:
         ctx.from_numpy(lengths, name="lengths"),
         ctx.zeros((sequences, params["heads"], depth), dtype, name="out"),
     ]
-    ctx.launch("paged_attention", paged_attention, *tensors, grid=sequences)
+    width = blocks_in_flight(ctx, "te", "ve")
+    ctx.launch("paged_attention", paged_attention, *tensors, width, grid=-(-sequences // width))
     ctx.output("out", tensors[-1])

@@ -7,32 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.benches._blocks import cuts, followed
-from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, in_step
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, rounded, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
 from kernbench.runtime_api.parameters import Param
 
 
-def row_sums(x: DevicePointer, sums: DevicePointer, block: int, tl: Any) -> None:
-    """The sum of each row of this PE's shard, `block` rows at a time, in f32; `sums` is one vector for all PEs."""
+def row_sums(x: DevicePointer, sums: DevicePointer, block: int, width: int, tl: Any) -> None:
+    """The sum of each row of this PE's shard, in f32, `width` blocks at a time; `sums` is one vector for all PEs."""
     rows, columns = x.shape
 
-    def fetch(at: int, count: int) -> Any:
+    def fetch(rows_of: tuple[int, int]) -> Any:
+        at, count = rows_of
         return tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False)
 
-    blocks = cuts(rows, block)
-    coming = fetch(*blocks[0]) if blocks else None
-    for (at, _), after in followed(blocks):
-        here = coming
-        coming = fetch(*after) if after else None
+    def work(rows_of: tuple[int, int], here: Any) -> Work:
+        yield
         tl.wait(here)
         wide_rows = tl.cast(here, "f32")
+        yield
         tl.wait(wide_rows)
         found = tl.sum(wide_rows, axis=1)
+        yield
         tl.wait(found)
-        tl.store(sums + (x.shard.offset[0] + at) * sums.itemsize, found)
+        tl.store(sums + (x.shard.offset[0] + rows_of[0]) * sums.itemsize, found)
+
+    in_step(cuts(rows, block), width, fetch, work)
 
 
 def total_sum(sums: DevicePointer, out: DevicePointer, tl: Any) -> None:
@@ -58,6 +60,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
         "rows": Param(1024, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),
         "block": Param(8, "rows that are loaded at a time", least=1),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -71,7 +74,7 @@ def run(ctx: Context) -> None:
     x = ctx.from_numpy(values, name="x", dtype=ctx.params["dtype"], placement=spread())
     sums = ctx.empty((rows,), "f32", name="sums")
     out = ctx.empty((1,), ctx.params["dtype"], name="out")
-    ctx.launch("row_sums", row_sums, x, sums, ctx.params["block"])
+    ctx.launch("row_sums", row_sums, x, sums, ctx.params["block"], blocks_in_flight(ctx, "ve"))
     ctx.synchronize()
     ctx.launch("total_sum", total_sum, sums, out, pes=1)
     ctx.output("out", out)

@@ -7,38 +7,46 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.benches._blocks import cuts, followed
-from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, in_step
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, rounded, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
 from kernbench.runtime_api.parameters import Param
 
 
-def softmax(x: DevicePointer, out: DevicePointer, block: int, tl: Any) -> None:
-    """`out = softmax(x)` over the last axis, of the rows of this PE's shard. Each step is rounded to the tensors' type."""
+def softmax(x: DevicePointer, out: DevicePointer, block: int, width: int, tl: Any) -> None:
+    """`out = softmax(x)` over the last axis, of the rows of this PE's shard, `width` blocks at a time.
+
+    Each step is rounded to the tensors' type.
+    """
     rows, columns = x.shape
 
-    def fetch(at: int, count: int) -> Any:
+    def fetch(rows_of: tuple[int, int]) -> Any:
+        at, count = rows_of
         return tl.load(x + at * columns * x.itemsize, (count, columns), x.dtype, wait=False)
 
-    blocks = cuts(rows, block)
-    coming = fetch(*blocks[0]) if blocks else None
-    for (at, _), after in followed(blocks):
-        here = coming
-        coming = fetch(*after) if after else None
+    def work(rows_of: tuple[int, int], here: Any) -> Work:
+        yield
         tl.wait(here)
         largest = tl.max(here, axis=1, keep_dims=True)
+        yield
         tl.wait(largest)
         lowered = here - largest
+        yield
         tl.wait(lowered)
         raised = tl.exp(lowered)
+        yield
         tl.wait(raised)
         total = tl.sum(raised, axis=1, keep_dims=True)
+        yield
         tl.wait(total)
         shares = raised / total
+        yield
         tl.wait(shares)
-        tl.store(out + at * columns * out.itemsize, shares)
+        tl.store(out + rows_of[0] * columns * out.itemsize, shares)
+
+    in_step(cuts(rows, block), width, fetch, work)
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
@@ -57,6 +65,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
         "rows": Param(512, "rows of the matrix", least=1),
         "columns": Param(1024, "elements of a row", least=1),
         "block": Param(8, "rows that are loaded at a time", least=1),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -68,5 +77,5 @@ def run(ctx: Context) -> None:
     dtype = ctx.params["dtype"]
     x = ctx.from_numpy(normal(ctx.params["seed"], *shape), name="x", dtype=dtype, placement=spread())
     out = ctx.empty(shape, dtype, name="out", placement=spread())
-    ctx.launch("softmax", softmax, x, out, ctx.params["block"])
+    ctx.launch("softmax", softmax, x, out, ctx.params["block"], blocks_in_flight(ctx, "ve"))
     ctx.output("out", out)

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernbench.benches._blocks import cuts, followed
-from kernbench.benches._reference import DTYPE, SEED, normal, rounded, spread, wide
+from kernbench.benches._blocks import Work, blocks_in_flight, cuts, in_step
+from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, rounded, spread, wide
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
 from kernbench.runtime_api.parameters import Param
 
 
-def vector_add(x: DevicePointer, y: DevicePointer, out: DevicePointer, block: int, tl: Any) -> None:
-    """`out = x + y` of this PE's shard."""
+def vector_add(x: DevicePointer, y: DevicePointer, out: DevicePointer, block: int, width: int, tl: Any) -> None:
+    """`out = x + y` of this PE's shard, `width` blocks at a time."""
 
-    def fetch(at: int, n: int) -> tuple[Any, Any]:
+    def fetch(part: tuple[int, int]) -> tuple[Any, ...]:
+        at, n = part
         return tuple(tl.load(one + at * one.itemsize, (n,), one.dtype, wait=False) for one in (x, y))
 
-    blocks = cuts(x.shape[0], block)
-    coming = fetch(*blocks[0]) if blocks else None
-    for (at, _), after in followed(blocks):
-        a, b = coming
-        coming = fetch(*after) if after else None
+    def work(part: tuple[int, int], operands: tuple[Any, ...]) -> Work:
+        yield
+        a, b = operands
         tl.wait(a, b)
         total = a + b
+        yield
         tl.wait(total)
-        tl.store(out + at * out.itemsize, total)
+        tl.store(out + part[0] * out.itemsize, total)
+
+    in_step(cuts(x.shape[0], block), width, fetch, work)
 
 
 def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, Array]:
@@ -41,6 +43,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
     params={
         "n": Param(1 << 20, "elements of each vector", least=1),
         "block": Param(8192, "elements that are loaded at a time", least=1),
+        "in_flight": IN_FLIGHT,
         "dtype": DTYPE,
         "seed": SEED,
     },
@@ -52,5 +55,5 @@ def run(ctx: Context) -> None:
     x = ctx.from_numpy(normal(seed, n), name="x", dtype=dtype, placement=spread())
     y = ctx.from_numpy(normal(seed + 1, n), name="y", dtype=dtype, placement=spread())
     out = ctx.empty((n,), dtype, name="out", placement=spread())
-    ctx.launch("vector_add", vector_add, x, y, out, ctx.params["block"])
+    ctx.launch("vector_add", vector_add, x, y, out, ctx.params["block"], blocks_in_flight(ctx, "ve"))
     ctx.output("out", out)

@@ -50,6 +50,8 @@ def check(
     else:
         where = "by itself; --config checks it against a machine" if machine is None else f"on {machine.source}"
         output.write(f"{file}: {counted(len(program), 'entry')}, valid {where}\n")
+        if program.nothing:
+            output.write(f"nothing runs: it has {program.nothing}\n")
     return output.OK
 
 
@@ -83,7 +85,8 @@ def show(
     if as_json:
         output.show_json(program_dict(summary, drawn, machine.source))
     else:
-        output.show(program_summary(summary, drawn, machine.source, output.console(sys.stdout).width))
+        width = output.console(sys.stdout).width
+        output.show(program_summary(summary, drawn, machine.source, width, program.nothing))
     return output.OK
 
 

@@ -41,7 +41,10 @@ class ProgramStepper:
         """The state for a person."""
         from kernbench.cli.render_state import machine_state
 
-        return machine_state(self.machine.peek(), self.machine.program.name, self.machine.config.source, note)
+        program = self.machine.program
+        if program.nothing and self.machine.status == "done":
+            note = f"the program has {program.nothing}: nothing ran"
+        return machine_state(self.machine.peek(), program.name, self.machine.config.source, note)
 
     def answer(self) -> dict[str, Any]:
         """What `--json` prints."""

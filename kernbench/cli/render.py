@@ -30,6 +30,7 @@ def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
         yield from bound_lines(summary)
     yield from ending(summary)
     if not result.cycles:
+        yield from warnings(result)
         return
     yield ""
     yield engine_table(summary.engines, width)
@@ -61,6 +62,8 @@ def headline(summary: RunSummary) -> Iterator[Text]:
 def bound_lines(summary: RunSummary) -> Iterator[Text]:
     """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the other kinds' largest."""
     bound = summary.bound
+    if not bound.cycles:  # there is nothing to do
+        return
     text = Text.assemble(f"{bound.kind} bound ", (short(bound.cycles), "bold"))
     if summary.result.status == "done":
         text.append(", achieved ").append(short(bound.achieved), "bold")

@@ -26,10 +26,15 @@ BOUND_COLUMNS: list[tuple[str, Justify]] = [("of", "left"), ("", "left"), ("cycl
 PATH_ENDS = 6  # ids shown at either end of a long critical path
 
 
-def program_summary(summary: ProgramSummary, graph: Graph, machine: str, width: int) -> Iterator[RenderableType]:
-    """What there is to say of a program on a machine, for a terminal of `width` columns."""
+def program_summary(
+    summary: ProgramSummary, graph: Graph, machine: str, width: int, nothing: str = ""
+) -> Iterator[RenderableType]:
+    """What there is to say of a program on a machine, for a terminal of `width` columns; `nothing`: why nothing runs in it."""
     bounds = summary.bounds
     yield Text.assemble((summary.name or "a program", "bold"), f" on {machine}, {counted(summary.entries, 'entry')}")
+    if nothing:
+        yield Text(f"nothing runs: it has {nothing}", "bold yellow")
+        return
     yield Text.assemble("at least ", (counted(bounds.cycles, "cycle"), "bold"), f", by {bounds.limit}")
     if bounds.stuck:
         yield Text(f"it ends in a deadlock; never issued: {ids(bounds.stuck)}", "red")

@@ -109,6 +109,9 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
         yield Text(f"stopped by {outcome.stopped}", "bold yellow")
     names = named(points)
     rows = store.rows(list(names))
+    empty = sum(row.status == "done" and row.cycles == 0 for row in rows.values())
+    if empty:
+        yield Text(f"in {empty:,} of the points nothing ran: their cycles are 0", "bold yellow")
     yield from _best(points, names, rows, width)
     failures = [(key, row) for key in names if (row := rows.get(key)) is not None and not row.ended]
     if failures:

@@ -53,6 +53,13 @@ class Program(ProgramBuilder):
         """The program's `metadata` object."""
         return {"version": VERSION, "name": self.name} if self.name else {"version": VERSION}
 
+    @property
+    def nothing(self) -> str:
+        """What it has where nothing runs in it: `no entries`, or control entries alone; empty where something runs."""
+        if any(entry.engine != "control" for entry in self.entries):
+            return ""
+        return "only NOP, BARRIER and END" if self.entries else "no entries"
+
     def __len__(self) -> int:
         return len(self.entries)
 

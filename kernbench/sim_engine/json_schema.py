@@ -137,7 +137,8 @@ def result_json_schema() -> Shape:
     plugged = {"jobs": COUNT, "bytes": COUNT, "held": COUNT}
     overlap = {"code": {"const": "OVERLAP"}, "cycle": COUNT, "entry": ID, "with": ID, "message": TEXT}
     wait = {"id": ID, "opcode": opcode, "waits_for": list_of(ID), "since": COUNT, "reason": TEXT}
-    warnings = {"anyOf": [closed(overlap), closed(unreceived())]}
+    empty = {"code": {"const": "EMPTY"}, "cycle": COUNT, "message": TEXT}
+    warnings = {"anyOf": [closed(overlap), closed(unreceived()), closed(empty)]}
     properties = {
         "status": {"enum": ["done", "aborted", "deadlock", "failed", "running"]},
         "cycles": COUNT,

@@ -26,6 +26,7 @@ from kernbench.sim_engine.commands import Commands
 from kernbench.sim_engine.conditions import FOREVER, stops_of
 from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import OnItsWay, PeQueues, who_waits
+from kernbench.sim_engine.empty import empty_warnings
 from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.laws import BrokenLaw, check_counters, check_laws
@@ -243,6 +244,7 @@ class Machine:
         """The result, or the result so far."""
         times = self._times()
         counters = named_counters(self.plan, self._core.counters())
+        components = dict(zip(self.components, self._core.component_counters(), strict=True))
         return Result(
             status=self.status,
             cycles=self.cycle,
@@ -253,10 +255,10 @@ class Machine:
                 "bounds": self.bounds.to_dict(),
                 "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
             },
-            warnings=self._warnings(),
+            warnings=[*empty_warnings(self.program, self.status, counters, components), *self._warnings()],
             waiting=self._waiting(times),
             failure=self.failure(),
-            components=dict(zip(self.components, self._core.component_counters(), strict=True)),
+            components=components,
             program=self.program.name,
             machine=self.config.source,
         )

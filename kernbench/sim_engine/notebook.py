@@ -25,19 +25,22 @@ def result_html(result: Result) -> str:
     head = (
         f'<p style="margin:0"><b style="color:{color}">{escape(result.status)}</b> '
         f"<b>{counted(result.cycles, 'cycle')}</b>, {result.t_ns:,.6g} ns<br>"
-        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {counted(len(result.entries), 'entry')}<br>"
-        f"{escape(_bound(result))}</p>"
+        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {counted(len(result.entries), 'entry')}"
+        f"{_bound(result)}</p>"
     )
     parts = [head, *_ending(result), _engines(result), _resources(result), _banks(result)]
     return f'<div style="font-size:90%">{"".join(parts)}</div>'
 
 
 def _bound(result: Result) -> str:
+    """The largest bound, on a line of its own; of nothing there is none."""
     bound = bound_share(result)
+    if not bound.cycles:
+        return ""
     text = f"{bound.kind} bound {bound.cycles:,}"
     if result.status == "done":
         text += f", achieved {bound.achieved:,}, {bound.share:.1%}"
-    return text if bound.kind == bound.name else f"{text} ({bound.name})"
+    return "<br>" + escape(text if bound.kind == bound.name else f"{text} ({bound.name})")
 
 
 def _ending(result: Result) -> list[str]:

@@ -156,3 +156,14 @@ def cached_attention() -> Builder:
     b.node("Attention", q, k, v, mask, *past, name="attention", outputs=made, softcap=30.0)
     b.output(*made)
     return b
+
+
+def depthwise_lines(weight: str = "input") -> Builder:
+    """Depthwise convolutions of 16 lines of 40 by 3: filters that are an input or stored, then filters that are computed."""
+    b = Builder(17)
+    x = b.input("x", 2, 16, 40)
+    w = b.input("w", 16, 1, 3) if weight == "input" else b.weight("w", 16, 1, 3)
+    x = b.node("Conv", x, w, name="first", group=16, pads=[1, 1])
+    made = b.node("Tanh", b.input("v", 16, 1, 5), name="made")
+    b.output(b.node("Conv", x, made, name="second", group=16, strides=[2], pads=[2, 2]))
+    return b

@@ -19,7 +19,7 @@ from kernbench.config import load_config
 from kernbench.workloads.graphs.graph import Graph, read_by
 from kernbench.workloads.graphs.onnx_file import read_onnx
 from kernbench.workloads.graphs.run import GraphProgram, GraphRun
-from tests.onnx_models import Builder, cached_attention, mlp, moves, resnet_block, transformer_block
+from tests.onnx_models import Builder, cached_attention, depthwise_lines, mlp, moves, resnet_block, transformer_block
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, tiny_machine, unordered
 
 MODELS: dict[str, tuple[Builder, dict[str, int]]] = {
@@ -29,6 +29,7 @@ MODELS: dict[str, tuple[Builder, dict[str, int]]] = {
     "resnet": (resnet_block(), {"n": 2}),
     "moves": (moves(), {}),
     "cached": (cached_attention(), {}),
+    "lines": (depthwise_lines(), {}),
 }
 MACHINES = {"roomy": tiny_machine(256), "tight": tiny_machine(48), "least": tiny_machine(20), "spilled": tiny_machine(8)}
 
@@ -90,7 +91,7 @@ def test_nothing_is_overwritten_that_is_still_needed(name: str, machine: str) ->
         while place in plan.same_place:
             place = plan.same_place[place]
         held[place] = out
-    assert name in ("cached", "resnet") or plan.same_place
+    assert name in ("cached", "resnet", "lines") or plan.same_place
 
 
 @pytest.mark.parametrize("machine", ["roomy", "spilled"])
@@ -158,6 +159,21 @@ def test_closed_forms_of_the_resnet_block() -> None:
     assert {node: copied[node] for node in side_by_side} == side_by_side
     notes = {row.name: row.note for row in run.rows if row.note}
     assert notes["stem_bn"] == "part of the weights of stem" and notes["flat"] == "the same bytes"
+
+
+@pytest.mark.parametrize(("weight", "cycles"), [("input", 485), ("stored", 484)])
+def test_depthwise_convolutions_whose_filters_are_no_weights(weight: str, cycles: int) -> None:
+    """2 lines of 16 channels: 40 places by 3, then 20 by 5. The filters are loaded once, and take as long as stored ones:
+    a cycle more, as they begin on another DRAM channel."""
+    run = GraphProgram(graph_of(depthwise_lines(weight), w=8), load_config(MACHINES["roomy"]), 8).run()
+    assert macs_by_node(run) == {"first": 2 * 40 * 16 * 3, "second": 2 * 20 * 16 * 5}
+    moved = {"x": 2 * 16 * 40, "v": lines(16 * 5), "out": 2 * 16 * 20}
+    filters = lines(16 * 3)
+    assert run.bytes["activations"] == sum(moved.values()) + (filters if weight == "input" else 0)
+    assert run.bytes["weights"] == (filters if weight == "stored" else 0)
+    assert run.cycles == cycles
+    # 2 images of one block: 3 copies for the places of the window, a product for each of 16 groups, and the loads.
+    assert run.rows[0].jobs == 2 * (3 + 16) + 1 + 2
 
 
 def test_closed_forms_of_attention_with_a_cache() -> None:

@@ -85,9 +85,15 @@ class ProductJobs:
     def _group(self, group: int) -> Place:
         """The weights of a group among those of all, which are one tile."""
         if (0, 0) not in self._held:
-            self._held[0, 0] = self._load_weights(0, 0)
+            self._held[0, 0] = self._load_weights(0, 0) if self.weights else self._load_groups()
         place, waits = self._held[0, 0]
         return place + bytes_of(group * self.work.k * self.work.n, self.b_bits), waits
+
+    def _load_groups(self) -> Place:
+        """The filters of all groups from a tensor in DRAM that is no weight."""
+        work = self.work
+        nbytes = bytes_of(work.groups * work.k * work.n, self.b_bits)
+        return self.memory.read(work.b, 0, nbytes, "weights", **self.meta)
 
     def _resident(self, of_b: int, col: int) -> Place:
         """Part of a tensor in the scratchpad, which is read all over where its columns are not together."""

@@ -47,6 +47,7 @@ class Emitter:
         self._load = {kind: [0] * getattr(config, kind).engines for kind in ("dma", "te", "ve")}
         self._scratchpad = Hazards()
         self._dram = Hazards()
+        self.waits = 0  #: of all entries for others, those counted again that `after` has looked at again
 
     def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """DRAM to scratchpad."""
@@ -107,6 +108,7 @@ class Emitter:
         entry = self.program.entries[-1]
         waits = (self._scratchpad.before_read(spm, spm + nbytes) | set(entry.deps_before)) - {job}
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
         self._scratchpad.read(spm, spm + nbytes, job)
 
     def after_dram(self, job: int, start: int, end: int) -> None:
@@ -115,6 +117,7 @@ class Emitter:
         first, last = self._dram_base + start, self._dram_base + end
         waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
         self._dram.read(first, last, job)
 
     def end(self) -> Program:
@@ -143,6 +146,7 @@ class Emitter:
         entry = self.program.entries[-1]
         waits = self._touch(entry, job)
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
         load[chosen] += self._work(entry)
         return job
 

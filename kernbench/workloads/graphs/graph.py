@@ -12,6 +12,16 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+def number_of(value: Array | None) -> float | None:
+    """A constant of one element as a number; None where it is no such thing."""
+    if value is None or value.size != 1:
+        return None
+    try:
+        return float(value.reshape(()))
+    except (TypeError, ValueError):  # a text, a complex number
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of known shape. `source`: `input` and `weight` are in DRAM from the start, `work` is computed."""
@@ -48,7 +58,8 @@ class Node:
 class Graph:
     """Nodes in an order in which each follows those that it reads from.
 
-    `tensors`: those whose shapes are known. `known`: values that do not depend on the inputs.
+    `tensors`: those whose shapes are known. `known`: values that do not depend on the inputs. `unknown`: why nodes have
+    outputs without a shape, by number, as far as it is known.
     """
 
     name: str
@@ -56,6 +67,7 @@ class Graph:
     tensors: dict[str, Tensor]
     known: dict[str, Array]
     outputs: tuple[str, ...]
+    unknown: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

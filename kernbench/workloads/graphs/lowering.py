@@ -9,6 +9,7 @@ from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 
 Rule = Callable[["Lowering", Node], None]
+MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
 _DOMAINS = {"": None, "com.microsoft": {"Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization"}}
 
@@ -69,7 +70,8 @@ class Lowering:
             raise CannotLower(f"there is no lowering of {node.op}{where}")
         for name in (*inputs, *(name for name in node.outputs if name)):
             if name not in tensors:
-                raise CannotLower(f"the shape of {name} is not known")
+                reason = self.graph.unknown.get(self._number, "")
+                raise CannotLower(f"the shape of {name} is not known{reason and ': '}{reason}")
         RULES[node.op](self, node)
 
     def _beforehand(self, node: Node) -> None:
@@ -142,7 +144,35 @@ class Lowering:
             return tuple(found) if isinstance(found, list | tuple) else (int(found),)
         if not node.input(index):
             return None
-        return tuple(int(item) for item in self.value(node.input(index), attribute).reshape(-1))
+        value = self.value(node.input(index), attribute)
+        if value.dtype.kind not in "iu":
+            raise CannotLower(f"its {attribute} must be integers, and are of type {value.dtype}")
+        return tuple(int(item) for item in value.reshape(-1))
+
+    def axis(self, node: Node, default: int, rank: int) -> int:
+        """The dimension that a node's `axis` names, from 0 on."""
+        return self.dimension("axis", int(node.attributes.get("axis", default)), rank)
+
+    def dimension(self, what: str, number: int, rank: int) -> int:
+        """A dimension counted from 0. CannotLower where there is none of that number."""
+        if not -rank <= number < rank:
+            rule = f"it must be from {-rank} to {rank - 1}" if rank else "its input has no dimensions"
+            raise CannotLower(f"{what} = {number}, but {rule}")
+        return number % rank
+
+    def ranks(self, name: str, *allowed: int) -> tuple[int, ...]:
+        """The shape of a tensor that has so many dimensions. CannotLower where it has others."""
+        shape = self.shape(name)
+        if len(shape) not in allowed:
+            told = " or ".join(str(rank) for rank in allowed)
+            raise CannotLower(f"{name} has {len(shape)} dimensions, and must have {told}")
+        return shape
+
+    def limited(self, what: str, count: int) -> int:
+        """A number of pieces of work. CannotLower where it is more than any program could have."""
+        if count > MOST_ENTRIES:
+            raise CannotLower(f"it has {count} {what}, and a program has at most {MOST_ENTRIES} entries")
+        return count
 
 
 def lower_graph(graph: Graph, activation_bits: int) -> Lowered:

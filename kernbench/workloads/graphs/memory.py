@@ -21,6 +21,7 @@ from kernbench.workloads.models import Matrix
 from kernbench.workloads.scratchpad import Ring
 
 MOST_ELEMENTS = 1 << 36  #: of a tensor
+MOST_WAITS = 1 << 22  #: of all entries for others
 _PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
 
 
@@ -102,6 +103,10 @@ class Memory:
 
     def read(self, name: str, start: int, nbytes: int, ring: str = "blocks", **meta: Any) -> tuple[int, tuple[int, int]]:
         """Brings bytes of a tensor to the scratchpad, where they are not; their address, and what their readers wait for."""
+        if self.emit.waits > MOST_WAITS:
+            rule = f"its jobs wait for each other more than {MOST_WAITS} times, and a program has no more of that"
+            remedy = "make a dimension smaller, or the scratchpad larger"
+            raise InputError(Problem(f"{self.lowered.graph.name}: node {meta['debug']}", rule, remedy=remedy))
         storage = self.storage(name)
         bits = self.lowered.tensors[name].bits
         if storage is None:

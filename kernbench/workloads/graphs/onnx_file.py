@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.workloads.graphs.graph import Graph, Node, Tensor
-from kernbench.workloads.graphs.onnx_shapes import SMALL, first_line, infer, shape_of
+from kernbench.workloads.graphs.onnx_check import check_functions, check_model, domain_of, name_of
+from kernbench.workloads.graphs.onnx_shapes import first_line, infer, shape_of, why_unknown
+from kernbench.workloads.graphs.onnx_values import read_constants
 
 if TYPE_CHECKING:
     import onnx
@@ -31,15 +32,16 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int], weight_bits
     no model, or a dimension of an input has no size.
     """
     model = _load(Path(path))
-    _read_constants(model, Path(path).parent, str(path))
+    check_model(model, str(path))
+    read_constants(model, Path(path))
     _set_dims(model, dims, str(path))
     known = infer(model, str(path))
     graph = model.graph
-    opsets = {item.domain.replace("ai.onnx", ""): item.version for item in model.opset_import}
+    opsets = {domain_of(item.domain): item.version for item in model.opset_import}
     nodes = tuple(_node(node, number, opsets) for number, node in enumerate(graph.node))
     outputs = tuple(item.name for item in graph.output)
     tensors = _tensors(graph, weight_bits, activation_bits)
-    return Graph(Path(path).stem, nodes, tensors, known, outputs)
+    return Graph(Path(path).stem, nodes, tensors, known, outputs, why_unknown(model))
 
 
 def _load(path: Path) -> onnx.ModelProto:
@@ -63,55 +65,17 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(Problem(str(path), "it is no ONNX model")) from None
     if not model.graph.node:
         raise InputError(Problem(str(path), "it is no ONNX model: its graph has no nodes"))
-    if model.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model)
-    return model
+    return _with_functions_written_out(model, str(path)) if model.functions else model
 
 
-def _read_constants(model: onnx.ModelProto, folder: Path, where: str) -> None:
-    """Reads small constants from files beside the model, and forgets the large ones' values."""
-    from onnx import TensorProto
-    from onnx.external_data_helper import load_external_data_for_tensor
+def _with_functions_written_out(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    from onnx.inliner import inline_local_functions
 
-    for item in model.graph.initializer:
-        if prod(item.dims) > SMALL:
-            for values in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                item.ClearField(values)
-            item.data_location = TensorProto.DEFAULT
-        elif item.data_location == TensorProto.EXTERNAL:
-            _check_external(item, folder, where)
-            try:
-                load_external_data_for_tensor(item, str(folder))
-            except Exception as error:  # onnx raises many kinds, one of them its own
-                rule = f"the values of {item.name} cannot be read: {first_line(error)}"
-                raise InputError(Problem(where, rule)) from None
-            item.data_location = TensorProto.DEFAULT
-
-
-def _check_external(item: onnx.TensorProto, folder: Path, where: str) -> None:
-    """The values of a small constant are in a file, and no more of it is read than they take."""
-    given = {entry.key: entry.value for entry in item.external_data}
-    location = folder / given.get("location", "")
+    check_functions(model, where)
     try:
-        is_file = location.is_file()
-    except (OSError, ValueError):  # ValueError: a NUL in the name
-        is_file = False
-    if not is_file:
-        raise InputError(Problem(where, f"the values of {item.name} cannot be read: there is no file {location}"))
-    most = prod(item.dims) * WIDEST
-    if "length" not in given:
-        length = item.external_data.add()
-        length.key, length.value = "length", str(min(most, max(0, location.stat().st_size - _number(given.get("offset")))))
-    elif _number(given["length"]) > most:
-        rule = f"the values of {item.name} take {given['length'][:40]} bytes, and {prod(item.dims)} elements at most {most}"
-        raise InputError(Problem(where, rule))
-
-
-def _number(text: str | None) -> int:
-    """A number of a file's external data; what is none is for `onnx` to refuse."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else 0
+        return inline_local_functions(model)
+    except (RuntimeError, ValueError, TypeError) as error:  # what the checks of its C++ become
+        raise InputError(Problem(where, f"its functions cannot be written out: {first_line(error)}")) from None
 
 
 def _set_dims(model: onnx.ModelProto, dims: Mapping[str, int], where: str) -> None:
@@ -149,9 +113,9 @@ def _node(node: onnx.NodeProto, number: int, opsets: Mapping[str, int]) -> Node:
             continue  # what has a graph inside is refused by its name
         value = helper.get_attribute_value(item)
         attributes[item.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    name = node.name or f"{node.op_type}_{number}"
-    return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, domain, opsets.get(domain, 0))
+    domain = domain_of(node.domain)
+    name, opset = name_of(node, number), opsets.get(domain, 0)
+    return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, domain, opset)
 
 
 def _tensors(graph: onnx.GraphProto, weight_bits: int, activation_bits: int) -> dict[str, Tensor]:

@@ -12,7 +12,10 @@ from kernbench.workloads.graphs.ops_vectors import combine
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 def same_bytes(at: Lowering, node: Node) -> None:
     """Another shape of the same bytes."""
-    at.view(at.out(node).name, at.operand(node.inputs[0]))
+    source, out = at.tensor(node.inputs[0]), at.out(node)
+    if source.elements != out.elements:
+        raise CannotLower(f"{source.elements} elements do not make {' x '.join(map(str, out.shape))}")
+    at.view(out.name, at.operand(source.name))
 
 
 @rule("Cast", "CastLike")
@@ -29,7 +32,9 @@ def cast(at: Lowering, node: Node) -> None:
 def transpose(at: Lowering, node: Node) -> None:
     """Where only dimensions of 1 change places, the same bytes."""
     shape = at.shape(node.inputs[0])
-    perm = node.attributes.get("perm", range(len(shape))[::-1])
+    perm = list(node.attributes.get("perm", range(len(shape))[::-1]))
+    if sorted(perm) != list(range(len(shape))):
+        raise CannotLower(f"perm = {perm}, but it must be an order of its {len(shape)} dimensions")
     order = [axis for axis in perm if shape[axis] > 1]
     _copy_unless(order == sorted(order), at, node)
 
@@ -66,11 +71,13 @@ def _copy_unless(same: bool, at: Lowering, node: Node) -> None:
 @rule("Concat")
 def concat(at: Lowering, node: Node) -> None:
     """All inputs to their places."""
-    sources = tuple(at.operand(name) for name in node.inputs if name)
+    sources, out = tuple(at.operand(name) for name in node.inputs if name), at.out(node)
+    if sum(at.tensor(name).elements for name in sources) != out.elements:
+        raise CannotLower(f"its inputs together do not make {' x '.join(map(str, out.shape))}")
     if len(sources) == 1:
-        at.view(at.out(node).name, sources[0])
+        at.view(out.name, sources[0])
     else:
-        at.add(Copy(sources, at.out(node).name))
+        at.add(Copy(sources, out.name))
 
 
 @rule("Split")
@@ -87,7 +94,7 @@ def gather(at: Lowering, node: Node) -> None:
     """Of a table of weights a transfer for each row; of activations a copy of what goes out."""
     data, indices = at.tensor(node.inputs[0]), at.tensor(node.inputs[1])
     out = at.out(node).name
-    axis = int(node.attributes.get("axis", 0)) % len(data.shape)
+    axis = at.axis(node, 0, len(data.shape))
     if data.source != "weight":
         at.add(Copy((data.name,), out))
         return
@@ -95,7 +102,10 @@ def gather(at: Lowering, node: Node) -> None:
         raise CannotLower(f"it takes parts of dimension {axis} of a table, not rows")
     known = at.graph.known.get(indices.name)
     rows = data.shape[0]
+    if known is not None and known.size and not (known.dtype.kind in "iu" and -rows <= known.min() and known.max() < rows):
+        raise CannotLower(f"its indices must be integers from {-rows} to {rows - 1}")
     numbers = () if known is None else tuple(int(index) % rows for index in known.reshape(-1))
+    at.limited("rows to load", indices.elements)
     name = "" if known is not None else indices.name
     at.add(Rows(data.name, out, indices.elements, prod(data.shape[1:]), name, numbers))
 
@@ -104,11 +114,13 @@ def gather(at: Lowering, node: Node) -> None:
 def rotary(at: Lowering, node: Node) -> None:
     """Two products and a sum; the rotation is a way of reading. The rows of the tables are those of the positions."""
     x, out = at.operand(node.inputs[0]), at.out(node)
+    at.ranks(x, 3, 4)
     parts = []
     for index in (2, 1):  # sines, then cosines
         table = node.inputs[index]
         if node.input(3):
-            count, length = at.tensor(node.inputs[3]).elements, at.shape(table)[-1]
+            count = at.limited("positions", at.tensor(node.inputs[3]).elements)
+            length = at.ranks(table, 2)[-1]
             taken = at.temporary(count, length)
             if at.tensor(table).source == "weight":
                 at.add(Rows(table, taken, count, length, node.inputs[3]))

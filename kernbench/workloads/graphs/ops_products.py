@@ -9,6 +9,8 @@ import numpy as np
 from kernbench.workloads.graphs.graph import Copy, Node, Product, Vector, Window
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 
+_LARGEST = 1 << 31  # of a kernel, stride, dilation or pad
+
 
 @rule("MatMul")
 def matmul(at: Lowering, node: Node) -> None:
@@ -18,6 +20,8 @@ def matmul(at: Lowering, node: Node) -> None:
     if swapped:
         b = at.patterns.swapped[b]
     left, right = at.shape(a), at.shape(b)
+    if not left or not right:
+        raise CannotLower("a factor has no dimensions")
     if swapped:
         right = (*right[:-2], right[-1], right[-2])
     left = (1, *left) if len(left) == 1 else left
@@ -29,7 +33,11 @@ def matmul(at: Lowering, node: Node) -> None:
     if prod(right[:-2]) == 1:
         at.add(Product(at.operand(a), b, out, prod(left[:-1]), n, k, swapped=swapped))
         return
-    stack = np.broadcast_shapes(left[:-2], right[:-2])
+    try:
+        stack = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        raise CannotLower(f"the stacks of its factors, {left[:-2]} and {right[:-2]}, do not fit each other") from None
+    at.limited("matrices", max(prod(stack), prod(left[:-2]), prod(right[:-2])))
     numbers = [np.arange(prod(dims[:-2])).reshape(dims[:-2]) for dims in (left, right)]
     of_a, of_b = (np.broadcast_to(number, stack).reshape(-1).tolist() for number in numbers)
     matrices = tuple(zip(of_a, of_b, range(prod(stack)), strict=True))
@@ -40,13 +48,17 @@ def matmul(at: Lowering, node: Node) -> None:
 def gemm(at: Lowering, node: Node) -> None:
     """alpha and beta of weights are part of these; C is added by the vector engines."""
     a, b = node.inputs[0], node.inputs[1]
+    for name in (a, b):
+        at.ranks(name, 2)
     if node.attributes.get("transA", 0):
         turned = at.temporary(*at.shape(a)[::-1])
         at.add(Copy((at.operand(a),), turned))
         a = turned
     swapped = bool(node.attributes.get("transB", 0))
     m, k = at.shape(a)
-    n = at.shape(b)[0 if swapped else 1]
+    n, depth = at.shape(b) if swapped else at.shape(b)[::-1]
+    if depth != k:
+        raise CannotLower(f"{m} x {k} does not fit {depth} x {n}")
     out = at.out(node)
     out_name = at.patterns.absorbed.get(out.name, out.name)
     scaled = node.attributes.get("alpha", 1.0) != 1 and at.tensor(b).source != "weight"
@@ -68,15 +80,16 @@ def window_of(at: Lowering, node: Node, kernel: tuple[int, ...]) -> Window:
     rank = len(shape) - 2
     if rank not in (1, 2):
         raise CannotLower(f"it is over {rank} dimensions, not one or two")
-    strides = tuple(node.attributes.get("strides", (1,) * rank))
-    dilations = tuple(node.attributes.get("dilations", (1,) * rank))
+    _each("kernel_shape", kernel, rank, 1)
+    strides = _each("strides", tuple(node.attributes.get("strides", (1,) * rank)), rank, 1)
+    dilations = _each("dilations", tuple(node.attributes.get("dilations", (1,) * rank)), rank, 1)
     auto = node.attributes.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         spans = [(kernel[i] - 1) * dilations[i] + 1 for i in range(rank)]
         totals = [max(0, (out[2 + i] - 1) * strides[i] + spans[i] - shape[2 + i]) for i in range(rank)]
         pads = tuple((total + (auto == "SAME_LOWER")) // 2 for total in totals)
     else:
-        pads = tuple(node.attributes.get("pads", (0,) * rank))[:rank]
+        pads = _each("pads", tuple(node.attributes.get("pads", (0,) * 2 * rank)), 2 * rank, 0)[:rank]
     low = (1,) * (2 - rank)  # one dimension is a single row
     return Window(
         size=pair(low + shape[2:]),
@@ -88,6 +101,12 @@ def window_of(at: Lowering, node: Node, kernel: tuple[int, ...]) -> Window:
         out=pair(low + out[2:]),
         images=shape[0],
     )
+
+
+def _each(name: str, values: tuple[int, ...], count: int, least: int) -> tuple[int, ...]:
+    if len(values) != count or any(not least <= value <= _LARGEST for value in values):
+        raise CannotLower(f"{name} = {list(values)[:8]}, but it must be {count} integers from {least} to {_LARGEST}")
+    return values
 
 
 def pair(values: tuple[int, ...]) -> tuple[int, int]:
@@ -102,6 +121,8 @@ def conv(at: Lowering, node: Node) -> None:
     weights = at.shape(node.inputs[1])
     window = window_of(at, node, weights[2:])
     groups = int(node.attributes.get("group", 1))
+    if groups < 1:
+        raise CannotLower(f"group = {groups}, but it must be at least 1")
     filters, k = weights[0], prod(weights[1:])
     if filters % groups or weights[1] * groups != window.channels:
         raise CannotLower(f"{filters} filters of {weights[1]} channels do not fit {groups} groups of {window.channels}")
@@ -131,6 +152,10 @@ def attention(at: Lowering, node: Node) -> None:
     v = _with_past(at, node, v, 5, 2)
     batch, _, rows, dim = at.shape(q)
     positions, width = at.shape(k)[2], at.shape(v)[3]
+    if at.shape(k) != (batch, kv_heads, positions, dim) or at.shape(v)[:3] != (batch, kv_heads, positions) or heads % kv_heads:
+        shapes = "queries {}, keys {} and values {}".format(*(" x ".join(map(str, at.shape(name))) for name in (q, k, v)))
+        raise CannotLower(f"{shapes} do not fit each other")
+    at.limited("heads", batch * heads)
     mask = at.operand(node.input(3)) if node.input(3) else ""
     out = node.outputs[0]
     flat = len(at.shape(node.inputs[0])) == 3
@@ -156,7 +181,7 @@ def _heads(at: Lowering, name: str, count: int | None) -> tuple[str, int]:
     shape, name = at.shape(name), at.operand(name)
     if len(shape) == 4:
         return name, shape[1]
-    if len(shape) != 3 or not count or shape[2] % count:
+    if len(shape) != 3 or not count or count < 0 or shape[2] % count:
         raise CannotLower(f"{name} has no heads")
     batch, tokens, width = shape
     split = at.temporary(batch, count, tokens, width // count)
@@ -176,6 +201,7 @@ def _with_past(at: Lowering, node: Node, new: str, index: int, output: int) -> s
             at.add(Copy((new,), present))
         return new
     batch, heads, tokens, dim = at.shape(new)
-    whole = present or at.temporary(batch, heads, at.shape(past)[2] + tokens, dim)
+    before = at.ranks(past, 4)[2]
+    whole = present or at.temporary(batch, heads, before + tokens, dim)
     at.add(Copy((past, new), whole))
     return whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from kernbench.workloads.graphs.graph import Copy, Node, Pool, Vector
+from kernbench.workloads.graphs.graph import Copy, Node, Pool, Vector, number_of
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.ops_products import window_of
 
@@ -121,10 +121,9 @@ def div(at: Lowering, node: Node) -> None:
 @rule("Pow")
 def power(at: Lowering, node: Node) -> None:
     """A square is a product; any other power a logarithm, a product and `exp`."""
-    exponent = at.graph.known.get(node.inputs[1])
-    if exponent is None or exponent.size != 1:
+    value = number_of(at.graph.known.get(node.inputs[1]))
+    if value is None:
         raise CannotLower("its exponent depends on the inputs or is more than one number")
-    value = float(exponent.reshape(()))
     operators = {2.0: ("mul",), 3.0: ("mul", "mul"), 0.5: ("exp",), 1.0: ("copy",)}.get(value, ("exp", "mul", "exp"))
     chain(at, operators, at.operand(node.inputs[0]), at.out(node).name)
 
@@ -144,7 +143,7 @@ def softmax(at: Lowering, node: Node) -> None:
     """Over the last dimension; before opset 13 over all from `axis` on."""
     shape = at.shape(node.inputs[0])
     old = node.opset < 13
-    axis = int(node.attributes.get("axis", 1 if old else -1)) % len(shape)
+    axis = at.axis(node, 1 if old else -1, len(shape))
     if not old and prod(shape[axis + 1 :]) > 1:
         raise CannotLower(f"it is over dimension {axis} of {len(shape)}, not the last one")
     length = prod(shape[axis:]) if old else shape[axis]
@@ -159,7 +158,7 @@ def softmax(at: Lowering, node: Node) -> None:
 def norm(at: Lowering, node: Node) -> None:
     """Over all dimensions from `axis` on."""
     shape = at.shape(node.inputs[0])
-    axis = int(node.attributes.get("axis", -1)) % len(shape)
+    axis = at.axis(node, -1, len(shape))
     op = "layernorm" if node.op == "LayerNormalization" else "rmsnorm"
     params = tuple(at.operand(name) for name in node.inputs[1:] if name)
     length = prod(shape[axis:])
@@ -170,7 +169,11 @@ def norm(at: Lowering, node: Node) -> None:
 def group_norm(at: Lowering, node: Node) -> None:
     """A layernorm over each group of channels, then gain and shift of each channel."""
     shape = at.shape(node.inputs[0])
+    if len(shape) < 2:
+        raise CannotLower("its input has no channels")
     groups = int(node.attributes.get("num_groups", shape[1]))
+    if groups < 1 or shape[1] % groups:
+        raise CannotLower(f"num_groups = {groups}, but it must divide its {shape[1]} channels")
     length = prod(shape) // (shape[0] * groups)
     params = tuple(at.operand(name) for name in node.inputs[1:3])
     at.add(Vector("layernorm", at.operand(node.inputs[0]), at.out(node).name, length, shape[0] * groups, params=params))
@@ -182,6 +185,8 @@ def batch_norm(at: Lowering, node: Node) -> None:
     if node.attributes.get("training_mode", 0):
         raise CannotLower("it is in training mode")
     out = at.out(node)
+    if len(out.shape) < 2:
+        raise CannotLower("its input has no channels")
     channels = out.shape[1]
     scaled, rows = at.temporary(*out.shape), out.elements // channels
     gain, shift = (at.operand(name) for name in node.inputs[1:3])
@@ -195,10 +200,13 @@ def reduction(at: Lowering, node: Node) -> None:
     shape = at.shape(node.inputs[0])
     single = node.op.startswith("Arg")
     axes = (int(node.attributes.get("axis", 0)),) if single else at.integers(node, "axes", 1)
-    chosen = {axis % len(shape) for axis in axes} if axes else set(range(len(shape)))
     a = at.operand(node.inputs[0])
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        chain(at, ("copy",), a, at.out(node).name)
+        return
+    chosen = {at.dimension("axis" if single else "axes", axis, len(shape)) for axis in axes or range(len(shape))}
     length = prod(shape[axis] for axis in chosen)
-    first = min(chosen)
+    first = min(chosen, default=0)
     if any(shape[axis] > 1 for axis in range(first, len(shape)) if axis not in chosen):
         turned = at.temporary(*shape)
         at.add(Copy((a,), turned))
@@ -209,6 +217,8 @@ def reduction(at: Lowering, node: Node) -> None:
 @rule("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(at: Lowering, node: Node) -> None:
     """A reduction over the places of an image."""
+    if len(at.shape(node.inputs[0])) < 3:
+        raise CannotLower("its input is no image")
     _reduce(at, node, at.operand(node.inputs[0]), prod(at.shape(node.inputs[0])[2:]))
 
 

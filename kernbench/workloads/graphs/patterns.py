@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from kernbench.workloads.graphs.graph import Graph, Node
+from kernbench.workloads.graphs.graph import Graph, Node, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ def find_patterns(graph: Graph) -> Patterns:
                 users[name].append(number)
     found = Patterns(dict(users))
     for number, node in enumerate(graph.nodes):
+        if node.domain:
+            continue
         if node.op == "Transpose":
             _transpose(graph, found, number, node)
         elif node.op == "BatchNormalization":
@@ -59,7 +61,7 @@ def _transpose(graph: Graph, found: Patterns, number: int, node: Node) -> None:
     readers = [graph.nodes[reader] for reader in found.consumers(out)]
     if rank < 2 or perm != [*range(rank - 2), rank - 1, rank - 2]:
         return
-    if all(reader.op == "MatMul" and reader.inputs[1] == out != reader.inputs[0] for reader in readers):
+    if all(reader.op == "MatMul" and not reader.domain and reader.inputs[1] == out != reader.inputs[0] for reader in readers):
         found.swapped[out] = node.inputs[0]
         found.parts[number] = f"read the other way by {readers[0].name}"
 
@@ -67,7 +69,12 @@ def _transpose(graph: Graph, found: Patterns, number: int, node: Node) -> None:
 def _batch_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
     """A batch norm that alone reads a convolution's or a Gemm's output is part of its weights and bias."""
     maker = next((item for item in graph.nodes if node.inputs[0] in item.outputs), None)
-    if maker is None or maker.op not in ("Conv", "Gemm") or not _only(graph, found, node.inputs[0]):
+    if maker is None or maker.domain or maker.op not in ("Conv", "Gemm") or not _only(graph, found, node.inputs[0]):
+        return
+    made, out = (graph.tensors.get(name) for name in (node.inputs[0], node.outputs[0]))
+    if made is None or out is None or made.shape != out.shape or not _only_first(graph, found, node):
+        return
+    if node.attributes.get("training_mode", 0):
         return
     if maker.input(1) in graph.tensors and graph.tensors[maker.input(1)].source == "weight":
         found.absorbed[node.inputs[0]] = node.outputs[0]
@@ -77,7 +84,7 @@ def _batch_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
 def _rms_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
     """From the square on: mean, eps, root, division or product with the reciprocal, and the gain."""
     x = node.inputs[0]
-    if not _squares(graph, node):
+    if not _squares(graph, node) or x not in graph.tensors or not graph.tensors[x].shape:
         return
     chain = [number]
     for wanted in (("ReduceMean",), ("Add",), ("Sqrt",)):
@@ -111,16 +118,20 @@ def _rms_norm(graph: Graph, found: Patterns, number: int, node: Node) -> None:
 def _squares(graph: Graph, node: Node) -> bool:
     if node.op == "Mul":
         return node.inputs[0] == node.inputs[1]
-    exponent = graph.known.get(node.input(1))
-    return exponent is not None and exponent.size == 1 and float(exponent.reshape(())) == 2
+    return number_of(graph.known.get(node.input(1))) == 2
 
 
 def _last_axis(graph: Graph, node: Node) -> bool:
     """Whether a ReduceMean is over the last dimension."""
     tensor, axes = graph.tensors.get(node.inputs[0]), node.attributes.get("axes")
     if axes is None and node.input(1) in graph.known:
-        axes = [int(axis) for axis in graph.known[node.input(1)].reshape(-1)]
+        axes = graph.known[node.input(1)].reshape(-1).tolist()
     return tensor is not None and axes is not None and list(axes) in ([-1], [len(tensor.shape) - 1])
+
+
+def _only_first(graph: Graph, found: Patterns, node: Node) -> bool:
+    """Whether nobody reads a further output."""
+    return not any(name and (name in graph.outputs or found.consumers(name)) for name in node.outputs[1:])
 
 
 def _only(graph: Graph, found: Patterns, name: str) -> bool:
@@ -134,4 +145,5 @@ def _follower(graph: Graph, found: Patterns, number: int, operators: tuple[str, 
     if not _only(graph, found, out):
         return None
     (reader,) = found.consumers(out)
-    return reader if graph.nodes[reader].op in operators and reader not in found.parts else None
+    behind = graph.nodes[reader]
+    return reader if behind.op in operators and not behind.domain and reader not in found.parts else None

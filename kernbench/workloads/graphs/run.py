@@ -16,7 +16,7 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.graphs.emit_others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
-from kernbench.workloads.graphs.lowering import lower_graph, missing_lines
+from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
 from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
 from kernbench.workloads.graphs.sizes import Sizes
@@ -117,8 +117,23 @@ class GraphProgram:
             raise InputError(Problem(graph.name, "there is no work in it"))
         check_machine(self.lowered, config)
         self.plan = plan_graph(self.lowered, config)
+        self._check_entries(config)
         self.dram_used = 0
         self.program = self._emit()
+
+    def _check_entries(self, config: NpuConfig) -> None:
+        """InputError where the program would be too long to be written, with the node that has most of it."""
+        sizes, count, per_node = Sizes(self.lowered, config), 0, Counter[int]()
+        for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
+            entries = sizes.entries(work, size, self.plan.resident)
+            per_node[number] += entries
+            count += entries
+        if count > MOST_ENTRIES:
+            ((number, most),) = per_node.most_common(1)
+            node = self.lowered.graph.nodes[number]
+            rule = f"it takes about {count} entries, {most} of them for node {node.name} ({node.op}), and a program has at most"
+            remedy = "make a dimension smaller, or the scratchpad larger"
+            raise InputError(Problem(self.lowered.graph.name, f"{rule} {MOST_ENTRIES}", remedy=remedy))
 
     def _emit(self) -> Program:
         graph = self.lowered.graph

@@ -186,6 +186,32 @@ class Sizes:
         rows = min(work.count, max(1, min(16, level.block_bytes // (4 * slot))))
         return Size(rows, block=2 * slot, out=rows * self.nbytes(work.out, work.length), params=indices)
 
+    def entries(self, work: Work, size: Size, resident: frozenset[str]) -> int:
+        """About as many entries as a piece of work is emitted as; `resident`: as for `moved`."""
+        tensors = self.lowered.tensors
+        streams = sum(not self.is_weight(name) and self.lowered.bytes_at(name) not in resident for name in read_by(work))
+        out = self.lowered.bytes_at(work.out)
+        streams += out not in resident or out in self._asked
+        match work:
+            case Product():
+                window = work.window
+                blocks = len(work.matrices) * ceil_div(work.m, size.rows)
+                jobs = work.groups * ceil_div(work.n, min(size.cols, work.n))
+                if window is not None:
+                    blocks = window.images * ceil_div(prod(window.out), size.rows)
+                    jobs += window.positions * ceil_div(size.rows * window.channels, window.size[1] * window.channels)
+                return blocks * (jobs * (1 if size.held else 2) + streams)
+            case Vector():
+                total = work.length * work.batch if work.op in ELEMENTWISE else work.batch
+                return ceil_div(total, size.rows) * (1 + streams)
+            case Pool():
+                return work.window.images * ceil_div(prod(work.window.out), size.rows) * (work.window.positions + streams)
+            case Copy():
+                smallest = min(size.rows, *(tensors[name].elements for name in work.sources))
+                return ceil_div(tensors[work.out].elements, smallest) * (1 + streams)
+            case Rows():
+                return work.count * 2
+
     def moved(self, work: Work, size: Size, resident: frozenset[str]) -> tuple[int, int]:
         """[byte] without alignment that a piece of work loads of weights, and of activations that it loads and stores.
 

@@ -1,0 +1,257 @@
+"""What must hold of an ONNX file before anything is computed from it: names, order, types, sizes, and attributes.
+
+Operators are checked against their schemas of the file's opset, so that a lowering finds the inputs and attributes that it
+reads, of the types that it expects. Values of attributes are checked where they are used, with the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_NODES = 100_000  #: of a graph, local functions written out
+MOST_DIMENSIONS = 32  #: of a tensor
+#: Operators that have no schema in `onnx`: least and most inputs, and types of attributes.
+_CONTRIBUTED = MappingProxyType({
+    "FastGelu": (1, 2, {}),
+    "QuickGelu": (1, 1, {"alpha": "FLOAT"}),
+    "SimplifiedLayerNormalization": (2, 2, {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"}),
+})  # fmt: skip
+_OF_MICROSOFT = MappingProxyType({**_CONTRIBUTED, "Gelu": (1, 1, {})})
+
+
+def domain_of(name: str) -> str:
+    """The domain of operators as this package names it: ONNX's own is empty."""
+    return "" if name == "ai.onnx" else name
+
+
+class Checks:
+    """The problems of one file."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.problems: list[Problem] = []
+
+    def refuse(self, what: str, rule: str, field: str = "", value: Any = ABSENT, remedy: str = "") -> None:
+        """One more. `what`: the node or tensor; empty for the file."""
+        self.problems.append(Problem(f"{self.where}: {what}" if what else self.where, rule, field, value, remedy))
+
+    def end(self) -> None:
+        """InputError where there was a problem."""
+        if self.problems:
+            raise InputError(self.problems)
+
+    @property
+    def enough(self) -> bool:
+        """More would not be shown."""
+        return len(self.problems) > MAX_PROBLEMS_SHOWN
+
+
+def check_functions(model: onnx.ModelProto, where: str) -> None:
+    """InputError where local functions call each other in a circle, or make too large a graph when written out."""
+    functions = {(domain_of(item.domain), item.name): item for item in model.functions}
+    calls = {key: [call for call in _calls(item.node) if call in functions] for key, item in functions.items()}
+    try:
+        order = list(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        names = " -> ".join(str(name) for _, name in error.args[1])
+        raise InputError(Problem(where, f"its functions call each other in a circle: {names}")) from None
+    sizes: dict[tuple[str, str], int] = {}
+    for key in order:
+        sizes[key] = sum(sizes.get(call, 1) for call in _calls(functions[key].node))
+    count = sum(sizes.get(call, 1) for call in _calls(model.graph.node))
+    if count > MOST_NODES:
+        rule = f"it has {count} nodes with its functions written out, and a graph has at most {MOST_NODES}"
+        raise InputError(Problem(where, rule))
+
+
+def _calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """Domain and operator of nodes, and of those of the graphs inside them."""
+    for node in nodes:
+        yield domain_of(node.domain), node.op_type
+        for item in node.attribute:
+            for graph in (*((item.g,) if item.HasField("g") else ()), *item.graphs):
+                yield from _calls(graph.node)
+
+
+def check_model(model: onnx.ModelProto, where: str) -> None:
+    """InputError with all that is wrong, each with the node or tensor, the value and the rule."""
+    checks = Checks(where)
+    if len(model.graph.node) > MOST_NODES:
+        raise InputError(Problem(where, f"it has {len(model.graph.node)} nodes, and a graph has at most {MOST_NODES}"))
+    opsets = _opsets(model, checks)
+    checks.end()
+    _tensors(model.graph, checks)
+    _edges(model.graph, checks)
+    for number, node in enumerate(model.graph.node):
+        if checks.enough:
+            break
+        _node(node, number, opsets, checks)
+    checks.end()
+
+
+def _opsets(model: onnx.ModelProto, checks: Checks) -> dict[str, int]:
+    from onnx import defs
+
+    found: dict[str, int] = {}
+    for item in model.opset_import:
+        domain = domain_of(item.domain)
+        if found.get(domain, item.version) != item.version:
+            checks.refuse("", f"it imports two opsets of {domain or 'ai.onnx'}: {found[domain]} and {item.version}")
+        found[domain] = item.version
+    newest = defs.onnx_opset_version()
+    if "" not in found and any(not domain_of(node.domain) for node in model.graph.node):
+        checks.refuse("", "it imports no opset of ai.onnx", "opset_import", remedy="export it with one")
+    elif not 1 <= found.get("", 1) <= newest:
+        rule = f"the installed onnx has the opsets 1 to {newest}"
+        checks.refuse("", rule, "opset_import of ai.onnx", found[""], "export it with one of these, or install a newer onnx")
+    return found
+
+
+def _tensors(graph: onnx.GraphProto, checks: Checks) -> None:
+    """Names, types and sizes of inputs, outputs and initializers."""
+    from onnx import TensorProto
+
+    for kind, items in (("input", graph.input), ("output", graph.output), ("initializer", graph.initializer)):
+        seen = set[str]()
+        for item in items:
+            if not item.name:
+                checks.refuse("", f"it has an {kind} without a name")
+            elif item.name in seen:
+                checks.refuse("", f"two {kind}s have the name {item.name}")
+            seen.add(item.name)
+    for weight in graph.initializer:
+        check_tensor(weight, f"initializer {weight.name}", checks)
+    types = set(TensorProto.DataType.values())
+    for value in graph.input:
+        kind = value.type.tensor_type
+        if value.type.HasField("tensor_type") and kind.elem_type not in types - {TensorProto.UNDEFINED}:
+            checks.refuse(f"input {value.name}", "there is no such type of elements", "elem_type", kind.elem_type)
+        _rank(f"input {value.name}", len(kind.shape.dim), checks)
+
+
+def check_tensor(tensor: onnx.TensorProto, what: str, checks: Checks) -> None:
+    """Type and dimensions of an initializer."""
+    from onnx import TensorProto
+
+    if tensor.data_type == TensorProto.UNDEFINED or tensor.data_type not in TensorProto.DataType.values():
+        checks.refuse(what, "there is no such type of elements", "data_type", tensor.data_type)
+    for dim in tensor.dims:
+        if dim < 0:
+            checks.refuse(what, "a dimension must be at least 0", "dims", dim)
+            break
+    _rank(what, len(tensor.dims), checks)
+
+
+def _rank(what: str, rank: int, checks: Checks) -> None:
+    if rank > MOST_DIMENSIONS:
+        checks.refuse(what, f"it has {rank} dimensions, and a tensor has at most {MOST_DIMENSIONS}")
+
+
+def _edges(graph: onnx.GraphProto, checks: Checks) -> None:
+    """Each tensor is made once, by a node before those that read it."""
+    sparse = {item.values.name for item in graph.sparse_initializer}
+    known = {item.name for item in (*graph.input, *graph.initializer)} | sparse
+    made: dict[str, str] = {}
+    for number, node in enumerate(graph.node):
+        name = name_of(node, number)
+        for output in node.output:
+            if output and (output in known or output in made):
+                other = f"node {made[output]} makes too" if output in made else "is an input or an initializer"
+                checks.refuse(f"node {name}", f"it makes {output}, which {other}")
+            elif output:
+                made[output] = name
+    there = set(known)
+    for number, node in enumerate(graph.node):
+        for source in node.input:
+            if source and source not in there:
+                rule, remedy = "which is no input, initializer or output of a node", ""
+                if source in made:
+                    rule = f"which the later node {made[source]} makes"
+                    remedy = "sort the nodes, so that each follows those that it reads from"
+                checks.refuse(f"node {name_of(node, number)}", f"it reads {source}, {rule}", remedy=remedy)
+            if checks.enough:
+                return
+        there.update(node.output)
+    for item in graph.output:
+        if item.name and item.name not in there:
+            checks.refuse(f"output {item.name}", "no node makes it")
+
+
+def name_of(node: onnx.NodeProto, number: int) -> str:
+    """What a node is called; by its operator where it has no name."""
+    return node.name or f"{node.op_type}_{number}"
+
+
+def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Checks) -> None:
+    """Inputs, outputs and attributes of a node, by its operator's schema."""
+    from onnx import AttributeProto, defs
+
+    what, domain = f"node {name_of(node, number)} ({node.op_type})", domain_of(node.domain)
+    if not node.op_type:
+        checks.refuse(what, "it has no operator", "op_type")
+        return
+    seen = set[str]()
+    for item in node.attribute:
+        if item.name in seen:
+            checks.refuse(what, "it is given twice", f"attribute {item.name}")
+        elif item.ref_attr_name:
+            checks.refuse(what, "only nodes of functions refer to attributes of others", f"attribute {item.name}")
+        elif item.type == AttributeProto.UNDEFINED:
+            checks.refuse(what, "it has no type", f"attribute {item.name}")
+        seen.add(item.name)
+    contributed = _OF_MICROSOFT if domain == "com.microsoft" else {} if domain else _CONTRIBUTED
+    if node.op_type in contributed:
+        least, most, types = contributed[node.op_type]
+        _counted(what, "inputs", node.input, least, most, least, checks)
+        _counted(what, "outputs", node.output, 1, 1, 1, checks)
+        _attributes(what, node, types, (), checks)
+    elif not domain:
+        try:
+            schema = defs.get_schema(node.op_type, opsets[""], "")
+        except defs.SchemaError:
+            if defs.has(node.op_type):
+                rule = f"opset {opsets['']} of ai.onnx has no such operator"
+                checks.refuse(what, rule, remedy="export it with another opset")
+            return  # no operator of any opset: it is listed as one without a lowering
+        optional = defs.OpSchema.FormalParameterOption.Optional
+        needed = next((i for i, item in enumerate(schema.inputs) if item.option == optional), schema.min_input)
+        _counted(what, "inputs", node.input, schema.min_input, schema.max_input, needed, checks)
+        _counted(what, "outputs", node.output, schema.min_output, schema.max_output, 1 if schema.min_output else 0, checks)
+        types = {name: str(item.type).rpartition(".")[2] for name, item in schema.attributes.items()}
+        required = [name for name, item in schema.attributes.items() if item.required]
+        _attributes(what, node, types, required, checks)
+
+
+def _counted(what: str, kind: str, names: Sequence[str], least: int, most: int, needed: int, checks: Checks) -> None:
+    """As many names as there may be, and the first ones not left out."""
+    if not least <= len(names) <= most:
+        count = f"{least}" if least == most else f"{least} or more" if most > 1000 else f"{least} to {most}"
+        checks.refuse(what, f"it has {count} of them", f"number of {kind}", len(names))
+        return
+    for i, name in enumerate(names[:needed]):
+        if not name:
+            checks.refuse(what, "it must not be left out", f"{kind}[{i}]")
+
+
+def _attributes(what: str, node: onnx.NodeProto, types: dict[str, str], required: Sequence[str], checks: Checks) -> None:
+    from onnx import AttributeProto
+
+    given = {item.name: item for item in node.attribute}
+    for name, item in given.items():
+        kind = AttributeProto.AttributeType.Name(item.type)
+        if name not in types:
+            told = ", ".join(sorted(types)) or "none"
+            checks.refuse(what, f"it has no such attribute; it has {told}", f"attribute {name}", remedy="remove it")
+        elif kind != types[name]:
+            checks.refuse(what, f"it must be of type {types[name]}", f"type of attribute {name}", kind)
+    for name in required:
+        if name not in given:
+            checks.refuse(what, "it is missing", f"attribute {name}")

@@ -108,7 +108,7 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
     if outcome.stopped:
         yield Text(f"stopped by {outcome.stopped}", "bold yellow")
     names = named(points)
-    rows = store.rows(list(names))
+    rows = store.sound_rows(list(names))
     empty = sum(row.status == "done" and row.cycles == 0 for row in rows.values())
     if empty:
         yield Text(f"in {empty:,} of the points nothing ran: their cycles are 0", "bold yellow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.runner import Outcome, Stored
     from kernbench.sweep.store import Store
 
+MOST_NOTES = 10  #: lines about damaged results
 FAILED = 1  #: exit code: a point failed
 
 
@@ -96,6 +98,7 @@ def run(
     with Store.write(place) as opened:
         keep_sweep(opened, points)
         to_do = len(missing(mine, opened, retry=retry is not None))
+        _tell_damaged(opened, any(told))
         heard_by = _listener(points, to_do, bar=not any(told), lines=lines)
         with _told_if_stopped(mine, opened, *told), heard_by as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
@@ -108,6 +111,17 @@ def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> Abstract
     from kernbench.sweep.best import Best
 
     return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
+
+
+def _tell_damaged(store: Store, quiet: bool) -> None:
+    """Which results are run anew, as they cannot be read."""
+    damaged = list(store.damaged.values())
+    if damaged and not quiet:
+        shown = damaged[: MOST_NOTES]
+        for problem in shown:
+            output.note(f"warning: {replace(problem, remedy='it is run anew')}")
+        if len(damaged) > len(shown):
+            output.note(f"warning: {len(damaged) - len(shown)} more damaged results are run anew")
 
 
 def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kernbench.common.errors import ABSENT
+from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config import MachineConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.load import KINDS
@@ -32,6 +32,8 @@ class Machines:
         self.label = label
         self.allowed_code = AllowedCode.of(allow_code)
         self.base = dict(base)
+        if str(base.get("schema")) not in KINDS:
+            raise InputError(Problem(label, f"it must be one of {', '.join(KINDS)}", "schema", base.get("schema")))
         self._kind = KINDS[str(base["schema"])]
         self._fields = {spec.alias or name: name for name, spec in self._kind.model_fields.items()}
         self._sections: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in self._fields}

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import target_of
 from kernbench.sweep.row import ENDED
-from kernbench.sweep.store import COLUMNS, PUT, Store
+from kernbench.sweep.shelf import check_sweeps, sweep_names
+from kernbench.sweep.store import PUT, Store
+from kernbench.sweep.stored import COLUMNS
 
 #: What two results of one key must agree in, if both ended: a difference means that a run is not deterministic.
 SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")
@@ -30,7 +33,7 @@ def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
     InputError where a source is damaged, two results of one key differ, or two sweeps of one name have other points; what
     came before it is kept, and merging again goes on.
     """
-    if target.resolve() in [source.resolve() for source in sources]:
+    if target_of(target) in [target_of(source) for source in sources]:
         raise InputError(Problem("kbsim sweep merge", "a store cannot be merged into itself", "STORE", str(target)))
     for source in sources:
         Store.read(source).close()  # all of them are stores, or none is taken
@@ -39,11 +42,11 @@ def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
         for source in sources:
             with Store.read(source) as other:
                 other.check(whole=True)
+                other.check_rows()
+                check_sweeps(other)
                 _check(store, other)
                 _take(store, other)
-        with store.reading() as database:
-            names = tuple(name for (name,) in database.execute("SELECT name FROM sweeps ORDER BY name"))
-        return Merged(len(sources), store.count(), store.count() - before, names)
+        return Merged(len(sources), store.count(), store.count() - before, tuple(sweep_names(store)))
 
 
 def _check(store: Store, other: Store) -> None:
@@ -55,7 +58,11 @@ def _check(store: Store, other: Store) -> None:
                 rule = f"its sweep {name} has other points than that of {store.path}"
                 remedy = "give the specs different names, or run all shards of the same spec and version"
                 raise InputError(Problem(str(other.path), rule, remedy=remedy))
+        keys = [key for (key,) in theirs.execute("SELECT key FROM results")]
+        store.statuses(keys)  # finds damaged ones
         for line in theirs.execute(f"SELECT key, {', '.join(SAME)} FROM results"):
+            if line[0] in store.damaged:
+                continue  # a sound result takes its place
             found = mine.execute(f"SELECT {', '.join(SAME)} FROM results WHERE key = ?", (line[0],)).fetchone()
             if found is None or found[0] not in ENDED or line[1] not in ENDED or found == line[1:]:
                 continue
@@ -68,6 +75,8 @@ def _check(store: Store, other: Store) -> None:
 def _take(store: Store, other: Store) -> None:
     """Copy results, sweeps and reasons, in one transaction."""
     with other.reading() as theirs, store.writing() as mine:
+        keys = [(key,) for (key,) in theirs.execute("SELECT key FROM results") if key in store.damaged]
+        mine.executemany("DELETE FROM results WHERE key = ?", keys)
         mine.executemany(PUT, theirs.execute(f"SELECT {COLUMNS} FROM results"))
         mine.executemany("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", theirs.execute("SELECT * FROM sweeps"))
         mine.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?)", theirs.execute("SELECT * FROM points"))

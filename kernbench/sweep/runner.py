@@ -52,7 +52,7 @@ def in_shard(points: Sequence[Point], shard: tuple[int, int]) -> list[Point]:
 
 
 def missing(points: Sequence[Point], store: Store, *, retry: bool) -> list[Task]:
-    """The tasks without a result, each key once; with `retry` also those that failed."""
+    """The tasks without a result, or with a damaged one, each key once; with `retry` also those that failed."""
     known = store.statuses([point.task.key for point in points])
     wanted: dict[str, Task] = {}
     for point in points:

@@ -6,31 +6,21 @@ import fcntl
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.sweep.row import ENDED, Row
+from kernbench.sweep.stored import COLUMNS, TABLES, DamagedError, is_text, row_of, text_of, wrong_tables
 
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header
 BUSY_SECONDS = 20.0  # a reader that has the file is waited for
 CHUNK = 500  # keys of one question
-TABLES = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE results (
-  key TEXT PRIMARY KEY, status TEXT NOT NULL, cycles INTEGER, ns TEXT, jobs INTEGER, jobs_hash TEXT NOT NULL,
-  metrics TEXT NOT NULL, error TEXT NOT NULL, seconds REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE sweeps (name TEXT PRIMARY KEY, points_hash TEXT NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE points (
-  sweep TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, target TEXT NOT NULL, machine TEXT NOT NULL,
-  task TEXT NOT NULL, PRIMARY KEY (sweep, number)) WITHOUT ROWID;
-CREATE TABLE reasons (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
-"""
-COLUMNS = "key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds"
 #: A result that ended stays: neither a failure nor a second run replaces it.
 PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
   (status, cycles, ns, jobs, jobs_hash, metrics, error, seconds) = (excluded.status, excluded.cycles, excluded.ns,
@@ -45,6 +35,8 @@ class Store:
         self.path = path
         self.database = database
         self._lock = lock
+        self.damaged: dict[str, Problem] = {}  #: results that were found damaged, by key: the next result replaces one
+        database.text_factory = text_of
 
     @classmethod
     def write(cls, path: str | os.PathLike[str]) -> Store:
@@ -57,10 +49,10 @@ class Store:
         try:
             with _told(place):
                 database = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+                store = cls(place, database, lock)
                 _check_header(place, database, may_be_new=True)
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = FULL")
-                store = cls(place, database, lock)
                 store._prepare()
                 store.check()
         except BaseException:
@@ -72,7 +64,11 @@ class Store:
     def read(cls, path: str | os.PathLike[str]) -> Store:
         """An existing store, to be looked at; also one in a place that cannot be written."""
         place = Path(path)
-        if not place.is_file():
+        try:
+            there = place.is_file()
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise InputError(_unwritable(place, str(error))) from None
+        if not there:
             raise InputError(Problem(str(place), "there is no such store", remedy="kbsim sweep run makes one"))
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
         left = Path(f"{place}-wal").exists()  # by a writer that is there, or was killed
@@ -82,9 +78,10 @@ class Store:
             database = sqlite3.connect(
                 f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
             )
+            store = cls(place, database)
             database.execute("PRAGMA query_only = ON")
             _check_header(place, database, may_be_new=False)
-            return cls(place, database)
+            return store
 
     def __enter__(self) -> Self:
         return self
@@ -137,29 +134,60 @@ class Store:
             self.database.execute("COMMIT")
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Put results in; when this returns they are there, whatever happens then. One that ended is never replaced."""
+        """Put results in; when this returns they are there, whatever happens then. One that ended is never replaced.
+
+        What was found damaged is replaced, and not before.
+        """
+        rows = list(rows)
         with self.writing():
+            again = [(row.key,) for row in rows if row.key in self.damaged]
+            self.database.executemany("DELETE FROM results WHERE key = ?", again)
             self.database.executemany(PUT, [_flat(row) for row in rows])
+        for row in rows:
+            self.damaged.pop(row.key, None)
 
     def rows(self, keys: Sequence[str]) -> dict[str, Row]:
-        """The results of some keys, as far as they are there."""
-        found: dict[str, Row] = {}
+        """The results of some keys, as far as they are there. InputError that names those that are damaged."""
+        found = {row.key: row for row in self._sound(keys)}
+        if damaged := [self.damaged[key] for key in keys if key in self.damaged]:
+            raise InputError(damaged)
+        return found
+
+    def sound_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+        """The results of some keys, without the damaged ones: `damaged` has these."""
+        return {row.key: row for row in self._sound(keys)}
+
+    def statuses(self, keys: Sequence[str]) -> dict[str, str]:
+        """How the runs of some keys ended, without the damaged ones: `damaged` has these."""
+        return {row.key: row.status for row in self._sound(keys)}
+
+    def _sound(self, keys: Sequence[str]) -> Iterator[Row]:
         with _told(self.path):
             for i in range(0, len(keys), CHUNK):
                 some = keys[i : i + CHUNK]
                 asked = f"SELECT {COLUMNS} FROM results WHERE key IN ({','.join('?' * len(some))})"
-                found |= {line[0]: _row(line) for line in self.database.execute(asked, some)}
-        return found
+                for line in self.database.execute(asked, some):
+                    try:
+                        yield row_of(line)
+                    except DamagedError as error:
+                        self.damaged[line[0]] = self._damaged_row(line[0], error)
 
-    def statuses(self, keys: Sequence[str]) -> dict[str, str]:
-        """How the runs of some keys ended, as far as they are there."""
-        found: dict[str, str] = {}
+    def _damaged_row(self, key: Any, error: DamagedError) -> Problem:
+        called = key[:16] if isinstance(key, str) else shown(key)
+        remedy = "kbsim sweep run computes it anew"
+        return Problem(f"{self.path}: result {called}", error.rule, error.column, error.value, remedy)
+
+    def check_rows(self) -> None:
+        """InputError that names all results that are damaged."""
+        damaged = []
         with _told(self.path):
-            for i in range(0, len(keys), CHUNK):
-                some = keys[i : i + CHUNK]
-                asked = f"SELECT key, status FROM results WHERE key IN ({','.join('?' * len(some))})"
-                found |= dict(self.database.execute(asked, some).fetchall())
-        return found
+            for line in self.database.execute(f"SELECT {COLUMNS} FROM results"):
+                try:
+                    row_of(line)
+                except DamagedError as error:
+                    damaged.append(self._damaged_row(line[0], error))
+        if damaged:
+            raise InputError(damaged)
 
     def count(self) -> int:
         """How many results there are."""
@@ -170,7 +198,7 @@ class Store:
         """Why runs took what they took, where that was asked before."""
         with _told(self.path):
             lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
-            return dict(lines.fetchall())
+            return {key: text for key, text in lines if is_text(text)}  # a damaged one is asked again
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
         """Keep the answers of `why`."""
@@ -184,18 +212,15 @@ def _flat(row: Row) -> tuple[Any, ...]:
     return row.key, row.status, row.cycles, ns, row.jobs, row.jobs_hash, metrics, row.error, row.seconds
 
 
-def _row(line: Sequence[Any]) -> Row:
-    key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds = line
-    known = {"ns": None if ns is None else json.loads(ns), "metrics": json.loads(metrics)}
-    return Row(key=key, status=status, cycles=cycles, jobs=jobs, jobs_hash=jobs_hash, error=error, seconds=seconds, **known)
-
-
 def _locked(place: Path) -> int:
     """A lock on the file that ends with the process, however that ends."""
     try:
-        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise InputError(_unwritable(place, str(error.strerror))) from None
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(_unwritable(place, getattr(error, "strerror", None) or str(error))) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(_unwritable(place, "it is a pipe or a device"))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -233,7 +258,7 @@ def _damaged(place: Path, why: str) -> Problem:
 
 def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool) -> None:
     """Refuse a database of something else, and a store of another format."""
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
     if not tables and may_be_new:
         return
     if "meta" not in tables or "results" not in tables:
@@ -242,3 +267,5 @@ def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool
     if form is None or form[0] != FORMAT:
         told = None if form is None else form[0]
         raise InputError(Problem(str(place), f"this version reads {FORMAT}", "format", told, "use the version that wrote it"))
+    if wrong := wrong_tables(database):
+        raise InputError(_damaged(place, wrong))

@@ -205,14 +205,35 @@ def one_npu(label: str, config: MachineConfig) -> NpuConfig:
     return config
 
 
+#: The plain form of each kind of target, by the key that only it has.
+_PLAIN: dict[str, dict[str, type]] = {
+    "program": {"program": dict, "label": str},
+    "workload": {"workload": str},
+    "llm": {"llm": str, "label": str, "params": dict},
+    "ccl": {"ccl": str, "label": str, "params": dict, "verify": bool},
+    "bench": {"bench": str, "label": str, "params": dict, "verify": bool},
+}
+
+
 def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
-    """A target from its plain form. InputError for a bench's file that is not allowed."""
-    if "program" in plain:
+    """A target from its plain form.
+
+    InputError where it is none, as stores and messages are data, and for a bench's file that is not allowed.
+    """
+    kind = next((kind for kind in _PLAIN if kind in plain), None)
+    if kind is None:
+        raise InputError(Problem("target", f"it must have one of the keys {', '.join(_PLAIN)}"))
+    for name, wanted in _PLAIN[kind].items():
+        if not isinstance(plain.get(name), wanted):
+            raise InputError(Problem(f"target of a {kind}", f"it must be of type {wanted.__name__}", name, plain.get(name)))
+    if kind == "program":
         return ProgramTarget(plain["label"], load_program(plain["program"]))
-    if "workload" in plain:
+    if kind == "workload":
+        if plain["workload"] not in WORKLOADS:
+            raise InputError(Problem("target", "there is no such workload", "workload", plain["workload"]))
         return WorkloadTarget(plain["workload"])
-    if "llm" in plain:
+    if kind == "llm":
         return LlmTarget(plain["label"], plain["llm"], plain["params"])
-    if "ccl" in plain:
+    if kind == "ccl":
         return CclTarget(plain["label"], plain["ccl"], plain["params"], plain["verify"])
     return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"], allow_code)

@@ -25,7 +25,7 @@ def tiny_model(name: str, **changes: Any) -> Model:
 MODELS = {
     "plain": tiny_model("plain"),
     "mqa": tiny_model("mqa", kv_heads=1),
-    "window": tiny_model("window", window=40, window_every=2),
+    "window": tiny_model("window", window=40, windowed=(0,)),
     "post": tiny_model("post", post_norms=True, softcap=True, activation="gelu", final_softcap=True, tied=True),
     "layernorm": tiny_model(
         "layernorm", norm="layernorm", gated=False, activation="gelu", qkv_bias=True, out_bias=True, mlp_bias=True

@@ -57,7 +57,9 @@ class Asked:
         from kernbench.workloads.precision import load_precision, uniform_precision
 
         bits = {"w": self.w, "a": self.a, "kv": self.kv}
-        precision = uniform_precision(**bits) if self.policy is None else load_precision(self.policy, **bits)
+        model = load_model(self.model)
+        stated = model.stated
+        precision = uniform_precision(stated, **bits) if self.policy is None else load_precision(self.policy, stated, **bits)
         phases = PHASES if self.phase == "both" else tuple(phase for phase in PHASES if phase == self.phase)
         job = Job(
             prompt=self.prompt,
@@ -71,7 +73,7 @@ class Asked:
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
         limit = max_cycles_of(self.overrides, machine)
-        return LlmPrograms(load_model(self.model), precision, machine, job, max_cycles=limit)
+        return LlmPrograms(model, precision, machine, job, max_cycles=limit)
 
 
 def check_files(
@@ -101,6 +103,14 @@ def check_files(
     traced.options("kbsim llm", files["trace"])
 
 
+def _tell_notes(asked: Asked, quiet: bool) -> None:
+    """What of the model's file is not used."""
+    from kernbench.workloads.model_files import load_model
+
+    for note in () if quiet else load_model(asked.model).notes:
+        output.note(f"warning: {note}")
+
+
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
     return InputError(Problem("kbsim llm", rule, option, str(path), remedy))
 
@@ -113,6 +123,7 @@ def run_job(
     `traced`: what was said of the trace.
     """
     programs = asked.programs()
+    _tell_notes(asked, quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
     if files["emit"] is not None:
@@ -180,6 +191,7 @@ def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_j
         if name in [other for other, _ in axes[:i]]:
             raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
     cases = _cases(asked, axes)
+    _tell_notes(asked, quiet)
     found = [(label, run_one(case.programs(), reuse=True, quiet=quiet or as_json)) for label, case in cases]
     if plot is not None:
         draw_comparison(found, plot)

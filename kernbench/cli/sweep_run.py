@@ -98,7 +98,7 @@ def run(
     with Store.write(place) as opened:
         keep_sweep(opened, points)
         to_do = len(missing(mine, opened, retry=retry is not None))
-        _tell_damaged(opened, any(told))
+        _warn(points, opened, quiet=any(told))
         heard_by = _listener(points, to_do, bar=not any(told), lines=lines)
         with _told_if_stopped(mine, opened, *told), heard_by as heard:
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
@@ -113,15 +113,20 @@ def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> Abstract
     return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
 
 
-def _tell_damaged(store: Store, quiet: bool) -> None:
-    """Which results are run anew, as they cannot be read."""
+def _warn(points: Points, store: Store, *, quiet: bool) -> None:
+    """What of the models' files is not used, and which results are run anew, as they cannot be read."""
+    from kernbench.sweep.llm_target import LlmTarget
+
+    if quiet:
+        return
+    for target in points.spec.targets:
+        for note in target.model.notes if isinstance(target, LlmTarget) else ():
+            output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
-    if damaged and not quiet:
-        shown = damaged[: MOST_NOTES]
-        for problem in shown:
-            output.note(f"warning: {replace(problem, remedy='it is run anew')}")
-        if len(damaged) > len(shown):
-            output.note(f"warning: {len(damaged) - len(shown)} more damaged results are run anew")
+    for problem in damaged[:MOST_NOTES]:
+        output.note(f"warning: {replace(problem, remedy='it is run anew')}")
+    if len(damaged) > MOST_NOTES:
+        output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run anew")
 
 
 def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: bool) -> None:

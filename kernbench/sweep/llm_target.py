@@ -57,7 +57,7 @@ class LlmTarget:
     def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run:
         """All of it, simulated."""
         given = self.checked(params)
-        precision = uniform_precision(w=given["w"], a=given["a"], kv=given["kv"])
+        precision = uniform_precision(self.model.stated, w=given["w"], a=given["a"], kv=given["kv"])
         numbers = {name: given[name] for name in ("prompt", "tokens", "batch", "layers")}
         phases = PHASES if given["phase"] == "both" else (given["phase"],)
         job = Job(**numbers, phases=phases, page_tokens=given["page"], shards=given["tp"])

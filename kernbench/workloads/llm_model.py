@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.precision import Precision
+from kernbench.workloads.precision import NOTHING_STATED, Precision, StatedBits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +18,15 @@ class Model:
     vocab: int
     tied: bool = False  #: the LM head's weights are those of the embedding
     window: int = 0  #: [token] of the layers that have one; 0: none has
-    window_from: int = 0  #: the first layer that has it
-    window_every: int = 1  #: layers from one that has it to the next
+    windowed: tuple[int, ...] = ()  #: the layers that have it
     final_softcap: bool = False  #: logits go through tanh
     positions: int = 0  #: [token] that it was made for; 0: not said
+    stated: StatedBits = NOTHING_STATED  #: bits that its file states
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)  #: what of its file is not used
 
     def layer(self, index: int, precision: Precision) -> ModelShape:
         """Layer `index` with its window and bits. Equal layers run alike."""
-        windowed = index >= self.window_from and (index - self.window_from) % self.window_every == 0
-        shape = replace(self.shape, window=self.window) if self.window and windowed else self.shape
+        shape = replace(self.shape, window=self.window) if index in self.windowed else self.shape
         return precision.applied(shape, index)
 
     @property

@@ -1,7 +1,7 @@
 """Models by name, or from a Hugging Face `config.json` as published.
 
-Of a `config.json` the keys that decide a byte or a MAC are read, the others left alone. `model_type` says what its keys
-do not: where the norms are, which matrices have biases, which layers have a window.
+Of a `config.json` the keys that decide a byte or a MAC are read; those that may do so and are not used are noted.
+`model_type` says what its keys do not: where the norms are, which matrices have biases, which layers have a window.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import difflib
 import importlib.resources
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.errors import InputError, Problem
 from kernbench.config.document import Document, read_document
 from kernbench.workloads.llm_model import Model
+from kernbench.workloads.model_bits import stated_bits
+from kernbench.workloads.model_keys import Keys
 from kernbench.workloads.models import ModelShape
 
 MODEL_BYTES = 1 << 20
-MOST_LAYERS, MOST = 10_000, 1 << 24  #: what a config.json may say: of layers, and of any other number
 SUFFIXES = (".json", ".yaml", ".yml")
-_GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
-_Kind = Callable[["_Keys"], tuple[dict[str, Any], dict[str, Any]]]  # more of the shape, more of the model
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+_Facts = tuple[dict[str, Any], dict[str, Any], "Window | None"]  # more of the shape, more of the model, its window
+_Kind = Callable[[Keys], _Facts]
 
 
 def preset_models() -> list[str]:
@@ -58,11 +61,11 @@ def _presets() -> list[Path]:
 
 def model_of(document: Document, name: str) -> Model:
     """The model that a `config.json` describes."""
-    keys = _Keys(document)
+    keys = Keys(document)
     kind = keys.text("model_type")
     if kind not in _KINDS:
         raise InputError(document.problem(("model_type",), f"it must be one of {', '.join(sorted(_KINDS))}", kind))
-    shape, more = _KINDS[kind](keys)
+    shape, more, window = _KINDS[kind](keys)
     layers, hidden, heads = keys.count("num_hidden_layers"), keys.count("hidden_size"), keys.count("num_attention_heads")
     made = ModelShape(
         name=name,
@@ -74,107 +77,92 @@ def model_of(document: Document, name: str) -> Model:
         ffn=keys.count("intermediate_size"),
         **{"activation": keys.activation(), **shape},
     )
+    tokens, windowed = _windowed(keys, layers, window)
+    facts: dict[str, Any] = {"vocab": keys.count("vocab_size"), "positions": keys.count("max_position_embeddings", 0)}
+    facts |= {"tied": keys.flag("tie_word_embeddings", False), **more}
+    stated = stated_bits(keys)
+    keys.unused()
     return Model(
-        name=name,
-        layers=layers,
-        shape=made,
-        vocab=keys.count("vocab_size"),
-        positions=keys.count("max_position_embeddings", 0),
-        **{"tied": keys.flag("tie_word_embeddings", False), **more},
+        name=name, layers=layers, shape=made, window=tokens, windowed=windowed, stated=stated, notes=tuple(keys.notes), **facts
     )
 
 
-class _Keys:
-    """The keys of a config.json; a missing or wrong one is an InputError."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
-    def _get(self, name: str, default: Any) -> Any:
-        value = self._document.data.get(name)
-        if value is None:
-            if default is ABSENT:
-                raise InputError(self._document.problem((), f"the key {name} is missing"))
-            return default
-        return value
-
-    def count(self, name: str, default: Any = ABSENT) -> int:
-        """A positive integer."""
-        value = self._get(name, default)
-        if type(value) is not int or (value < 1 and value != default):
-            raise InputError(self._document.problem((name,), "it must be a positive integer", value))
-        most = MOST_LAYERS if name == "num_hidden_layers" else MOST
-        if value > most:
-            raise InputError(self._document.problem((name,), f"it must be at most {most}", value))
-        return value
-
-    def text(self, name: str) -> str:
-        """A text."""
-        value = self._get(name, ABSENT)
-        if not isinstance(value, str):
-            raise InputError(self._document.problem((name,), "it must be text", value))
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        value = self._get(name, default)
-        if not isinstance(value, bool):
-            raise InputError(self._document.problem((name,), "it must be true or false", value))
-        return value
-
-    def activation(self, name: str = "hidden_act") -> str:
-        """The activation as a vector engine knows it."""
-        value = self._get(name, "silu")
-        if value == "silu":
-            return "silu"
-        if value in _GELU:
-            return "gelu"
-        rule = f"it must be one of silu, {', '.join(_GELU)}"
-        raise InputError(self._document.problem((name,), rule, value))
-
-    def given(self, name: str) -> bool:
-        """Whether it is there, and not null."""
-        return self._document.data.get(name) is not None
+def _windowed(keys: Keys, layers: int, window: Window | None) -> tuple[int, tuple[int, ...]]:
+    """[token] of the window, and the layers that have it: those of `layer_types`, then of `sliding_window_pattern`, then
+    those that a model of this type has."""
+    types = keys.get("layer_types")
+    every = keys.count("sliding_window_pattern", 0)
+    if types is None:
+        if window is None or not keys.flag("use_sliding_window", True):
+            return 0, ()
+        slides = (lambda i: bool((i + 1) % every)) if every else window.slides
+        found = tuple(i for i in range(layers) if slides(i)) if window.tokens else ()
+        return window.tokens if found else 0, found
+    if not isinstance(types, list) or len(types) != layers:
+        raise keys.refuse(("layer_types",), f"it must be a list of {layers}, one of each layer", types)
+    for i, kind in enumerate(types):
+        if kind not in _LAYER_TYPES:
+            raise keys.refuse(("layer_types", i), f"it must be one of {', '.join(_LAYER_TYPES)}", kind)
+    found = tuple(i for i, kind in enumerate(types) if kind == "sliding_attention")
+    if not found:
+        return 0, ()
+    if not keys.flag("use_sliding_window", True):
+        keys.note(("use_sliding_window",), "layer_types has layers with a window, and they have it", False)
+    tokens = keys.count("sliding_window", 0 if window is None else window.tokens)
+    if not tokens:
+        raise keys.refuse(("layer_types",), "sliding_attention needs the key sliding_window")
+    return tokens, found
 
 
-def _llama(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window of a type of models."""
+
+    tokens: int  #: 0: none has one
+    slides: Callable[[int], bool] = lambda layer: True  #: whether a layer has it
+
+
+def _llama(keys: Keys) -> _Facts:
     attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
-    return {"qkv_bias": attention, "out_bias": attention, "mlp_bias": mlp}, {}
+    return {"qkv_bias": attention, "out_bias": attention, "mlp_bias": mlp}, {}, None
 
 
-def _mistral(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {}, {"window": keys.count("sliding_window", 0)}
+def _mistral(keys: Keys) -> _Facts:
+    return {}, {}, Window(keys.count("sliding_window", 0))
 
 
-def _qwen2(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
+def _qwen2(keys: Keys) -> _Facts:
     """The first `max_window_layers` layers have no window."""
-    if not keys.flag("use_sliding_window", False):
-        return {"qkv_bias": True}, {}
-    window = {"window": keys.count("sliding_window", 4096), "window_from": keys.count("max_window_layers", 28)}
-    return {"qkv_bias": True}, window
+    tokens = keys.count("sliding_window", 4096)
+    first = 0 if keys.get("max_window_layers") == 0 else keys.count("max_window_layers", 28)
+    if not keys.flag("use_sliding_window", keys.given("layer_types")):
+        return {"qkv_bias": True}, {}, Window(tokens, lambda layer: False)
+    return {"qkv_bias": True}, {}, Window(tokens, lambda layer: layer >= first)
 
 
-def _mixtral(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
+def _mixtral(keys: Keys) -> _Facts:
     experts = {"experts": keys.count("num_local_experts"), "experts_per_token": keys.count("num_experts_per_tok")}
-    return experts, {"window": keys.count("sliding_window", 0)}
+    return experts, {}, Window(keys.count("sliding_window", 0))
 
 
-def _gemma(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"activation": "gelu"}, {"tied": keys.flag("tie_word_embeddings", True)}
+def _gemma(keys: Keys) -> _Facts:
+    biases = dict.fromkeys(("qkv_bias", "out_bias"), keys.flag("attention_bias", False))
+    shape = {"activation": keys.activation("hidden_activation", "gelu_pytorch_tanh"), **biases}
+    return shape, {"tied": keys.flag("tie_word_embeddings", True)}, None
 
 
-def _gemma2(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
+def _gemma2(keys: Keys) -> _Facts:
     """Every second layer has the window, from the first on."""
-    shape = {"activation": "gelu", "post_norms": True, "softcap": keys.given("attn_logit_softcapping")}
-    window = {"window": keys.count("sliding_window", 4096), "window_every": 2}
-    capped = {"final_softcap": keys.given("final_logit_softcapping"), "tied": keys.flag("tie_word_embeddings", True)}
-    return shape, {**window, **capped}
+    shape, more, _ = _gemma(keys)
+    shape |= {"post_norms": True, "softcap": keys.given("attn_logit_softcapping")}
+    more |= {"final_softcap": keys.given("final_logit_softcapping")}
+    return shape, more, Window(keys.count("sliding_window", 4096), lambda layer: layer % 2 == 0)
 
 
-def _starcoder2(keys: _Keys) -> tuple[dict[str, Any], dict[str, Any]]:
+def _starcoder2(keys: Keys) -> _Facts:
     biases = dict.fromkeys(("qkv_bias", "out_bias", "mlp_bias"), keys.flag("use_bias", True))
     shape = {"norm": "layernorm", "gated": False, **biases}
-    return shape, {"window": keys.count("sliding_window", 0), "tied": keys.flag("tie_word_embeddings", True)}
+    return shape, {"tied": keys.flag("tie_word_embeddings", True)}, Window(keys.count("sliding_window", 0))
 
 
 _KINDS: Mapping[str, _Kind] = MappingProxyType(

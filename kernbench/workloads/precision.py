@@ -120,19 +120,40 @@ class _Bits:
         return _Bits(policy.w or self.w, policy.a or self.a, policy.kv or self.kv, {**before, **policy.roles})
 
 
-def load_precision(path: str | os.PathLike[str], **bits: int | None) -> Precision:
-    """The policy of a YAML or JSON file. `bits`: `w`, `a` and `kv` that are given go before the file's.
+@dataclass(frozen=True, slots=True)
+class StatedBits:
+    """Bits that a model's own file states: they hold where the user says nothing."""
+
+    w: int | None = None
+    a: int | None = None
+    kv: int | None = None
+    roles: tuple[tuple[str, int], ...] = ()  #: of single matrices, while nobody says `w`
+
+    def under(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What is given, and the rest from here."""
+        found = {name: bits for name in ("w", "a", "kv") if (bits := getattr(self, name)) is not None} | given
+        if self.roles and "w" not in given and isinstance(roles := given.get("roles", {}), dict):
+            found["roles"] = dict(self.roles) | roles
+        return found
+
+
+NOTHING_STATED = StatedBits()
+
+
+def load_precision(path: str | os.PathLike[str], stated: StatedBits = NOTHING_STATED, **bits: int | None) -> Precision:
+    """The policy of a YAML or JSON file. `bits`: `w`, `a` and `kv` that are given go before the file's; `stated`: behind it.
 
     Raises InputError that names file, line, field, value and rule.
     """
     document = read_document(path, POLICY_BYTES)
-    return _checked(document, {**document.data, **{name: value for name, value in bits.items() if value is not None}})
+    given = {**document.data, **{name: value for name, value in bits.items() if value is not None}}
+    return _checked(document, stated.under(given))
 
 
-def uniform_precision(**bits: int | None) -> Precision:
-    """The same bits everywhere; InputError where they are no width of elements."""
+def uniform_precision(stated: StatedBits = NOTHING_STATED, **bits: int | None) -> Precision:
+    """The same bits everywhere, and what is `stated` where none are given; InputError where they are no width of elements."""
     given = {name: value for name, value in bits.items() if value is not None}
-    return _checked(Document("precision", given, None, ""), given)
+    return _checked(Document("precision", given, None, ""), stated.under(given))
 
 
 def _checked(document: Document, data: dict[str, Any]) -> Precision:

@@ -174,7 +174,7 @@ def campaign(plan: Plan, keep: Path | None = None) -> Iterator[Outcome]:
                     _work(formats, plan, queue[job :: plan.jobs], until, keep, told)
                 code = 0
             except BaseException:
-                traceback.print_exc()
+                traceback.print_exc(limit=-8)
             finally:
                 os._exit(code)
         os.close(write_end)

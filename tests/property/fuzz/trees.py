@@ -120,7 +120,7 @@ def _repeat(rng: Random, holder: Any, key: Any, found: list[Place], known: list[
 
 
 def _bury(rng: Random, holder: Any, key: Any, found: list[Place], known: list[str]) -> None:
-    value = nested(rng.choice((1, 2, 5, 63, 64, 65, 300)))
+    value = nested(rng.choice((1, 2, 5, 63, 64, 65, 150)))
     holder[key] = value
 
 
@@ -144,7 +144,7 @@ def as_yaml(data: Any) -> bytes:
     """The same in YAML; what it has no form for, in JSON."""
     try:
         text: str = yaml.dump(data, Dumper=_Plain, sort_keys=False, allow_unicode=True)
-    except (yaml.YAMLError, UnicodeError):
+    except (yaml.YAMLError, UnicodeError, RecursionError):
         return as_json(data)
     return text.encode("utf-8", "surrogatepass")
 

@@ -53,7 +53,7 @@ def strange(rng: Random, was: Any = None) -> Any:
     if way == 4:
         return rng.choice(TEXTS)
     if way == 5:
-        return nested(rng.choice((1, 2, 3, 60, 70, 400)))
+        return nested(rng.choice((1, 2, 3, 60, 70, 150)))
     if way == 6:
         return rng.choice(([], {}, [[]], {"": 1}, [None], [1, 2, 3], ["a"], [0] * rng.choice((10, 1000)), {"a": {"b": {}}}))
     return (str(was), [was], {"value": was}, was)[rng.randrange(4)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -181,11 +182,17 @@ def changed_checkpoint(rng: Random, saved: Saved) -> bytes:
         return MAGIC + kept + b"\n" + zlib.compress(state, 1)
     if way < 98:
         return bytes_changed(rng, sealed(head, state, trace))
-    bomb = zlib.compressobj(9)
-    body = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(rng.choice((10, 2000)))) + bomb.flush()
+    body = zeros(rng.choice((10, 10, 1200)))
     return packed(
         {**head, "state_bytes": rng.choice((10**12, len(state), 2**63, 2**31)), "trace_bytes": 0, "sha256": "0" * 64}, body
     )
+
+
+@cache
+def zeros(mebibytes: int) -> bytes:
+    """So many MiB of zeros, packed to a thousandth."""
+    packer = zlib.compressobj(9)
+    return b"".join(packer.compress(bytes(1 << 20)) for _ in range(mebibytes)) + packer.flush()
 
 
 _SIZES = ("state_bytes", "trace_bytes", "sha256", "cycle")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import yaml
 
 from kernbench.config import load_config
 from kernbench.topology.mesh_gen import MESH_FILE, mesh_file
@@ -201,9 +205,6 @@ class MeshFormat:
     name = "mesh"
 
     def __init__(self, number: int, count: int) -> None:
-        import tempfile
-        from pathlib import Path
-
         self.bases: list[tuple[dict[str, Any], dict[str, Any], bytes]] = []
         for system, program in pe_systems(max(4, count // 4), number):
             with tempfile.TemporaryDirectory() as folder:
@@ -223,11 +224,9 @@ class MeshFormat:
 
     def mutated(self, rng: Random) -> Case:
         """A changed mesh, as a rule with the hash that belongs to it."""
-        import yaml
-
         base = rng.choice(self.bases)
         if rng.random() < 0.7:
-            data = yaml.safe_load(base[2])
+            data = yaml.load(base[2], yaml.CSafeLoader)
             head = base[2].splitlines(keepends=True)[0]
             mesh = head + as_yaml(changed(rng, data))
         else:

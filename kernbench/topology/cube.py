@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kernbench.common import naming
 from kernbench.config.system_parts import Link
 from kernbench.topology.edges import EdgeKind
-from kernbench.topology.layout import CubeMesh, Place, distance, to_footprint
+from kernbench.topology.layout import CubeMesh, Place, distance, port_names, to_footprint
 from kernbench.topology.wires import Wire, link_wire, plain_wire
 
 if TYPE_CHECKING:
@@ -61,16 +61,11 @@ def cube_nodes(config: SystemConfig, mesh: CubeMesh) -> list[CubeNode]:
     nodes = [CubeNode(name, name, None, mesh.parts[name].place) for name in (naming.M_CPU, naming.SRAM)]
     nodes.append(CubeNode(naming.HBM, naming.HBM, None, middle))
     nodes += [CubeNode(name, naming.ROUTER, None, place) for name, place in mesh.routers.items()]
-    nodes += [CubeNode(name, naming.UCIE, None, mesh.parts[name].place) for name in port_names(config)]
+    nodes += [CubeNode(name, naming.UCIE, None, mesh.parts[name].place) for name in port_names(cube)]
     for pe in range(cube.pes):
         place = mesh.parts[naming.pe(pe)].place
         nodes += [CubeNode(naming.pe_part(pe, part), part, pe, place) for part in naming.PE_PARTS]
     return nodes
-
-
-def port_names(config: SystemConfig) -> list[str]:
-    """The UCIe ports of a cube, side by side."""
-    return [naming.ucie(side, i) for side in naming.SIDES for i in range(config.cube.ucie.ports_per_side)]
 
 
 def cube_edges(config: SystemConfig, mesh: CubeMesh) -> list[CubeEdge]:
@@ -85,7 +80,7 @@ def cube_edges(config: SystemConfig, mesh: CubeMesh) -> list[CubeEdge]:
     sram = Link(bytes_per_cycle=cube.sram.bytes_per_cycle, cycles=cube.sram.cycles)
     edges += _attached(config, mesh, naming.SRAM, naming.SRAM, EdgeKind.SRAM, sram)
     edges += _attached(config, mesh, naming.M_CPU, naming.M_CPU, EdgeKind.M_CPU, cube.m_cpu.link)
-    for port in port_names(config):
+    for port in port_names(cube):
         edges += _attached(config, mesh, port, port, EdgeKind.UCIE_PORT, cube.ucie.router)
     for pe in range(cube.pes):
         dma = naming.pe_part(pe, naming.PE_DMA)

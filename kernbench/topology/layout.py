@@ -93,15 +93,26 @@ def _in_footprint(cube: Cube, place: Place) -> bool:
     )
 
 
-def _inner_places(config: SystemConfig) -> dict[str, Place]:
-    """Places of PEs, M_CPU and SRAM: spread row by row over the coarsest grid with room for them around the HBM.
+def port_names(cube: Cube) -> list[str]:
+    """The UCIe ports of a cube, side by side."""
+    return [naming.ucie(side, i) for side in naming.SIDES for i in range(cube.ucie.ports_per_side)]
 
-    The processor and the SRAM stand in the middle of the order, so that no PE is far from them.
+
+def part_names(cube: Cube) -> list[str]:
+    """Everything that is attached to a router, row by row over the cube, then the ports of each side.
+
+    The processor and the SRAM stand in the middle of the PEs, so that no PE is far from them.
     """
-    cube = config.cube
     half = (cube.pes + 1) // 2
     names = [naming.pe(i) for i in range(cube.pes)]
     names[half:half] = [naming.M_CPU, naming.SRAM]
+    return names + port_names(cube)
+
+
+def _inner_places(config: SystemConfig) -> dict[str, Place]:
+    """Places of PEs, M_CPU and SRAM: spread row by row over the coarsest grid with room for them around the HBM."""
+    cube = config.cube
+    names = part_names(cube)[: cube.pes + 2]
     for side in range(1, MAX_SITES_SIDE + 1):
         if _free(cube, side) >= len(names):
             free = [place for place in _grid(cube, side, side).values() if not _in_footprint(cube, place)]

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.files import write_whole
+from kernbench.common.naming import router
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, read_document
-from kernbench.topology.layout import Attached, CubeMesh, Place, lay_out
+from kernbench.topology.layout import Attached, CubeMesh, Place, lay_out, part_names
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -72,7 +73,7 @@ def mesh_of(config: SystemConfig) -> CubeMesh:
     Raises InputError where the file was edited by hand. Nothing is written.
     """
     path = mesh_path(config)
-    found = _kept(path, source_hash(config)) if path is not None and path.exists() else None
+    found = _kept(path, config, source_hash(config)) if path is not None and path.exists() else None
     return found or lay_out(config)
 
 
@@ -86,7 +87,7 @@ def mesh_file(config: SystemConfig, *, force: bool = False) -> MeshFile:
         remedy = "copy the preset into a file of your own"
         raise InputError(Problem(config.source, f"{MESH_FILE} is written beside a file, and this is none", remedy=remedy))
     known = path.exists()
-    found = _kept(path, source) if known and not force else None
+    found = _kept(path, config, source) if known and not force else None
     if found is not None:
         return MeshFile(found, path, "reused", source)
     return MeshFile(lay_out(config), path, "regenerated" if known else "generated", source)
@@ -120,7 +121,7 @@ def _number(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}" if "e" in text else text
 
 
-def _kept(path: Path, source: str) -> CubeMesh | None:
+def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
     """The layout in a file, or None where it is that of other fields; InputError where it was edited by hand."""
     try:
         document = read_document(path, MACHINE_BYTES)
@@ -133,19 +134,70 @@ def _kept(path: Path, source: str) -> CubeMesh | None:
     if _sha256(_CONTENT.sub("", text, count=1)) != content[1]:
         rule = "it was edited by hand: its text does not fit its content_hash"
         raise InputError(Problem(str(path), rule, remedy=_REMEDY))
-    return _read(document.data) if made_from[1] == source else None
+    if made_from[1] != source:
+        return None
+    try:
+        return _read(document.data, config)
+    except ValueError as error:
+        raise InputError(Problem(str(path), f"it is no layout of this cube: {error}", remedy=_REMEDY)) from None
 
 
-def _read(data: dict[str, Any]) -> CubeMesh:
-    """The layout in the data of a file that is as it was written."""
-    routers = {name: _place(place) for name, place in data["routers"].items()}
-    links = tuple((a, b) for a, b in data["links"])
-    parts = {name: Attached(_place(part["at"]), part["router"]) for name, part in data["parts"].items()}
+def _read(data: dict[str, Any], config: SystemConfig) -> CubeMesh:
+    """The layout in the data of a file, whose hash anybody can compute; ValueError says what is wrong with it."""
+    rows, cols = config.cube.mesh.rows, config.cube.mesh.cols
+    mesh = {router(row, col) for row in range(rows) for col in range(cols)}
+    routers = {name: _place(config, name, place) for name, place in _mapping(data, "routers").items()}
+    if not routers or not routers.keys() <= mesh:
+        raise ValueError(f"routers must be some of those of a mesh of {rows} x {cols}")
+    links = tuple(_link(routers, pair) for pair in _list(data, "links"))
+    if len({frozenset(pair) for pair in links}) != len(links):
+        raise ValueError("links must be there once")
+    parts = {name: _attached(config, routers, name, part) for name, part in _mapping(data, "parts").items()}
+    if parts.keys() != set(part_names(config.cube)):
+        raise ValueError(f"parts must be {', '.join(part_names(config.cube))}")
     return CubeMesh(routers, links, parts)
 
 
-def _place(pair: list[Any]) -> Place:
-    return parse_rational(pair[0]), parse_rational(pair[1])
+def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:
+    found = data.get(key)
+    if not isinstance(found, dict):
+        raise ValueError(f"{key} must be a mapping")
+    return found
+
+
+def _list(data: dict[str, Any], key: str) -> list[Any]:
+    found = data.get(key)
+    if not isinstance(found, list):
+        raise ValueError(f"{key} must be a list")
+    return found
+
+
+def _link(routers: dict[str, Place], pair: Any) -> tuple[str, str]:
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) and name in routers for name in pair):
+        raise ValueError(f"a link must be two of its routers, and one is {shown(pair)}")
+    if pair[0] == pair[1]:
+        raise ValueError(f"a link must be between two routers, and one leads from {pair[0]} to itself")
+    return pair[0], pair[1]
+
+
+def _attached(config: SystemConfig, routers: dict[str, Place], name: str, part: Any) -> Attached:
+    if not isinstance(part, dict) or not isinstance(part.get("router"), str) or part["router"] not in routers:
+        raise ValueError(f"{shown(name)} must have one of its routers")
+    return Attached(_place(config, name, part.get("at")), part["router"])
+
+
+def _place(config: SystemConfig, name: str, pair: Any) -> Place:
+    """A place inside the cube."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError(f"{shown(name)} must have a place, [x, y] in mm")
+    told = f"the place of {shown(name)} is [{shown(pair[0])}, {shown(pair[1])}]"
+    try:
+        x, y = parse_rational(pair[0]), parse_rational(pair[1])
+    except ValueError as error:
+        raise ValueError(f"{told}: {error}") from None
+    if not (0 <= x <= config.cube.width_mm and 0 <= y <= config.cube.height_mm):
+        raise ValueError(f"{told}, outside of the cube")
+    return x, y
 
 
 def _sha256(text: str) -> str:

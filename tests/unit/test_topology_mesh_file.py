@@ -179,6 +179,39 @@ def test_another_file_of_that_name_is_refused_and_kept(small: Path) -> None:
     assert compile_topology(small).action == "reused"
 
 
+NAMES = "pe0, m_cpu, sram, pe1, ucie_n0, ucie_e0, ucie_s0, ucie_w0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("routers:\n", "routers: 7\nx:\n", "routers must be a mapping"),
+        ("  r0c0: [5/6, 1.75]", "  r0c0: [5/6]", '"r0c0" must have a place, [x, y] in mm'),
+        ("  r0c0: [5/6, 1.75]", "  r0c0: [wide, 1.75]", 'the place of "r0c0" is ["wide", 7/4]: it must be a decimal number'),
+        ("  r0c0: [5/6, 1.75]", "  r0c0: [-1, 2]", 'the place of "r0c0" is [-1, 2], outside of the cube'),
+        ("  r0c0: [5/6, 1.75]", "  r9c0: [1, 2]", "routers must be some of those of a mesh of 2 x 2"),
+        ("  - [r0c0, r0c1]", "  - [r0c0, r0c7]", 'a link must be two of its routers, and one is ["r0c0", "r0c7"]'),
+        ("  - [r0c0, r0c1]", "  - [r0c0]", 'a link must be two of its routers, and one is ["r0c0"]'),
+        ("  - [r0c0, r0c1]", "  - [r0c0, r0c0]", "a link must be between two routers, and one leads from r0c0 to itself"),
+        ("  - [r0c0, r0c1]", "  - [r1c0, r0c0]", "links must be there once"),
+        ("links:\n", "links: {}\nx:\n", "links must be a list"),
+        ("at: [5/6, 1.75], router: r0c0", "at: [5/6, 1.75], router: [r0c0]", '"pe0" must have one of its routers'),
+        ("at: [5/6, 1.75], router: r0c0", "router: r0c0", '"pe0" must have a place, [x, y] in mm'),
+        ("  pe0: {at", "  pe2: {at", f"parts must be {NAMES}"),
+    ],
+)
+def test_a_file_whose_hash_fits_and_that_holds_no_layout_is_refused(small: Path, old: str, new: str, rule: str) -> None:
+    path = compile_topology(small).mesh_file
+    bare = "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith("content_hash"))
+    assert old in bare
+    bare = bare.replace(old, new, 1)
+    schema, rest = bare.split("source_hash", 1)
+    path.write_text(f"{schema}content_hash: {hashlib.sha256(bare.encode()).hexdigest()}\nsource_hash{rest}")
+    assert refused(small) == f"cube_mesh.yaml: it is no layout of this cube: {rule}; {REMEDY}"
+    with pytest.raises(InputError, match="it is no layout of this cube"):
+        build_topology(load_config(small, kind=SystemConfig))
+
+
 def test_an_edit_that_cannot_be_read_is_refused(small: Path) -> None:
     path = compile_topology(small).mesh_file
     lines = len(path.read_text().splitlines())

@@ -151,15 +151,17 @@ def _problems(
             found.append((path, "it is required: it has no default", ABSENT, ""))
         else:
             found.append((path, _rule(item["type"], item["msg"], context), item["input"], ""))
-    return [_placed(entry, document, applied) for entry in found]
+    told = [_of_override(entry, applied) for entry in found]
+    placed = iter(document.problems(entry for entry, problem in zip(found, told, strict=True) if problem is None))
+    return [next(placed) if problem is None else problem for problem in told]
 
 
-def _placed(item: tuple[PathLike, str, Any, str], document: Document, applied: Sequence[Override]) -> Problem:
+def _of_override(item: tuple[PathLike, str, Any, str], applied: Sequence[Override]) -> Problem | None:
     path = item[0]
     for override in applied:
         if override.covers(path):
             return Problem(override.where, item[1], path_text(path), item[2], item[3])
-    return document.problem(*item)
+    return None
 
 
 def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:

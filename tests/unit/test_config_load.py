@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config, machine_json_schema, preset_names
+from kernbench.config import document as document_module
 from kernbench.config import json_schema as schema_module
 from kernbench.config.weights import link_weight
 from kernbench.topology.mesh import mesh_route
@@ -301,3 +302,19 @@ def test_the_schema_refuses_what_it_can_see() -> None:
     for bad in ({"dram": {"channels": 0}}, {"x": 1}, {"te": {"f_w": {"3": 1}}}, {"freq_ghz": 0}, {"allocation": "fair"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(bad, schema)
+
+
+def test_thousands_of_problems_are_placed_in_one_walk_through_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("kv_layouts:\n" + "- {t_max: 0, head_dim: 64}\n" * 3000)
+    walks = []
+    places = document_module.yaml_text.places
+    monkeypatch.setattr(document_module.yaml_text, "places", lambda *asked: walks.append(1) or places(*asked))
+    with pytest.raises(InputError) as caught:
+        load_config(path, ["dram.channels=0"])
+    assert len(walks) == 1
+    lines = str(caught.value).split("\n")
+    assert lines[-1] == "and 2981 more" and len(lines) == 21
+    first = next(line for line in lines if "kv_layouts[0]" in line)
+    assert first == f"{path}:2:11: kv_layouts[0].t_max = 0, but it must be at least 1"
+    assert any(line.startswith("override dram.channels=0: ") for line in lines)

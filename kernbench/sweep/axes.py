@@ -101,7 +101,8 @@ def grid(axes: Sequence[Axis]) -> list[tuple[Level, ...]]:
 
 def drawn(axes: Sequence[Axis], parts: Sequence[Sequence[Fraction]]) -> list[tuple[Level, ...]]:
     """Points of a unit cube as combinations of levels, each combination once, in order."""
-    return list(dict.fromkeys(tuple(axis.at(part) for axis, part in zip(axes, row, strict=True)) for row in parts))
+    found = (tuple(axis.at(part) for axis, part in zip(axes, row, strict=True)) for row in parts)
+    return list({repr(levels): levels for levels in found}.values())  # a value of the machine may be a list
 
 
 def sized(axes: Sequence[Axis]) -> int:

@@ -31,6 +31,12 @@ def test_ranges(span: Span, levels: list[float]) -> None:
     assert span.levels() == levels
 
 
+def test_levels_that_are_lists_are_drawn_once_each() -> None:
+    places = Axis(("noc.dma_at",), (([[0, 0]],), ([[1, 1]],)), None)
+    parts = [[Fraction(1, 4)], [Fraction(3, 4)], [Fraction(1, 3)]]
+    assert drawn([places], parts) == [(([[0, 0]],),), (([[1, 1]],),)]
+
+
 def test_a_range_without_a_step_is_no_grid() -> None:
     span = Span(Fraction(1), Fraction(2))
     assert not span.is_grid

@@ -9,7 +9,11 @@ JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo test check bench nightly docs lint types checked sanitize package clean install
+# The fuzzer runs so long on the release build, then on the sanitizers': less than two hours together. Failing inputs are kept.
+FUZZ_MINUTES ?= 55
+FUZZ_KEEP    ?= /tmp/kernbench-fuzz
+
+.PHONY: demo test check bench nightly fuzz docs lint types checked sanitize package clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
 demo: $(STAMP)
@@ -56,6 +60,15 @@ bench: $(STAMP)
 
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --nightly -m nightly
+	$(MAKE) fuzz
+
+FUZZ = -m tests.property.fuzz --inputs 1000000 --minutes $(FUZZ_MINUTES) --jobs 2 --keep $(FUZZ_KEEP)
+fuzz: $(STAMP)
+	mkdir -p $(FUZZ_KEEP)
+	status=0; \
+	$(BIN)/python $(FUZZ)/release || status=1; \
+	sh tests/builds.sh sanitize $(PYTHON) $(FUZZ)/sanitize || status=1; \
+	exit $$status
 
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -1,9 +1,12 @@
 #!/bin/sh
-# Runs the suite on another build of the core: `checked` (Cython bounds checks) or `sanitize` (AddressSanitizer and UBSan).
-# usage: tests/builds.sh BUILD PYTHON
+# Runs the suite, or a command of Python, on another build of the core: `checked` (Cython bounds checks) or `sanitize`
+# (AddressSanitizer and UBSan).
+# usage: tests/builds.sh BUILD PYTHON [-m MODULE ARGUMENT...]
 set -eu
 build=$1
 python=$2
+shift 2
+test $# -gt 0 || set -- -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
 home=build/env-$build
 test -x "$home/bin/python" || "$python" -m venv "$home"
 # A folder is built and installed anew each time, whatever version is there.
@@ -20,6 +23,5 @@ if [ "$build" = sanitize ]; then
     # Small objects of Python come from libc too, where they are watched; long stacks of every malloc are not needed. CPython leaks
     # by design at exit.
     export LD_PRELOAD="$runtime" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:malloc_context_size=4:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
-    exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
 fi
-exec "../../../$home/bin/python" -m pytest -p no:cacheprovider -n 2 --ignore=tests/speed --ignore=tests/browser tests
+exec "../../../$home/bin/python" "$@"

@@ -5,25 +5,40 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
 from random import SystemRandom
 
-from tests.property.fuzz.campaign import FORMATS, SPECIAL_FILES, Plan, campaign, case_of, clean, groups, keep_case, made, table
+from tests.property.fuzz.campaign import (
+    FORMATS,
+    SPECIAL_FILES,
+    Plan,
+    campaign,
+    case_of,
+    clean,
+    groups,
+    keep_case,
+    made,
+    shares,
+    table,
+)
 from tests.property.fuzz.harness import FAILURES, Limits, reason_of, run_case
 
 
 def main() -> int:
-    """0 where no input failed, 1 where one did."""
+    """0 where no input failed, 1 where one did, 2 where the options are wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.property.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=10_000, help="how many mutated inputs (default: 10000)")
+    parser.add_argument("--each", type=int, help="how many of each format, instead")
     parser.add_argument("--formats", default="all", help=f"all, or some of: {','.join(FORMATS)}")
     parser.add_argument("--seed", type=int, help="default: a new one, which is printed")
     parser.add_argument("--minutes", type=float, help="end after so long, whatever is left")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--bases", type=int, default=24, help="drawn sound files of each kind (default: 24)")
-    parser.add_argument("--keep", type=Path, default=Path("/tmp/kernbench-fuzz"), help="where failing inputs go: emptied first")
+    keep = Path(tempfile.gettempdir()) / "kernbench-fuzz"
+    parser.add_argument("--keep", type=Path, default=keep, help=f"where failing inputs go, emptied first (default: {keep})")
     parser.add_argument("--no-special", action="store_true", help="without links to devices, pipes and folders")
     parser.add_argument("--seconds", type=float, default=60, help="limit on the time of one input (default: 60)")
     parser.add_argument("--only", metavar="FORMAT:NUMBER", help="this input of the campaign alone, with what it says")
@@ -33,14 +48,18 @@ def main() -> int:
     if unknown := [name for name in names if name not in FORMATS]:
         parser.error(f"there is no format {unknown[0]}; there are {', '.join(FORMATS)}")
     limits = Limits(seconds=asked.seconds)
-    plan = Plan(seed, asked.inputs, names, asked.jobs, asked.minutes, asked.bases, not asked.no_special, limits)
+    plan = Plan(seed, asked.inputs, names, asked.jobs, asked.minutes, asked.bases, not asked.no_special, limits, asked.each)
     return only(plan, asked.only, asked.keep) if asked.only else whole(plan, asked.keep)
 
 
 def whole(plan: Plan, keep: Path) -> int:
     """A campaign."""
-    print(f"seed {plan.seed}, {plan.inputs} inputs, {plan.jobs} processes", flush=True)
-    clean(keep)
+    print(f"seed {plan.seed}, {sum(shares(plan).values())} inputs, {plan.jobs} processes", flush=True)
+    try:
+        clean(keep)
+    except ValueError as error:
+        print(f"--keep: {error}", file=sys.stderr)
+        return 2
     begun = time.monotonic()
     outcomes = []
     first = None

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pkgutil
+import select
 import shutil
 import tempfile
 import time
@@ -31,7 +32,19 @@ from tests.property.fuzz.formats.onnx_file import OnnxFormat
 from tests.property.fuzz.formats.op_log import OpLogFormat
 from tests.property.fuzz.formats.sweeps import SpecFormat, StoreFormat
 from tests.property.fuzz.formats.traces import CountersFormat, TraceFormat
-from tests.property.fuzz.harness import FAILURES, RAN, REFUSED, Ended, Limits, empty, reason_of, run_case
+from tests.property.fuzz.harness import (
+    FAILURES,
+    INTERNAL,
+    MEMORY,
+    RAN,
+    REFUSED,
+    UNSOUND,
+    Ended,
+    Limits,
+    empty,
+    reason_of,
+    run_case,
+)
 
 #: By name: how it is made of a seed and a number of drawn bases, and its share of a campaign.
 FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
@@ -53,7 +66,8 @@ FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
     "noc": (NocFormat, 2),
     "device": (DeviceFormat, 1),
 }
-SPECIAL_SECONDS = 20.0
+SPECIAL_SECONDS = 20.0  #: limit on the time of one of them: what is no file is refused at once
+MARK = ".kernbench-fuzz"  #: in every folder of kept inputs
 SPECIAL_FILES = "special"  #: the row of links, pipes and folders, which every format's readers get
 
 
@@ -69,6 +83,7 @@ class Plan:
     bases: int = 24  #: drawn ones, of each kind
     special: bool = True
     limits: Limits = field(default_factory=Limits)
+    each: int | None = None  #: inputs of each format, instead of `inputs` in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ class Outcome:
 
 def shares(plan: Plan) -> dict[str, int]:
     """How many inputs each format gets."""
+    if plan.each is not None:
+        return dict.fromkeys(plan.formats, plan.each)
     whole = sum(FORMATS[name][1] for name in plan.formats)
     return {name: max(1, round(plan.inputs * FORMATS[name][1] / whole)) for name in plan.formats}
 
@@ -130,9 +147,11 @@ def warm(formats: dict[str, Format]) -> None:
 
 
 def case_of(formats: dict[str, Format], plan: Plan, name: str, number: int) -> Case:
-    """One input of a campaign, the same for the same seed."""
+    """One input of a campaign, the same for the same seed; numbers below 0 are those of sound files."""
     if name == SPECIAL_FILES:
         return special_cases(formats)[number]
+    if number < 0:
+        return formats[name].sound()[-1 - number]
     return formats[name].mutated(Random(f"{plan.seed} {name} {number}"))
 
 
@@ -148,12 +167,13 @@ def special_cases(formats: dict[str, Format]) -> list[Case]:
 
 
 def schedule(formats: dict[str, Format], plan: Plan) -> list[tuple[str, int]]:
-    """Which inputs, in which order: all formats mixed."""
+    """Which inputs, in which order: all formats mixed, sound files first."""
+    sound = [(name, -1 - number) for name, format_ in formats.items() for number in range(len(format_.sound()))]
     queue = [(name, number) for name, count in shares(plan).items() for number in range(count)]
     if plan.special:
         queue += [(SPECIAL_FILES, number) for number in range(len(special_cases(formats)))]
     Random(plan.seed).shuffle(queue)
-    return queue
+    return sound + queue
 
 
 def campaign(plan: Plan, keep: Path | None = None) -> Iterator[Outcome]:
@@ -178,28 +198,26 @@ def campaign(plan: Plan, keep: Path | None = None) -> Iterator[Outcome]:
             finally:
                 os._exit(code)
         os.close(write_end)
-        readers.append((pid, os.fdopen(read_end)))
-    yield from _told([reader for _, reader in readers])
-    for pid, reader in readers:
-        reader.close()
+        readers.append((pid, read_end))
+    yield from _told([read_end for _, read_end in readers])
+    for pid, read_end in readers:
+        os.close(read_end)
         _, status = os.waitpid(pid, 0)
         if status:
             raise RuntimeError(f"a process of the fuzzer ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def _told(readers: list[io.TextIOWrapper]) -> Iterator[Outcome]:
-    import selectors
-
-    with selectors.DefaultSelector() as selector:
-        for reader in readers:
-            selector.register(reader, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                line = key.fileobj.readline()  # type: ignore[union-attr]
-                if line:
-                    yield Outcome(**json.loads(line))
-                else:
-                    selector.unregister(key.fileobj)
+def _told(readers: list[int]) -> Iterator[Outcome]:
+    """What the processes say: a line of JSON for each outcome."""
+    held = dict.fromkeys(readers, b"")
+    while held:
+        for reader in select.select(list(held), (), ())[0]:
+            data = os.read(reader, 1 << 16)
+            *lines, held[reader] = (held[reader] + data).split(b"\n")
+            for line in lines:
+                yield Outcome(**json.loads(line))
+            if not data:
+                del held[reader]
 
 
 def _work(
@@ -219,13 +237,14 @@ def _work(
 def run_one(formats: dict[str, Format], plan: Plan, name: str, number: int, folder: Path, keep: Path | None = None) -> Outcome:
     """Run one input; a failure once more, to say where it comes from, and its files are kept."""
     case = case_of(formats, plan, name, number)
-    # What is no file is refused at once.
     limits = replace(plan.limits, seconds=min(SPECIAL_SECONDS, plan.limits.seconds)) if name == SPECIAL_FILES else plan.limits
     ended = run_case(case, folder, limits)
+    if number < 0 and ended.kind == REFUSED:
+        ended = replace(ended, kind=UNSOUND)
     if not ended.failed:
         return Outcome(name, number, ended.kind, ended.code, ended.seconds, ended.resident)
     said = ended
-    if ended.kind in FAILURES[:1] or (ended.kind == FAILURES[3] and ended.code >= 0):
+    if ended.kind == INTERNAL or (ended.kind == MEMORY and ended.code >= 0):
         again = run_case(case, folder, limits, debug=True)
         said = again if again.kind == ended.kind else ended
     kept = ""
@@ -279,7 +298,10 @@ def groups(outcomes: Sequence[Outcome], shown: int = 2) -> str:
 
 
 def clean(keep: Path) -> None:
-    """Take away what an earlier campaign has kept."""
-    if keep.exists():
+    """Take away what an earlier campaign has kept, and nothing else; ValueError where there is something else."""
+    if keep.exists() and any(keep.iterdir()):
+        if not (keep / MARK).exists():
+            raise ValueError(f"{keep} is not empty, and no campaign has made it")
         shutil.rmtree(keep)
-    keep.mkdir(parents=True)
+    keep.mkdir(parents=True, exist_ok=True)
+    (keep / MARK).touch()

@@ -26,8 +26,10 @@ from typing import IO, NoReturn
 from tests.property.fuzz.case import Case
 
 RAN, REFUSED = "ran", "refused"
-INTERNAL, SIGNAL, TIME, MEMORY, SILENT, CODE = "exit 70", "signal", "over time", "over memory", "silent", "other code"
-FAILURES = (INTERNAL, SIGNAL, TIME, MEMORY, SILENT, CODE)
+INTERNAL, SIGNAL, TIME, MEMORY = "exit 70", "signal", "over time", "over memory"
+SILENT, CODE = "silent", "other code"  #: refused without a word; an exit code that no page names
+UNSOUND = "unsound"  #: a file that nothing was done to is refused
+FAILURES = (INTERNAL, SIGNAL, TIME, MEMORY, SILENT, CODE, UNSOUND)
 CODES = {0: RAN, 1: RAN, 2: REFUSED, 3: RAN, 4: RAN, 5: RAN, 70: INTERNAL}
 LOOK = 0.02  # [s] between two looks at the memory of a child
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
@@ -44,7 +46,7 @@ class Limits:
     """Of one input. None: no limit."""
 
     seconds: float = 60
-    resident: int | None = None if SANITIZED else 1 << 30  #: [B] that are in memory at once
+    resident: int | None = (4 if SANITIZED else 1) << 30  #: [B] that are in memory at once
     addresses: int | None = None if SANITIZED else 6 << 30  #: [B] a net below: what is asked for beyond it is MemoryError
 
 
@@ -92,12 +94,12 @@ def empty(folder: Path) -> None:
 
 def forked(action: Callable[[], int], folder: Path, limits: Limits) -> Ended:
     """How an action ends in a child whose current directory is `folder`."""
-    said_at = folder.with_name(folder.name + ".err")
+    said_at, shown_at = folder.with_name(folder.name + ".err"), folder.with_name(folder.name + ".out")
     begun = time.monotonic()
-    with said_at.open("wb") as said:
+    with said_at.open("wb") as said, shown_at.open("wb") as shown:
         pid = os.fork()
         if not pid:
-            _child(action, folder, said, limits)
+            _child(action, folder, shown, said, limits)
     over = _watch(pid, begun, limits)
     _, status, used = os.wait4(pid, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -106,7 +108,10 @@ def forked(action: Callable[[], int], folder: Path, limits: Limits) -> Ended:
     with said_at.open("rb") as file:
         text = file.read(SAID).decode("utf-8", "replace")
     code = os.waitstatus_to_exitcode(status)
-    return Ended(over or _kind(code, resident, limits, text), code, seconds, resident, text)
+    kind = over or _kind(code, resident, limits, text)
+    if kind == REFUSED and not text.strip() and not shown_at.stat().st_size:
+        kind = SILENT
+    return Ended(kind, code, seconds, resident, text)
 
 
 def _kind(code: int, resident: int, limits: Limits, said: str) -> str:
@@ -118,8 +123,7 @@ def _kind(code: int, resident: int, limits: Limits, said: str) -> str:
         return MEMORY
     if NO_MEMORY in said:
         return MEMORY  # it asked for more than the limit on addresses
-    kind = CODES.get(code, CODE)
-    return SILENT if kind == REFUSED and not said.strip() else kind
+    return CODES.get(code, CODE)
 
 
 def _watch(pid: int, begun: float, limits: Limits) -> str | None:
@@ -154,15 +158,14 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _child(action: Callable[[], int], folder: Path, said: IO[bytes], limits: Limits) -> NoReturn:
+def _child(action: Callable[[], int], folder: Path, shown: IO[bytes], said: IO[bytes], limits: Limits) -> NoReturn:
     code = 70
     try:
         os.setpgid(0, 0)
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)  # whoever ends the fuzzer ends its children
         os.chdir(folder)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, 0)
-        os.dup2(nowhere, 1)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(shown.fileno(), 1)
         os.dup2(said.fileno(), 2)
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(i, "r" if i == 0 else "w", closefd=False) for i in range(3))
         for name in ("NO_COLOR", "FORCE_COLOR", "KBSIM_DEBUG", "PYTHONFAULTHANDLER"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import importlib.resources
 from random import Random
 from typing import Any
 
 import yaml
 
-import kernbench
+from kernbench.workloads.model_files import preset_models
 from tests.property.fuzz.bases import CYCLES
 from tests.property.fuzz.case import Case
 from tests.property.fuzz.trees import as_json, as_yaml, changed, text_of
@@ -54,7 +54,8 @@ class ModelFormat:
     def __init__(self, number: int, count: int) -> None:
         self.bases = [{"model_type": kind, **TINY, **more} for kind, more in KINDS.items()]
         self.bases += [{**self.bases[0], **QUANTIZED}]
-        for path in sorted((Path(kernbench.__file__).parent.parent / "configs" / "models").glob("*.yaml")):
+        for name in preset_models():
+            path = importlib.resources.files("kernbench.configs") / "models" / f"{name}.yaml"
             self.bases.append(yaml.safe_load(path.read_text(encoding="utf-8")))
         self.keys = sorted(set().union(*self.bases))
         self.kinds = [base for base in self.bases if base["model_type"] not in ("gpt2", "opt", "gemma", "phi3")]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import importlib.resources
 from random import Random
 from typing import Any
 
 import yaml
 
-import kernbench
 from tests.noc_samples import CHIP, barrier, kernel, read, write
 from tests.property.fuzz.case import Case
 from tests.property.fuzz.trees import as_json, as_yaml, bytes_changed, changed, text_of
@@ -65,7 +64,7 @@ class DeviceFormat:
     name = "device"
 
     def __init__(self, number: int, count: int) -> None:
-        path = Path(kernbench.__file__).parent.parent / "configs" / "noc" / "wormhole.yaml"
+        path = importlib.resources.files("kernbench.configs") / "noc" / "wormhole.yaml"
         self.bases = [CHIP, yaml.safe_load(path.read_text(encoding="utf-8"))]
 
     def _case(self, name: str, data: bytes, events: list[dict[str, Any]], *more: str) -> Case:

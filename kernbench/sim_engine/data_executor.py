@@ -21,6 +21,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
 from kernbench.sim_engine.op_ranges import ReplayOp
+from kernbench.sim_engine.op_rules import check_record
 from kernbench.sim_engine.replay_levels import levels, windows
 from kernbench.sim_engine.replay_order import ordered
 from kernbench.sim_engine.replay_tasks import Task, Tasks
@@ -122,7 +123,11 @@ class DataExecutor:
         return found.joined(verify_ops(self._known, self.boundaries, ops))
 
     def _records(self) -> Iterable[OpRecord]:
-        return self._log if isinstance(self._log, OpLogger) else sorted(self._log, key=lambda record: record.t_start)
+        if isinstance(self._log, OpLogger):
+            return self._log
+        for record in self._log:
+            check_record(record)
+        return sorted(self._log, key=lambda record: record.t_start)
 
     def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
         """Whether levels are not worth sorting: few components compute, one op after the other."""

@@ -223,7 +223,7 @@ class Tasks:
         for op in level:
             kind = op.record.op_kind
             if kind == "memory":
-                inputs, written = self._plan(op, Move).run(self._store, op)
+                inputs, written = self._moved(op)
                 if written is not None:
                     self.moved.append((op, inputs, written))
             elif kind == "gemm":
@@ -241,7 +241,7 @@ class Tasks:
         """Do one op by itself: what it read and what it wrote; None where it writes nothing. InputError as `of_level`."""
         kind = op.record.op_kind
         if kind == "memory":
-            inputs, written = self._plan(op, Move).run(self._store, op)
+            inputs, written = self._moved(op)
             return None if written is None else (inputs, written)
         if kind == "gemm":
             plan = self._plan(op, Gemm)
@@ -255,17 +255,28 @@ class Tasks:
             (inputs,), (result,) = task.inputs, task.run()
         else:
             return None
-        where, space = plan.target
-        self._store.write(space, op.params.values_of_op[where], result)
+        self._put(op, plan, result)
         return inputs, result
+
+    def _moved(self, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
+        try:
+            moved: tuple[Sequence[Array], Array | None] = self._plan(op, Move).run(self._store, op)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it cannot be moved: {error}")) from None
+        return moved
+
+    def _put(self, op: ReplayOp, plan: Gemm | Math, result: Array) -> tuple[str, int]:
+        where, space = plan.target
+        addr = op.params.values_of_op[where]
+        try:
+            self._store.write(space, addr, result)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it cannot write its result: {error}")) from None
+        return space, addr
 
     def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
         """Put a computed result where it belongs; returns the place."""
-        plan = self._plan(op, Gemm if op.record.op_kind == "gemm" else Math)
-        where, space = plan.target
-        addr = op.params.values_of_op[where]
-        self._store.write(space, addr, result)
-        return space, addr
+        return self._put(op, self._plan(op, Gemm if op.record.op_kind == "gemm" else Math), result)
 
     @staticmethod
     def _plan(op: ReplayOp, kind: type[Any]) -> Any:

@@ -20,7 +20,6 @@ PENDING: dict[str, str] = {
     "kbp": "tables are not checked one by one",
     "onnx": "shapes and attributes are taken as they come",
     "store": "rows are decoded unguarded",
-    "op_log": "params of records are taken as they come",
     "special": "readers have no limit on devices and pipes",
 }
 #: Together in one process each, which imports everything once.

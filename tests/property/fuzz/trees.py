@@ -40,9 +40,28 @@ def changed(rng: Random, data: Any, more: Iterable[str] = ()) -> Any:
     """A copy of some data with one to four changes. `more`: keys that the format knows and the data may not have."""
     made = copy.deepcopy(data)
     known = list(more)
+    if rng.random() < 0.4:  # what may well be accepted, and reaches further
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _nudge(rng, made)
+        return made
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
         made = _change(rng, made, known)
     return made
+
+
+def _nudge(rng: Random, data: Any) -> None:
+    """A number that is a little other, of the same key elsewhere, or a round one; a value left out; neighbours swapped."""
+    found = places(data) if isinstance(data, (dict, list)) else []
+    numbers = [(holder, key) for holder, key in found if type(holder[key]) in (int, float)]
+    if not numbers or rng.random() < 0.2:
+        if found:
+            way = rng.choice((_swap, _copy_same_key, _delete))
+            way(rng, *chosen(rng, found), found, [])
+        return
+    holder, key = chosen(rng, numbers)
+    was = holder[key]
+    same = [other[name] for other, name in numbers if name == key]
+    holder[key] = rng.choice((was + 1, was - 1, was * 2, was * 16, was // 2, 0, 1, 2, 4096, rng.choice(same), rng.choice(same)))
 
 
 def _change(rng: Random, data: Any, known: list[str]) -> Any:

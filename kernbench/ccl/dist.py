@@ -20,7 +20,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 from kernbench.ccl.dist_calls import PAIR, Calls, Request, ShardOf
 from kernbench.common.dtypes import Array
@@ -28,6 +28,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api import Context
 from kernbench.triton_emu.errors import check_ran
+from kernbench.triton_emu.user_code import failure_of, strayed
 
 
 @dataclass
@@ -38,6 +39,7 @@ class _Rank:
     size: int
     hub: Any
     ready: bool = False
+    dropped: bool = False  #: nobody will resume it any more
 
 
 def spawn(
@@ -59,24 +61,64 @@ def spawn(
     hub = getcurrent()
     workers = []
     for rank in range(ranks):
-        one: Any = greenlet(worker, hub)
+        one: Any = greenlet(_worked, hub)
         one.of_group = _Rank(rank, ranks, hub)
+        one.runs_for = f"the worker {_name(worker)} of rank {rank}"
         workers.append(one)
     wanted: dict[int, Request] = {}
     answers: dict[int, Any] = {}
     while True:
         for rank, one in enumerate(workers):
             if rank not in wanted and not one.dead:
-                request = one.switch(answers.pop(rank)) if rank in answers else one.switch(rank, *args)
-                if one.dead:
-                    check_ran(request, f"the worker {getattr(worker, '__name__', worker)}")
-                else:
+                given = (answers.pop(rank),) if rank in answers else (worker, rank, *args)
+                request = _asked(one, given)
+                if request is not None:
                     wanted[rank] = request
         if not wanted:
             return
         answers = calls.answer(wanted)
         for rank in answers:
             del wanted[rank]
+
+
+def _asked(worker: Any, given: tuple[Any, ...]) -> Request | None:
+    """What a worker calls next; None where it is over. KernelError where it has left its greenlet by itself."""
+    try:
+        request = worker.switch(*given)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if worker.dead:
+            raise
+        error = strayed(worker.runs_for, worker.gr_frame)
+        error.add_note(f"in {worker.runs_for}")
+        raise error from None
+    if worker.dead:
+        return None
+    if not isinstance(request, Request):
+        error = strayed(worker.runs_for, worker.gr_frame)
+        worker.throw(error)
+        error.add_note(f"in {worker.runs_for}")
+        raise error
+    return request
+
+
+def _worked(worker: Callable[..., object], rank: int, *args: Any) -> None:
+    """Run a worker in its greenlet."""
+    me: Any = getcurrent()
+    try:
+        check_ran(worker(rank, *args), f"the worker {_name(worker)}")
+    except BaseException as error:
+        if me.of_group.dropped:
+            raise
+        found = failure_of(error, me.runs_for, f"in {me.runs_for}")
+        if found is error:
+            raise
+        raise found from None
+
+
+def _name(worker: Callable[..., object]) -> str:
+    return str(getattr(worker, "__name__", worker))
 
 
 def _me() -> _Rank:
@@ -100,7 +142,11 @@ def _ask(name: str, *tensors: ShardOf, value: Any = None, **peer: Any) -> Any:
         if other is None or not 0 <= other < me.size or (name in PAIR and other == me.rank):
             rule = f"it must be a{'nother' if name in PAIR else ''} rank from 0 to {me.size - 1}"
             raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
-    return me.hub.switch(Request(name, tensors, other, value))
+    try:
+        return me.hub.switch(Request(name, tensors, other, value))
+    except GreenletExit:  # the run is over
+        me.dropped = True
+        raise
 
 
 def _integer(given: Any) -> int | None:

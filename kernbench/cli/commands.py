@@ -55,6 +55,14 @@ class Deferred(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
+class Interrupted(Exception):
+    """An interrupt of a command: typer would make an exit code of it, and forget in whose code it came."""
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
 class Commands(TyperGroup):
     """`kbsim`: all COMMANDS, none of them imported."""
 
@@ -63,6 +71,13 @@ class Commands(TyperGroup):
         deferred = {name: Deferred(name, help=does, rich_markup_mode="rich") for name, does in COMMANDS.items()}
         self.commands: dict[str, Any] = dict(deferred)
         self._deferred = deferred
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its interrupts come out as they are."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(interrupt) from None
 
     def loaded(self) -> Commands:
         """This, with all commands imported."""

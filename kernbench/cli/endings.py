@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernbench.cli import output
-from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem
+from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem, error_text
 
 STATUSES = ("interrupted", "refused", "aborted", "failed", "internal error")
 
@@ -41,7 +41,7 @@ def ending_of(error: BaseException) -> Ending:
         return Ending("refused", str(error), output.REFUSED)
     if isinstance(error, KernbenchError) and not isinstance(error, InternalError):
         return Ending("aborted" if error.exit_code == output.STOPPED else "failed", str(error), error.exit_code)
-    return Ending("internal error", f"{type(error).__name__}: {error}".split("\n")[0], InternalError.exit_code)
+    return Ending("internal error", error_text(error).split("\n")[0], InternalError.exit_code)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 from kernbench.cli import output
 from kernbench.cli.endings import Answered, ending_of, known
 from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.interrupts import place_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +50,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     from typer.main import get_command
 
     from kernbench.cli.app import app
-    from kernbench.cli.commands import import_help
+    from kernbench.cli.commands import Interrupted, import_help
 
     if not arguments or not {"-h", "--help"}.isdisjoint(arguments):
         import_help()
@@ -61,6 +62,8 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
         return _usage(error, as_json)
     except typer.Abort:
         return output.INTERRUPTED
+    except Interrupted as error:
+        raise error.interrupt from None
     except SystemExit:  # typer leaves so when nobody reads its help any more
         return output.OK
     return code if isinstance(code, int) else output.OK
@@ -83,17 +86,19 @@ def _usage(error: Any, as_json: bool) -> int:
     return output.refuse(InputError(Problem(path, rule, remedy=f"see {path} --help")), as_json=as_json)
 
 
-def _interrupted(as_json: bool) -> int:
+def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
+    """Say so, and in whose code it came."""
+    place = place_of(error)
     if as_json:
-        output.answer({"status": "interrupted"})
-    output.note("interrupted")
+        output.answer({"status": "interrupted", **({"place": place} if place else {})})
+    output.note(f"interrupted: {place}" if place else "interrupted")
     return output.INTERRUPTED
 
 
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
     """Say what ended a command; the exit code."""
     if isinstance(error, KeyboardInterrupt):
-        return _interrupted(as_json)
+        return _interrupted(as_json, error)
     if debug:
         traceback.print_exception(error)
     error = known(error)

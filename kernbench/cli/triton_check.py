@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernbench.cli import output
-from kernbench.common.errors import InputError, KernbenchError, Problem
+from kernbench.common.errors import InputError, KernbenchError, Problem, error_text
 from kernbench.common.words import counted
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bo
             found.append("\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))]))
         except SystemExit as error:
             found += [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the script is the user's: what it raises need be no Exception
             found.append(_raised(path, error))
     found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
     if as_json:
@@ -54,7 +56,7 @@ def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bo
     return KERNEL_WRONG if found else output.OK
 
 
-def _raised(path: Path, error: Exception) -> str:
+def _raised(path: Path, error: BaseException) -> str:
     """What a script raised, with its line; the traceback goes to stderr."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
@@ -62,7 +64,7 @@ def _raised(path: Path, error: Exception) -> str:
     first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
     output.note("".join(traceback.format_list(frames[first:])).rstrip("\n"))
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f"{path}:{lines[-1] if lines else 1}: {type(error).__name__}: {error}"
+    return f"{path}:{lines[-1] if lines else 1}: {error_text(error)}"
 
 
 def _nothing(launches: int) -> str:

@@ -8,7 +8,7 @@ One line of text comes out of it, in the form
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,6 +47,20 @@ def shown(value: Any) -> str:
     except ValueError:
         return f"a {type(value).__name__} of too many digits"
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 3] + "..."
+
+
+def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:
+    """The text of an exception that users' code raised, or of another object of theirs; None where its `__str__` fails."""
+    try:
+        return text(value)
+    except Exception:  # their code: whatever it raises
+        return None
+
+
+def error_text(error: BaseException) -> str:
+    """`IndexError: index 9 is out of bounds`, also of exceptions whose text cannot be had."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {'its text cannot be had: its __str__ fails' if text is None else text}"
 
 
 def _printable(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
-from kernbench.common.errors import KernbenchError
+from kernbench.common.errors import KernbenchError, error_text
 from kernbench.common.units import cycles_to_ns
 from kernbench.common.words import counted
 from kernbench.config import load_config
@@ -155,7 +155,7 @@ def _with_line(error: KernelFailed) -> KernbenchError:
     line = raised_at(cause.__traceback__) if cause is not None else ""
     if cause is None or not line or isinstance(cause, KernbenchError):
         return error
-    made = TritonError(f"{line}: {type(cause).__name__}: {cause}")
+    made = TritonError(f"{line}: {error_text(cause)}")
     for note in getattr(cause, "__notes__", ()):
         made.add_note(note)
     return made

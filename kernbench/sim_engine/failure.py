@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernbench.cmdq import Program
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, error_text
 from kernbench.config.machine import MachineConfig
 
 
@@ -37,7 +37,7 @@ def component_failure(
     """A component ended the run. `impls`: names and classes of all, `component`: the position of this one. What it raised is
     told with its traceback; of `refused` the core's own `sentence` says more."""
     name = list(impls)[component]
-    said = sentence if error is None or isinstance(error, refused) else f"{type(error).__name__}: {error}"
+    said = sentence if error is None or isinstance(error, refused) else error_text(error)
     failure = {
         "code": "COMPONENT",
         "cycle": cycle,

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,7 @@ class Machine:
         self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
         self.queues: PeQueues | None = None  #: between PEs, where kernels run
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext  #: what every stretch of the run stands inside of
         self._trace_state: TraceState | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
@@ -218,7 +219,7 @@ class Machine:
         """Run in slices, so that signals are seen and progress is shown; slicing changes no cycle."""
         width = 1 << 14
         tracing = self._tracing if traced else None
-        with nullcontext() if tracing is None else tracing.whole_up_to(limit):
+        with self.around(), nullcontext() if tracing is None else tracing.whole_up_to(limit):
             while self._core.status == 0 and self.cycle < limit:
                 begin = time.monotonic()
                 to = min(limit, self.cycle + width)

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from greenlet import greenlet
+from greenlet import GreenletExit, greenlet
 
 from kernbench.common.errors import InternalError
 from kernbench.components.base import COMPONENT, CPU, DMA, NEVER, HasCommands
@@ -14,8 +14,10 @@ from kernbench.components.builtin.host import Host
 from kernbench.triton_emu.errors import KernelError, check_ran
 from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
 from kernbench.triton_emu.system_ways import CommandWays
+from kernbench.triton_emu.user_code import failure_of, strayed
 
 Thing = Launch | HostCopy
+_WHO = "the host's program"
 
 
 class HostRunner:
@@ -47,6 +49,7 @@ class HostRunner:
         self._greenlet: Any = None
         self._host: Host | None = None
         self._done = False
+        self._dropped = False  # nobody will resume it any more
 
     # For the host's program.
 
@@ -94,7 +97,11 @@ class HostRunner:
         wanted = things or (*self.launches, *self.copies)
         while any(id(one) in self._left for one in wanted):
             self._wanted, self._waits = wanted, True
-            self._greenlet.parent.switch()
+            try:
+                self._greenlet.parent.switch()
+            except GreenletExit:  # the machine is gone
+                self._dropped = True
+                raise
         self._wanted, self._waits = (), False
 
     # For the host component.
@@ -107,9 +114,31 @@ class HostRunner:
         if not self._done and not (self._waits and any(id(one) in self._left for one in self._wanted)):
             if self._greenlet is None:
                 self._greenlet = greenlet(self._run)
-            self._greenlet.switch()
+            self._switch()
             self._done = self._greenlet.dead
+            if not self._done and not self._waits:
+                error = self._strayed()
+                self._switch(error)
+                raise error
         return self.over()
+
+    def _switch(self, thrown: KernelError | None = None) -> None:
+        """Into the program, until it waits or is over. KernelError where it has thrown something out of its greenlet."""
+        try:
+            if thrown is None:
+                self._greenlet.switch()
+            else:
+                self._greenlet.throw(thrown)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if self.error is not None:
+                raise
+            raise self._strayed() from None
+
+    def _strayed(self) -> KernelError:
+        self.error = error = strayed(_WHO, self._greenlet.gr_frame)
+        return error
 
     def over(self) -> bool:
         return self._done and not self._left
@@ -159,11 +188,11 @@ class HostRunner:
 
     def _run(self) -> None:
         try:
-            check_ran(self._body(), "the host's program")
-        except SystemExit as error:
-            self.error = KernelError(f"the host's program called exit({error.code!r}); it ends when it returns")
-            raise self.error from error
-        except Exception as error:
-            self.error = error
-            error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
-            raise
+            check_ran(self._body(), _WHO)
+        except BaseException as error:
+            if self._dropped:
+                raise
+            self.error = found = failure_of(error, _WHO, f"in {_WHO}, cycle {self.cycle}", host=True)
+            if found is error:
+                raise
+            raise found from None

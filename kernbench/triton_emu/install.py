@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
 from kernbench.common import naming
+from kernbench.common.interrupts import put_place
+from kernbench.common.words import counted
 from kernbench.components.base import Clock, ComponentBase
 from kernbench.components.builtin.host import Host
 from kernbench.components.builtin.ipcq_ring import QueueClock
@@ -27,6 +31,7 @@ from kernbench.triton_emu.memory_side import MemorySide, Translation
 from kernbench.triton_emu.pe_install import PeSpec, Shared, make_pe
 from kernbench.triton_emu.queues import Queues
 from kernbench.triton_emu.system_ways import CommandWays, SystemWays
+from kernbench.triton_emu.user_code import calls_refused
 
 ONE_PE = "pe0"  #: the PE of one NPU
 
@@ -47,6 +52,7 @@ class KernelSystem:
         """Before the run: where the machine has put the components, and how it reaches its memories."""
         host = self.components[naming.HOST]
         assert isinstance(host, Host)
+        machine.around = self._around
         self.host.machine = machine
         for cpu in self.processors.values():
             cpu.scheduler.machine = machine
@@ -59,6 +65,20 @@ class KernelSystem:
             ways.reach = reach
         self.host.commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
         self.host.first_endpoint = machine.plan.with_scratchpad
+
+    @contextmanager
+    def _around(self) -> Iterator[None]:
+        """What the machine runs inside of: calls that would end the process are refused to kernels, and an interrupt says where
+        they stood."""
+        with calls_refused():
+            try:
+                yield
+            except KeyboardInterrupt as error:
+                lines = Counter(one.line for one in self.states() if one.line)
+                if lines:
+                    line, kernels = lines.most_common(1)[0]
+                    put_place(error, f"{line}, where {counted(kernels, 'kernel')} of {lines.total()} stood")
+                raise
 
     @property
     def error(self) -> BaseException | None:

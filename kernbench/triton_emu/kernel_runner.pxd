@@ -31,13 +31,12 @@ cdef class KernelRunner(CommandSource):
     cdef object _work
     cdef Py_ssize_t _next_program
     cdef bint _begun
-    cdef tuple _before
-    cdef tuple _after
+    cdef tuple _before, _after
     cdef object _greenlet
     cdef bint _over
-    cdef object _enter
-    cdef object _leave
+    cdef object _enter, _leave
     cdef object _failed
+    cdef bint _dropped
     cdef object _reason
     cdef object _since
     cdef Flight _wanted
@@ -46,6 +45,8 @@ cdef class KernelRunner(CommandSource):
     cpdef bint resume(self, long long now) except -1
 
     cpdef bint ended(self, Flight flight) except -1
+
+    cdef _switch(self, tuple given)
 
     @cython.locals(tile=KernelTensor, product=GemmCmd)
     cdef _settle(self, object msg)

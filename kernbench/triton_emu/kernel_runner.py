@@ -7,10 +7,11 @@ in P1 of the cycle in which that has ended.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from greenlet import greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
@@ -27,6 +28,7 @@ from kernbench.triton_emu.memory_tensor import MemoryTensor
 from kernbench.triton_emu.scratchpad import Block, Scratchpad
 from kernbench.triton_emu.source_lines import kernel_line, line_of
 from kernbench.triton_emu.tl_queues import take
+from kernbench.triton_emu.user_code import failure_of, strayed
 
 _NEVER = NEVER
 Reason = str | tuple[str, KernelTensor]  #: of a wait; with a tile, whose name is put into it when somebody asks
@@ -54,8 +56,7 @@ class KernelRunner(CommandSource):
         self.group = ALONE  #: whose queues were installed
         self._slots: list[tuple[Ring, Block]] = []  # of queues, in the scratchpad
         self.pad = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line)
-        self.scalar_cycles = scalar_cycles
-        self.strict_wait = strict_wait
+        self.scalar_cycles, self.strict_wait = scalar_cycles, strict_wait
         self.now = 0
         self.error: BaseException | None = None  #: what a kernel raised
         self.implicit_waits = 0
@@ -65,7 +66,8 @@ class KernelRunner(CommandSource):
         self._launches, self._make_context = launches, make_context
         self._launch: Launch | None = None
         self._work: PeWork | None = None
-        self._next_program, self._begun, self._over = 0, False, False  # `_over`: its program has ended
+        self._next_program, self._begun = 0, False
+        self._over = self._dropped = False  # its program has ended; nobody will resume it any more
         self._before: tuple[int, ...] = ()  # ids of commands in a traced run: what ended the launch before,
         self._after: tuple[int, ...] = ()  # and what let this one begin
         self._greenlet: Any = None
@@ -111,18 +113,35 @@ class KernelRunner(CommandSource):
                 for ring, _ in self._slots:
                     ring.free_all()
                 self._greenlet = greenlet(self._run_program)
+                self._greenlet.runs_for = self._who()
                 self._enter, self._leave = self._greenlet.switch, self._greenlet.parent.switch
                 self._next_program += 1
-                self._enter(work, work.programs[self._next_program - 1])
+                self._switch((work, work.programs[self._next_program - 1]))
             elif self._wanted is not None or self._any or now < self.next_due < _NEVER:
                 return False
             else:
                 self.next_due = _NEVER
                 self._since = None
-                self._enter()
+                self._switch(())
             if self._over:
                 self._over, self._greenlet = False, None
                 self._enter = self._leave = _no_switch
+            elif self._since is None:
+                self._fail(strayed(self._who(), self._greenlet.gr_frame))
+
+    def _switch(self, given: tuple[Any, ...]) -> None:
+        """Into the program, until it pauses or is over. KernelError where it has thrown something out of its greenlet."""
+        try:
+            self._enter(*given)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if self.error is not None:
+                raise
+            error = strayed(self._who(), self._greenlet.gr_frame)
+            error.add_note(self._where())
+            self.error = error
+            raise error from None
 
     def new_pad(self, rings: Sequence[Ring]) -> None:
         """An empty scratchpad, but for the slots of queues. ScratchpadFullError where they find no room."""
@@ -148,6 +167,7 @@ class KernelRunner(CommandSource):
         self.error = error
         if self._greenlet is not None:
             self._greenlet.throw(error)
+            error.add_note(self._where())  # the program has caught it
         raise error
 
     def ended(self, flight: Flight) -> bool:
@@ -229,9 +249,15 @@ class KernelRunner(CommandSource):
 
     def pause(self, reason: Reason, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER) -> None:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
+        if getcurrent() is not self._greenlet:
+            raise strayed(self._who(), sys._getframe())
         self._reason, self._since = reason, self.now
         self._wanted, self._any, self.next_due = flight, any_end, until
-        self._leave()
+        try:
+            self._leave()
+        except GreenletExit:  # the machine is gone
+            self._dropped = True
+            raise
         self._reason = ""
 
     def _run_program(self, work: PeWork, program: int) -> None:
@@ -243,20 +269,23 @@ class KernelRunner(CommandSource):
                 made = work.kernel(*work.args, tl=context, **work.kwargs)
             check_ran(made, "the kernel " + work.kernel.__name__)
             self._over = True
-        except SystemExit as error:
-            refused = KernelError(f"the kernel called exit({error.code!r}); a program ends when it returns")
-            self._told(refused, program)
-            raise refused from error
-        except Exception as error:
-            self._told(error, program)
-            raise
+        except BaseException as error:
+            if self._dropped:
+                raise
+            self.error = found = failure_of(error, self._who(), self._where())
+            if found is error:
+                raise
+            raise found from None
 
-    def _told(self, error: Exception, program: int) -> None:
-        """Keep the error of a program, with where it was."""
-        assert self._launch is not None
-        self.error = error
-        error.user_traceback = error.__traceback__.tb_next if error.__traceback__ else None  # type: ignore[attr-defined]
-        error.add_note(f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}")
+    def _who(self) -> str:
+        """`the kernel scale`, for errors."""
+        return "the kernel" if self._work is None else f"the kernel {self._work.kernel.__name__}"
+
+    def _where(self) -> str:
+        """Which program runs, for errors."""
+        assert self._launch is not None and self._work is not None
+        program = self._work.programs[self._next_program - 1]
+        return f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}"
 
     def state(self) -> PeState:
         """What the kernel is doing."""

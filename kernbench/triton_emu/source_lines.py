@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from types import CodeType, FrameType
+import sysconfig
+from types import CodeType, FrameType, TracebackType
 
 _LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it is held, so that is no other's
 _OWN = os.path.dirname(os.path.abspath(__file__))
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))
+_SIMULATOR = ("kernbench", "kernbench_core")
 
 
 def caller_of(file: str) -> int:
@@ -31,3 +34,38 @@ def kernel_line(frame: FrameType | None) -> str:
             return line_of(frame)
         frame = frame.f_back
     return ""
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """From a frame outwards the first of a user's code: neither of the simulator nor, if there is another, of a library."""
+    library = None
+    while frame is not None:
+        if not _is_simulator(frame):
+            if not _is_library(frame):
+                return frame
+            library = library or frame
+        frame = frame.f_back
+    return library
+
+
+def raised_line(frames: TracebackType | None) -> str:
+    """The line of a user's code, as `users_frame` finds it, that an exception passed last; of none the simulator's own."""
+    users = library = last = None
+    while frames is not None:
+        last = frames
+        if not _is_simulator(frames.tb_frame):
+            library = frames
+            if not _is_library(frames.tb_frame):
+                users = frames
+        frames = frames.tb_next
+    found = users or library or last
+    return "" if found is None else f"{os.path.basename(found.tb_frame.f_code.co_filename)}:{found.tb_lineno}"
+
+
+def _is_simulator(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _SIMULATOR
+
+
+def _is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith(("<frozen", *_LIBRARIES))

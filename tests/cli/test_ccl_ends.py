@@ -27,6 +27,7 @@ WAITS = "import sys, time; print('second size', file=sys.stderr, flush=True); ti
 RAISES = "raise ValueError('too many')"
 REFUSES = "from kernbench.common.errors import InputError, Problem; raise InputError(Problem('here', 'it is too much'))"
 HANGS = "return"
+STOPPED = "interrupted: odd.py:46, in program 0 of all_reduce_odd on sip0.cube0.pe0, cycle "
 
 
 def odd(statement: str) -> None:
@@ -55,7 +56,7 @@ def test_an_interrupt_leaves_one_object_with_what_is_done(by: signal.Signals) ->
     code, out, err = interrupted("--json", "--plot", "p.svg", by=by)
     found = json.loads(out)
     SCHEMA.validate(found)
-    assert (code, err) == (130, "interrupted\n")
+    assert code == 130 and err.startswith(STOPPED)
     assert [row["size"] for row in found["rows"]] == [1024]
     assert (found["status"], found["unfinished"], "message" in found) == ("interrupted", [2048, 4096], False)
     assert Path("p.svg").read_text(encoding="utf-8").startswith("<?xml")
@@ -78,7 +79,7 @@ def test_messages_that_nobody_receives_are_told(kbsim: Kbsim) -> None:
 def test_an_interrupt_leaves_the_lines_that_are_done() -> None:
     code, out, err = interrupted()
     lines = out.splitlines()
-    assert (code, err) == (130, "interrupted\n")
+    assert code == 130 and err.startswith(STOPPED)
     assert lines[4].split()[0] == "1024" and lines[5].startswith("# average bus bandwidth")
     assert lines[-1] == "# interrupted: 1 of 3 sizes done" and len(lines) == 8
 

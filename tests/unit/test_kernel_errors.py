@@ -265,7 +265,7 @@ NONE = "has no elements, and a command needs one at least"
 @pytest.mark.parametrize(
     ("kernel", "text"),
     [
-        (leaves, "the kernel called exit(3); a program ends when it returns"),
+        (leaves, f"{at(leaves, 1)}: the kernel leaves called exit(3); it ends when it returns"),
         (yields, "the kernel yields is a generator, so nothing of it has run; make it a plain function (no yield, no async)"),
         (odd, f"{at(odd, 1)}: the address 0x2 is not a multiple of the 4 bytes of a f32"),
         (far, f"{at(far, 1)}: the address {1 << 70:#x} is in no memory: addresses have at most 62 bits"),
@@ -302,4 +302,5 @@ def test_a_host_program_that_exits_or_yields_is_told_so() -> None:
     def exits(host: Any) -> None:
         sys.exit("enough")
 
-    assert str(Run(body=exits).fail()) == "the host's program called exit('enough'); it ends when it returns"
+    error = f"{at(exits, 1)}: the host's program called exit('enough'); it ends when it returns"
+    assert str(Run(body=exits).fail()) == error

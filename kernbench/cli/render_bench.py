@@ -85,6 +85,9 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
     if report.implicit_waits:
         yield ""
         yield headed("Implicit waits").append(f"{report.implicit_waits:,}: a command was issued when its operand had ended")
+    if report.notes:
+        yield ""
+        yield from (headed("Note").append(note) for note in report.notes)
     yield from warnings(result)
     if result.status == "deadlock":
         yield ""

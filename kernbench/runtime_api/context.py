@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
 from kernbench.triton_emu.launch import Launch, PeWork
 from kernbench.triton_emu.queues import Links, NeighbourTable, Queues
+
+if TYPE_CHECKING:
+    from kernbench.triton.program import Options
 
 Through = Literal["instant", "pcie"]
 
@@ -47,6 +50,7 @@ class Context:
         self.outputs: dict[str, DeviceTensor] = {}
         self.inputs: dict[str, Array] = {}  #: what `from_numpy` got, rounded, by name: what a reference gets
         self.launches: list[Launch] = []
+        self.kernel_options: list[Options] = []  #: of the launches of Triton kernels
         self._places = places
         self._hbm = HbmAllocator(places)
         self._store = store
@@ -163,6 +167,11 @@ class Context:
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):
             if not tensor.deployed and tensor.host is not None:
                 self.deploy_tensor(tensor)
+        if hasattr(kernel, "launched"):  # a Triton kernel; its package is imported by whoever has one alone
+            from kernbench.triton.program import Options
+
+            self.kernel_options.append(Options(freq_ghz=float(self._places.config.freq_ghz)))
+            kernel = kernel.launched(self.kernel_options[-1])
         work = [
             PeWork(self._places.pes[pe], kernel, tuple(self._argument(one, pe) for one in args), programs, sizes)
             for pe, programs in deal(chosen, sizes)

@@ -66,7 +66,7 @@ class BenchReport:
     implicit_waits: int  #: uses of what had not ended
     outputs: tuple[str, ...]
     verification: Verification | None  #: None: it was not asked for
-    notes: tuple[str, ...] = ()  #: what there is to say of the run: engines without work, and why
+    notes: tuple[str, ...] = ()  #: what there is to say of the run: engines without work, and why; of Triton kernels
 
     @property
     def bound(self) -> BoundShare:
@@ -142,5 +142,5 @@ def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) ->
         implicit_waits=sum(state.implicit_waits for state in running.system.states()),
         outputs=tuple(running.context.outputs),
         verification=running.verify(debug=debug) if verify and timing.status == "done" else None,
-        notes=tuple(idle_engines(engines)),
+        notes=(*idle_engines(engines), *running.notes()),
     )

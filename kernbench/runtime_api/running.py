@@ -74,11 +74,19 @@ class Running:
         source = hashlib.sha256(read_bounded(self.bench.source, SOURCE_BYTES)).hexdigest()
         return {"bench": self.bench.name, "params": self.params, "source": source}
 
+    def notes(self) -> list[str]:
+        """What its Triton kernels did that one may not expect, a sentence each."""
+        if not self.context.kernel_options:
+            return []
+        from kernbench.runtime_api.triton_masks import left_out_notes
+
+        return list(dict.fromkeys(text for one in self.context.kernel_options for text in (*one.notes, *left_out_notes(one))))
+
     def kernel_files(self) -> list[str]:
         """The files that kernels of the run, and the bench, stand in."""
         found = [self.bench.source]
         for launch in self.context.launches:
-            found += [str(inspect.getsourcefile(work.kernel)) for work in launch.work[:1]]
+            found += [str(inspect.getsourcefile(inspect.unwrap(work.kernel))) for work in launch.work[:1]]
         return list(dict.fromkeys(found))
 
     def state(self) -> dict[str, Any]:

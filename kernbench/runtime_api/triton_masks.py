@@ -1,4 +1,4 @@
-"""NaN in what a kernel stored that come of lanes which were masked out of a load without `other`."""
+"""What a kernel stored that comes of lanes which were masked out of a load without `other`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,22 @@ from collections.abc import Mapping
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.words import counted
 from kernbench.runtime_api.triton_buffers import Buffers
 from kernbench.triton.program import Options
+
+
+def left_out_notes(options: Options) -> list[str]:
+    """A sentence for each store of elements that depend on such lanes."""
+    found = []
+    for (lines, line), elements in options.reached.items():
+        lanes = counted(sum(options.left_out[one] for one in lines), "lane")
+        found.append(
+            f"{counted(elements, 'element')} stored at {line} {'depends' if elements == 1 else 'depend'} on lanes that a mask "
+            f"leaves out of tl.load at {', '.join(sorted(lines))} ({lanes} without other=): they are "
+            f"{'poisoned' if options.poison else '0'}; give it other="
+        )
+    return found
 
 
 def nan_of_masks(options: Options, buffers: Buffers, arrays: Mapping[str, Array]) -> list[str]:

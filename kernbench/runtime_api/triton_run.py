@@ -23,7 +23,7 @@ from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.idle_engines import idle_engines
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.triton_buffers import Buffers
-from kernbench.runtime_api.triton_masks import nan_of_masks
+from kernbench.runtime_api.triton_masks import left_out_notes, nan_of_masks
 from kernbench.runtime_api.triton_races import Race, races
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
@@ -163,7 +163,8 @@ def _with_line(error: KernelFailed) -> KernbenchError:
 
 def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
     ignored = [name for name, value in hints.items() if value is not None]
-    return [*([f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []), *options.notes]
+    hinted = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
+    return [*hinted, *options.notes, *left_out_notes(options)]
 
 
 def _bench(
@@ -191,7 +192,8 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     """
     chosen = _machine()
     freq = Places(chosen.config).config.freq_ghz
-    options = Options(portable=chosen.portable, races="races" in chosen.checks, freq_ghz=float(freq))
+    checks = chosen.checks
+    options = Options(portable=chosen.portable, races="races" in checks, poison="memory" in checks, freq_ghz=float(freq))
     buffers = Buffers(kernel.__name__, arguments)
 
     bench = _bench(kernel, grid, arguments, buffers, options)
@@ -205,7 +207,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     assert engine.op_log is not None
     store = DataExecutor(engine.op_log).run().store
     arrays = buffers.bring_back(store, options.written)
-    problems = nan_of_masks(options, buffers, arrays) if "memory" in chosen.checks else []
+    problems = nan_of_masks(options, buffers, arrays) if options.poison else []
     made = KernelRun(
         kernel.__name__,
         timing,

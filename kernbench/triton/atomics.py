@@ -12,8 +12,8 @@ from kernbench.common.lanes import Lanes
 from kernbench.sim_engine.math_ops import evaluate
 from kernbench.triton.dtypes import dtype, int1, refuse, uint64
 from kernbench.triton.elementwise import full, where
-from kernbench.triton.memory import brought, in_shape, lanes_of, poison, sent
-from kernbench.triton.pointers import check_bounds, mask_of, note, pending_mask, targets
+from kernbench.triton.memory import brought, in_shape, lanes_of, left_out, sent
+from kernbench.triton.pointers import check_bounds, mask_of, note, pending_mask, stored, targets
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 from kernbench.triton.unsigned import HIGHEST
@@ -57,6 +57,8 @@ def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any,
     if not way.active:
         return known_tensor(np.full(addresses.shape, 0), kind) if kind.is_int() else OldFloats(op)
     assert isinstance(way.lanes, Lanes)
+    if chosen is None:
+        stored(tile, pointers, active)
     given = tile.known
     if given is None or (kind.is_floating() and op not in ("xchg", "cas")):
         if op == "cas":
@@ -135,7 +137,9 @@ def atomic_load(pointer: Any, mask: Any = None, sem: str | None = None, scope: s
     _check_order(sem, scope)
     pointers, kind, addresses = targets(pointer, "tl.atomic_load")
     active = mask_of(mask, addresses.shape, "tl.atomic_load")
-    return brought(pointers.base, kind, addresses, active, poison(kind), "atomic load")
+    if active is None:
+        return brought(pointers.base, kind, addresses, None, 0, "atomic load")
+    return left_out(pointers, kind, addresses, active, "atomic load")
 
 
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> None:

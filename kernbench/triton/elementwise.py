@@ -11,6 +11,7 @@ import numpy as np
 from kernbench.common.dtypes import dtype_of, narrow
 from kernbench.triton import dtypes, unsigned
 from kernbench.triton.dtypes import dtype, float32, int1, int64, refuse, uint64, wanted
+from kernbench.triton.masked_lanes import chosen_zero
 from kernbench.triton.program import current
 from kernbench.triton.promote import common, with_number
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
@@ -54,7 +55,7 @@ def math(op: str, operands: list[tensor], kind: dtype, into: dtype | None = None
     if shape and all(isinstance(one, bool | int | float) for one in given):  # all have one element, and axes
         given[0] = own.compute("full", [given[0]], shape, kind)
     into = into or kind
-    return tensor(own.compute(op, given, shape, into), into)
+    return tensor(own.compute(op, given, shape, into, [one.handle for one in operands]), into)
 
 
 def _as_operand(value: tensor, kind: dtype) -> Any:
@@ -219,7 +220,11 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
     if chosen.numel == 1 and chosen.known is not None:
         picked = a if bool(chosen) else b
         return FUNCTIONS["broadcast_to"](cast(picked, kind), shape)  # type: ignore[no-any-return]
-    return tensor(own.compute("where", [picks, _as_operand(a, kind), _as_operand(b, kind)], shape, kind), kind)
+    given = [picks, _as_operand(a, kind), _as_operand(b, kind)]
+    made = own.compute("where", given, shape, kind, [picks, a.handle, b.handle])
+    if made.marks is None and picks.shape == shape:
+        made.marks = chosen_zero(picks.value, given[1], given[2])
+    return tensor(made, kind)
 
 
 def fma(x: Any, y: Any, z: Any) -> tensor:
@@ -236,7 +241,9 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     one = as_tensor(value)
     if one.numel == 1 and one.known is not None:
         number = _as_operand(one, kind)
-        return tensor(current().compute("full", [number], size, kind), kind) if size else number_tensor(number, kind)
+        if not size:
+            return number_tensor(number, kind)
+        return tensor(current().compute("full", [number], size, kind, [one.handle]), kind)
     return FUNCTIONS["broadcast_to"](cast(one, kind), size)  # type: ignore[no-any-return]
 
 

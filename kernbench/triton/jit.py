@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -71,6 +71,16 @@ class JITFunction:
         if tl is None:
             raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
+
+    def launched(self, options: Options) -> Callable[..., Any]:
+        """The kernel of one launch of a bench, whose programs share options."""
+
+        def program(*args: Any, tl: TLContext, **kwargs: Any) -> Any:
+            return self.program(tl, options, self.bind(args, kwargs)[0])
+
+        wraps(self.fn)(program)
+        program.__signature__ = _CALLED  # type: ignore[attr-defined]
+        return program
 
     def program(self, tl: TLContext, options: Options, arguments: Mapping[str, Any]) -> Any:
         """Run one program in the greenlet of `tl`."""

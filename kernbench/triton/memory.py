@@ -12,7 +12,8 @@ from kernbench.common.pointers import DevicePointer
 from kernbench.triton.block_pointers import block_pointer
 from kernbench.triton.dtypes import dtype, int1, int8, int16, int32, int64, pointer_type, refuse, uint64, wanted
 from kernbench.triton.elementwise import cast, full, shape_of, where
-from kernbench.triton.pointers import Way, check_bounds, mask_of, note, pending_mask, targets, way_of
+from kernbench.triton.masked_lanes import Marks, with_zero, without_value
+from kernbench.triton.pointers import Way, check_bounds, mask_of, note, pending_mask, stored, targets, way_of
 from kernbench.triton.program import current, kernel_line
 from kernbench.triton.shapes import broadcast_to
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
@@ -20,8 +21,11 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 _CACHES = ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt")
 
 
-def poison(kind: dtype) -> float | int:
-    """What masked lanes hold without `other`: NaN, or the integer that is least likely to be an index."""
+def without_other(kind: dtype) -> float | int:
+    """What masked lanes hold without `other`: 0, as on GPUs; under `check="memory"` NaN, or the integer that is least likely
+    to be an index."""
+    if not current().options.poison:
+        return 0
     if kind.is_floating():
         return float("nan")
     if kind == uint64:
@@ -40,7 +44,7 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> tensor:
-    """A tile from memory. Lanes whose mask is false move no bytes and are `other`, without which they are poisoned.
+    """A tile from memory. Lanes whose mask is false move no bytes and are `other`, or else 0 (`without_other`).
     `tl.load(pointer, shape, dtype)` takes what lies in one piece from a single pointer on."""
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
@@ -57,17 +61,49 @@ def load(
     mask, chosen = pending_mask(mask, pointers)
     active = mask_of(mask, addresses.shape, "tl.load")
     if chosen is not None:
-        rest = full((), poison(kind), kind) if other is None else cast(other, kind)
+        rest = full((), without_other(kind), kind) if other is None else cast(other, kind)
         return where(chosen, brought(pointers.base, kind, addresses, active, 0), rest)
-    if active is not None and other is None and kind.is_floating():
-        current().options.bare[kernel_line()] = None
-    if active is None or other is None:
-        return brought(pointers.base, kind, addresses, active, poison(kind))
-    value = as_tensor(other)
+    if active is None:
+        return of_pointers(brought(pointers.base, kind, addresses, None, 0), pointers)
+    if other is None:
+        return left_out(pointers, kind, addresses, active)
+    return _with_other(pointers, kind, addresses, active, as_tensor(other))
+
+
+def _with_other(pointers: tensor, kind: dtype, addresses: Array, active: Array, value: tensor) -> tensor:
+    """A load whose lanes that are left out are `value`."""
     if value.numel == 1 and value.known is not None:
         fill = narrow(widen(np.asarray(value.known)), kind.own).reshape(-1)[0].item()
-        return brought(pointers.base, kind, addresses, active, float(fill) if kind.is_floating() else int(fill))
-    return where(known_tensor(active, int1), brought(pointers.base, kind, addresses, active, 0), cast(value, kind))
+        found = brought(pointers.base, kind, addresses, active, float(fill) if kind.is_floating() else int(fill))
+        if fill == 0 and value.handle.marks is None:
+            found.handle.marks = with_zero(active.reshape(addresses.shape))
+        return of_pointers(found, pointers, active)
+    found = of_pointers(brought(pointers.base, kind, addresses, active, 0), pointers, active)
+    return where(known_tensor(active, int1), found, cast(value, kind))
+
+
+def left_out(pointers: tensor, kind: dtype, addresses: Array, active: Array, what: str = "load") -> tensor:
+    """A load of which some lanes are left out, and have no `other`."""
+    options, line = current().options, kernel_line()
+    if kind.is_floating():
+        options.bare[line] = None
+    options.left_out[line] += int(active.size - np.count_nonzero(active))
+    found = brought(pointers.base, kind, addresses, active, without_other(kind), what)
+    found.handle.marks = without_value(active.reshape(addresses.shape), line)
+    return of_pointers(found, pointers, active)
+
+
+def of_pointers(found: tensor, pointers: tensor, active: Array | None = None) -> tensor:
+    """What was loaded, from places some of which may depend on lanes that another load left out."""
+    marks = pointers.handle.marks
+    if marks is not None and marks.left_out is not None:
+        moved = marks.left_out if active is None else marks.left_out & active.reshape(marks.left_out.shape)
+        mine = found.handle.marks
+        if mine is not None and mine.left_out is not None:
+            found.handle.marks = Marks(moved | mine.left_out, marks.lines | mine.lines, None)
+        elif moved.any():
+            found.handle.marks = Marks(moved, marks.lines, None)
+    return found
 
 
 def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
@@ -127,6 +163,7 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
     way = way_of(addresses, active, kind.itemsize, 0)
     if way.active:
         tile = in_shape(given, kind, addresses.shape)
+        stored(tile, pointers, active)
         current().scatter(way.base, tile.handle, way.lanes)
 
 

@@ -47,7 +47,7 @@ DIFFERS: dict[str, str] = {
     "dtype": "there are the types of tl alone",
     "tuple": "a tuple of Python",
     "store": "cache hints are ignored",
-    "load": "masked lanes without other are poisoned (NaN, or the integer farthest below 0); cache hints are ignored",
+    "load": "masked lanes without other are 0, and poisoned under check=\"memory\"; cache hints are ignored",
     "dot": "f32 operands are rounded to tf32 only where it is asked for",
     "atomic_add": "of floats (and of pending values) the old value cannot be used",
     "atomic_max": "as atomic_add",

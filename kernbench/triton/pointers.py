@@ -11,7 +11,7 @@ from kernbench.common.lanes import Lanes
 from kernbench.common.pointers import DevicePointer
 from kernbench.triton.dtypes import dtype, int1, int64, pointer_type, refusal, refuse
 from kernbench.triton.elementwise import cast
-from kernbench.triton.program import Access, current
+from kernbench.triton.program import Access, current, kernel_line
 from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
 
 LOADS = ("load", "atomic load")  #: kinds of accesses that write nothing
@@ -42,7 +42,8 @@ def pointer_math(op: str, a: tensor, b: tensor) -> tensor:
         found = start + offsets if op == "add" else start - offsets
     except ValueError:
         refuse(f"pointers of shape {list(moved.shape)} and offsets of shape {list(steps.shape)} do not go together")
-    return tensor(current().known(np.asarray(found, np.int64), kind), kind, moved.base)
+    made = current().known(np.asarray(found, np.int64), kind)
+    return tensor(current().marked(made, "add", [moved.handle, steps.handle]), kind, moved.base)
 
 
 def _of_two(op: str, a: tensor, b: tensor) -> tensor:
@@ -163,6 +164,23 @@ def _contiguous(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -
     return True
 
 
+def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
+    """Count the elements that are stored, and depend on lanes which a load left out without `other`; also where the places
+    that they are stored to do."""
+    marks = [one.handle.marks for one in (tile, pointers)]
+    marks = [one for one in marks if one is not None and one.left_out is not None]
+    if not marks:
+        return
+    found = np.zeros(pointers.shape, np.bool_)
+    for one in marks:
+        found = found | one.left_out
+    if active is not None:
+        found &= active.reshape(found.shape)
+    if found.any():
+        lines = frozenset[str]().union(*(one.lines for one in marks))
+        current().options.reached[lines, kernel_line()] += int(np.count_nonzero(found))
+
+
 def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
     """TritonError where a lane that moves is outside of its tensor."""
     low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
@@ -190,8 +208,6 @@ def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, i
     if "store" not in kind:
         options.read.add(base.name)
     if options.races:
-        from kernbench.triton.program import kernel_line
-
         moved = addresses.reshape(-1) if mask is None else addresses.reshape(-1)[mask.reshape(-1)]
         line = kernel_line()
         options.accesses.append(

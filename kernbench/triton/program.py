@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +22,7 @@ from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory_lanes import read_lanes
 from kernbench.sim_engine.replay_math import run_math
 from kernbench.triton.dtypes import TritonError, dtype
+from kernbench.triton.masked_lanes import after, after_product
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl_context import TLContext
@@ -54,7 +56,11 @@ class Options:
     races: bool = False  #: keep what each program touches
     accesses: list[Access] = field(default_factory=list)
     read: set[str] = field(default_factory=set)  #: names of the tensors that were loaded from
+    poison: bool = False  #: masked lanes without `other` are NaN, or the integer that is least likely to be meant; else 0
     bare: dict[str, None] = field(default_factory=dict)  #: lines whose loads of floats leave masked lanes without a value
+    left_out: Counter[str] = field(default_factory=Counter)  #: by line of a load: lanes that it left out without `other`
+    #: By lines of loads and of a store: elements stored that depend on lanes which were left out.
+    reached: Counter[tuple[frozenset[str], str]] = field(default_factory=Counter)
     progress: int = 0  #: commands that do not only look at one place again
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
@@ -108,17 +114,30 @@ class Program(TLContext):
         """A tensor of known elements that is nowhere yet."""
         return self._known(values, kind.own, kernel_line())
 
-    def compute(self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, **how: Any) -> KernelTensor:
-        """A math op on tensors and numbers. At once where all is known and the result is no float, or one number."""
+    def compute(
+        self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, marked: Sequence[Any] | None = None, **how: Any
+    ) -> KernelTensor:
+        """A math op on tensors and numbers. At once where all is known and the result is no float, or one number. `marked`:
+        the operands as tensors, where numbers were taken of some."""
         line = kernel_line()
         tensors = [one for one in operands if isinstance(one, KernelTensor)]
         for one in tensors:
             self._come(one, line)
         if shape == () and all(one.value is not None and one.value.size == 1 for one in tensors):
             self._runner.scalar_work()
-            return self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
-        self.options.progress += 1
-        return self._compute(op, operands, shape, kind.own, line, None, how, False)
+            made = self._known(evaluate(op, operands, shape, kind, how), kind.own, line)
+        else:
+            self.options.progress += 1
+            made = self._compute(op, operands, shape, kind.own, line, None, how, False)
+        return self.marked(made, op, operands if marked is None else marked, **how)
+
+    def marked(self, made: KernelTensor, op: str, operands: Sequence[Any], **how: Any) -> KernelTensor:
+        """A result that knows what of its operands came of masked lanes."""
+        for one in operands:
+            if isinstance(one, KernelTensor) and one.marks is not None:
+                made.marks = after(op, operands, made.shape, how)
+                break
+        return made
 
     def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
         """The same bytes under another shape, in no time."""
@@ -127,6 +146,7 @@ class Program(TLContext):
         made = KernelTensor(self, f"t{self._count}", shape, tile.dtype, tile.nbytes, tile.line)
         made.block, made.addr, made.flight, made.op, made.op_id = tile.block, tile.addr, tile.flight, tile.op, tile.op_id
         made.value = None if tile.value is None else tile.value.reshape(shape)
+        made.marks = None if tile.marks is None else tile.marks.again(lambda lanes: lanes.reshape(shape))
         return made
 
     def _come(self, tile: KernelTensor, line: str) -> None:
@@ -139,7 +159,9 @@ class Program(TLContext):
     ) -> KernelTensor:
         """A product of the tensor engine; `swaps`: which operand is transposed first, in no time."""
         self.options.progress += 1
-        return self.product(a, b, _kernel_frame(), acc, kind.own, "", *swaps)
+        made = self.product(a, b, _kernel_frame(), acc, kind.own, "", *swaps)
+        made.marks = after_product(a, b, acc, swaps)
+        return made
 
     # Memory.
 

@@ -20,7 +20,8 @@ def moved(op: str, x: tensor, numbers: list[Any], shape: tuple[int, ...], **how:
     if x.known is not None:
         from kernbench.triton.program import evaluate
 
-        return tensor(own.known(evaluate(op, [x.handle, *numbers], shape, x.dtype, how), x.dtype), x.dtype, x.base)
+        found = own.known(evaluate(op, [x.handle, *numbers], shape, x.dtype, how), x.dtype)
+        return tensor(own.marked(found, op, [x.handle, *numbers], **how), x.dtype, x.base)
     return tensor(own.compute(op, [x.handle, *numbers], shape, x.dtype, **how), x.dtype, x.base)
 
 
@@ -72,9 +73,11 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
         refuse(f"tl.broadcast_to of {list(value.shape)} to {list(size)}: axes must be equal, or 1 before")
     known = value.known
     if known is not None and (value.dtype.is_int() or value.base is not None):
-        return tensor(current().known(np.ascontiguousarray(np.broadcast_to(known, size)), value.dtype), value.dtype, value.base)
+        found = current().known(np.ascontiguousarray(np.broadcast_to(known, size)), value.dtype)
+        return tensor(current().marked(found, "copy", [value.handle]), value.dtype, value.base)
     one: Any = float(value) if known is not None and value.numel == 1 else value.handle
-    return tensor(current().compute("full" if isinstance(one, float) else "copy", [one], size, value.dtype), value.dtype)
+    op = "full" if isinstance(one, float) else "copy"
+    return tensor(current().compute(op, [one], size, value.dtype, [value.handle]), value.dtype)
 
 
 def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:
@@ -113,11 +116,11 @@ def _joined(parts: list[tensor], axis: int) -> tensor:
     first = parts[0]
     shape = list(first.shape)
     shape[axis] = sum(one.shape[axis] for one in parts)
-    own = current()
+    own, handles = current(), [*[one.handle for one in parts], axis]
     if all(one.known is not None for one in parts):
         values = np.concatenate([one.elements("") for one in parts], axis)
-        return tensor(own.known(values, first.dtype), first.dtype)
-    return tensor(own.compute("concat", [*[one.handle for one in parts], axis], tuple(shape), first.dtype), first.dtype)
+        return tensor(own.marked(own.known(values, first.dtype), "concat", handles), first.dtype)
+    return tensor(own.compute("concat", handles, tuple(shape), first.dtype), first.dtype)
 
 
 def join(a: Any, b: Any) -> tensor:

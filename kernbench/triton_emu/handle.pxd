@@ -9,3 +9,4 @@ cdef class KernelTensor(TensorHandle):
     cdef public bint shared
     cdef public Flight flight
     cdef public object poison
+    cdef public object marks

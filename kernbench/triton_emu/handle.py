@@ -48,6 +48,7 @@ class KernelTensor(TensorHandle):
         self.shared = False  #: it is a part, or has parts: what writes its bytes may be the command of another handle
         self.flight: Flight | None = None  #: of the command that makes it, until that has ended
         self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
+        self.marks: Any = None  #: of a Triton kernel's: what masks of loads say of its elements (triton/masked_lanes.py)
 
     @property
     def ndim(self) -> int:
@@ -210,3 +211,4 @@ if _UP:  # not compiled: a field there hides the property of TensorHandle by its
     setattr(KernelTensor, "nbytes", 0)  # noqa: B010  # no compiler takes it otherwise
     setattr(KernelTensor, "whole", None)  # noqa: B010  # and compiled fields begin so
     setattr(KernelTensor, "shared", False)  # noqa: B010
+    setattr(KernelTensor, "marks", None)  # noqa: B010

@@ -174,19 +174,6 @@ def test_random_numbers_are_those_of_philox() -> None:
     assert even.min() >= 0 and even.max() < 1 and abs(even.mean() - 0.5) < 0.02
 
 
-def test_masked_lanes_are_poisoned() -> None:
-    @triton.jit
-    def kernel(x_ptr, i_ptr, out_ptr, i_out):
-        places = tl.arange(0, 4)
-        tl.store(out_ptr + places, tl.load(x_ptr + places, mask=places < 2))
-        tl.store(i_out + places, tl.load(i_ptr + places, mask=places < 2))
-
-    out, ints = np.zeros(4, np.float32), np.zeros(4, np.int32)
-    kernel[(1,)](np.ones(4, np.float32), np.ones(4, np.int32), out, ints)
-    np.testing.assert_array_equal(out, [1, 1, np.nan, np.nan])
-    assert ints.tolist() == [1, 1, -(2**31), -(2**31)]
-
-
 def test_atomics_count_and_add() -> None:
     @triton.jit
     def kernel(ticket, order, total, most):

@@ -42,8 +42,8 @@ def spread(*tensors: tensor) -> tuple[int, ...]:
         refuse(f"shapes {shapes} do not go together: axes must be equal or 1; add axes by x[:, None], or tl.reshape")
 
 
-def math(op: str, operands: list[tensor], kind: dtype, into: dtype | None = None) -> tensor:
-    """An elementwise op whose operands are taken as `kind`, and whose result is `into`."""
+def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None = None) -> tensor:
+    """An elementwise op whose operands are taken as `kind` (None: each as it is), and whose result is `into`."""
     own = current()
     shape = spread(*operands)
     if kind == uint64 and op in unsigned.KNOWN:
@@ -51,10 +51,11 @@ def math(op: str, operands: list[tensor], kind: dtype, into: dtype | None = None
     if kind == uint64 and op in unsigned.ORDERED:
         found = math(op, [unsigned.turned(cast(one, kind)) for one in operands], int64, into)
         return found if into else unsigned.back(found, kind)
-    given = [_as_operand(one, kind) for one in operands]
+    given = [_as_operand(one, kind or one.dtype) for one in operands]
     if shape and all(isinstance(one, bool | int | float) for one in given):  # all have one element, and axes
-        given[0] = own.compute("full", [given[0]], shape, kind)
+        given[0] = own.compute("full", [given[0]], shape, kind or operands[0].dtype)
     into = into or kind
+    assert into is not None
     return tensor(own.compute(op, given, shape, into, [one.handle for one in operands]), into)
 
 
@@ -120,6 +121,8 @@ def binary(op: str, x: Any, y: Any) -> tensor:
         refuse(f"{_SYMBOLS.get(op, op)} of {a.dtype} and {b.dtype}: it takes integers; {remedy}")
     if kind.is_bool() and op in _ONE_BIT:
         return _of_one_bit(op, a, b)
+    if op == "shr":
+        return _shifted_right(a, b, kind, (b if is_number(x) else a).dtype)
     if op in ("floordiv", "mod"):
         return _divided(op, a, b, kind)
     return math(op, [a, b], kind)
@@ -133,6 +136,19 @@ def _of_one_bit(op: str, a: tensor, b: tensor) -> tensor:
     if _ONE_BIT[op]:
         return math(_ONE_BIT[op], [a, b], int1)
     return math("and", [a, math("not", [a if op == "mod" else b], int1)], int1)
+
+
+def _shifted_right(a: tensor, b: tensor, kind: dtype, by: dtype) -> tensor:
+    """`a >> b`, in the type in which they meet. `by`: of the left operand, or of the right one if the left is a Python number:
+    whether that has a sign decides if the highest bit is filled in, as in Triton."""
+    if by.is_int_signed() and kind.is_int_unsigned():
+        return math("shr", [a, b], None, kind)
+    if by.is_bool() and kind.is_int_signed():
+        return math("shr", [cast(a, _UNSIGNED[kind.int_bitwidth]), b], None, kind)
+    return math("shr", [a, b], kind)
+
+
+_UNSIGNED = {one.int_bitwidth: one for one in dtypes.TYPES if one.is_int_unsigned() and not one.is_bool()}
 
 
 def _divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.triton import unsigned
-from kernbench.triton.dtypes import bfloat16, dtype, float16, float32, int32, int64, refuse, uint32, uint64, wanted
+from kernbench.triton.dtypes import dtype, float32, int1, int32, int64, refuse, uint32, uint64, wanted
 from kernbench.triton.elementwise import cast, math, where
 from kernbench.triton.program import current
 from kernbench.triton.shapes import axis_of, broadcast_to, flip, joined, part, ravel
@@ -45,15 +45,14 @@ def sum_(input: Any, axis: int | None = None, keep_dims: bool = False, dtype: An
     """Sums; floats are added in f32 and rounded once, integers of fewer than 32 bits become 32."""
     value = as_tensor(input)
     kind = _wide(value.dtype) if dtype is None else wanted(dtype)
-    return _reduced("sum", cast(value, kind), axis, keep_dims, kind)
+    op = "xor_sum" if kind.is_bool() else "sum"  # one bit wraps
+    return _reduced(op, cast(value, kind), axis, keep_dims, kind)
 
 
 def _extreme(op: str, input: Any, axis: int | None, indices: bool, left: bool, keep_dims: bool) -> Any:
     value = as_tensor(input)
-    if value.dtype in (float16, bfloat16) or value.dtype.is_fp8():
-        value = cast(value, float32)
-    elif value.dtype.int_bitwidth < 32:
-        value = cast(value, int32)
+    if not indices and value.dtype.primitive_bitwidth < 32:
+        value = cast(value, float32 if value.dtype.is_floating() else int32)
     found = _reduced(f"{op}_num" if value.dtype.is_floating() else op, value, axis, keep_dims, value.dtype)
     if not indices:
         return found
@@ -124,6 +123,9 @@ def _scanned(op: str, input: Any, axis: int, reverse: bool, dtype: Any) -> tenso
 
 def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
     """Sums so far, along an axis."""
+    if dtype is not None and wanted(dtype).is_bool():  # one bit wraps: what is left is whether as many are odd
+        found = _scanned("cumsum", cast(input, int1), axis, reverse, int32)
+        return cast(FUNCTIONS["binary"]("and", found, 1), int1)
     return _scanned("cumsum", input, axis, reverse, dtype)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.property.triton_cases import CASES, generated
+from tests.property.triton_cases import CASES, LATER, generated
 from tests.property.triton_harness import (
     KINDS,
     OPS,
@@ -36,8 +36,8 @@ from tests.property.triton_harness import (
 
 BOTH = all(importlib.util.find_spec(name) is not None for name in ("triton", "torch"))
 RECORDED = Path(__file__).parent / "recorded_triton.json"
-SHORT = {**CASES, **generated(1, 40)}
-LONG = {**CASES, **{name: case for seed in range(1, 6) for name, case in generated(seed, 40).items()}}
+SHORT = {**CASES, **generated(1, 40), **LATER}
+LONG = {**CASES, **{name: case for seed in range(1, 6) for name, case in generated(seed, 40).items()}, **LATER}
 
 
 @pytest.fixture(scope="module")

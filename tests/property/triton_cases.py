@@ -222,6 +222,32 @@ CASES: dict[str, tuple[str, float]] = {
     "to_tensor": ("r = tl.to_tensor(3.5) * x", 0),
 }  # fmt: skip
 
+#: More of them, which run behind the generated ones: cases of one launch share their memory, and stand in the order of before.
+LATER: dict[str, tuple[str, float]] = {
+    **{
+        f"shr_{a}_{b}": (f"r = ((l >> 20).to(tl.{a}) - 90) >> (places & 7).to(tl.{b})", 0)
+        for a, b in (
+            ("int32", "uint32"), ("int8", "uint32"), ("int16", "uint16"), ("int32", "uint64"), ("int64", "uint64"),
+            ("int8", "uint8"), ("uint32", "int32"), ("uint8", "int64"), ("uint16", "int8"),
+        )
+    },
+    "shr_reflected": ("r = -100 >> (places & 7)", 0),
+    "shr_reflected_u": ("r = 100 >> (places & 7).to(tl.uint32)", 0),
+    "shl_mixed": ("r = (i.to(tl.int8) << (places & 7).to(tl.uint32)) + (u << (places & 7))", 0),
+    "sum_i8_wraps": ("r = tl.sum(i, 0, dtype=tl.int8)", 0),
+    "sum_bool_i8": ("r = tl.sum(x > 0, 0, dtype=tl.int8)", 0),
+    **{
+        f"max_indices_{kind}": (f"a, c = tl.max(({of}).to(tl.{kind}), 0, return_indices=True)\nr = a", 0)
+        for kind, of in (("int1", "i > 3"), ("int8", "i"), ("uint16", "i"), ("float16", "i"))
+    },
+    "min_indices_half": ("a, c = tl.min(h, 0, return_indices=True)\nr = a", 0),
+    "xor_sum_bool": ("r = tl.xor_sum(tl.reshape(x > 0, (16, 16)), 1)", 0),
+    "cumsum_bool": ("r = tl.cumsum(x > 0, 0)", 0),
+    "cumsum_i8_wraps": ("r = tl.cumsum(i, 0, dtype=tl.int8)", 0),
+    "masked_float": ("r = tl.load(x_ptr + places, mask=places % 3 == 0)", 0),
+    "masked_integers": ("r = tl.load(i_ptr + places, mask=i > 20) + tl.sum(tl.load(b_ptr + places, mask=places < 9), 0)", 0),
+}  # fmt: skip
+
 
 def generated(seed: int, count: int) -> dict[str, tuple[str, float]]:
     """Kernels of random expressions of integers of all widths, and of floats; exact in every bit."""

@@ -105,6 +105,38 @@ def test_integers(name: str) -> None:
     np.testing.assert_array_equal(computed(ours, I, dtype=np.int32), theirs(I))
 
 
+def test_a_shift_to_the_right_goes_by_the_left_operand() -> None:
+    """An i32 stays one below 0 where the count has no sign, also of elements that are computed after the timing."""
+    count = tl.uint32
+    for pending in (False, True):
+        given = (lambda i: i) if not pending else (lambda i: i.to(tl.float32).to(tl.int32))
+        shifted = computed(lambda i, given=given: (given(i) >> tl.full((N, N), 2, count)).to(tl.int32), I, dtype=np.int32)
+        np.testing.assert_array_equal(shifted, I >> 2)
+    narrow = computed(lambda i: i.to(tl.int8) >> tl.full((N, N), 3, count), I, dtype=np.uint32)
+    np.testing.assert_array_equal(narrow, (I.astype(np.int8).astype(np.int32) >> 3).astype(np.uint32))
+    no_sign = computed(lambda i: i.to(tl.uint32) >> tl.full((N, N), 3, tl.int32), I, dtype=np.uint32)
+    np.testing.assert_array_equal(no_sign, I.astype(np.uint32) >> 3)
+    # Of a number on the left the right operand's type says it; the interpreter fills in the sign here, and hardware zeros.
+    assert computed(lambda i: -2 >> tl.full((4,), 1, tl.int1), I, dtype=np.int32, shape=(4,)).tolist() == [2**31 - 1] * 4
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_one_bit_wraps_in_sums(pending: bool) -> None:
+    """As additions of i1 do on hardware; the interpreter asks whether any is set."""
+
+    def ones(count: int) -> Any:
+        made = tl.full((count,), 1, tl.int32)
+        return made.to(tl.float32).to(tl.int32) if pending else made
+
+    sums = computed(lambda i: tl.join(tl.sum(ones(1024), 0, dtype=tl.int1), tl.sum(ones(7), 0, dtype=tl.int1)), I, shape=(2,))
+    assert sums.tolist() == [0, 1]
+    so_far = computed(lambda i: tl.cumsum(ones(5), 0, dtype=tl.int1), I, shape=(5,))
+    assert so_far.tolist() == [1, 0, 1, 0, 1]
+    back = computed(lambda i: tl.cumsum(ones(4), 0, reverse=True, dtype=tl.int1), I, shape=(4,))
+    assert back.tolist() == [0, 1, 0, 1]
+    assert computed(lambda i: tl.sum(ones(300) > 0, 0), I, shape=()).item() == 300
+
+
 def test_histogram_and_indices() -> None:
     counted = computed(lambda i: tl.histogram(tl.abs(i) % 8, 8), I, dtype=np.int32, shape=(8,))
     np.testing.assert_array_equal(counted, np.bincount((np.abs(I) % 8).reshape(-1), minlength=8))

@@ -109,7 +109,6 @@ def _uses(report: BenchReport, width: int) -> Iterator[RenderableType]:
     """What engines, channels and links did."""
     yield ""
     yield use_table(report, width)
-    yield from map(Text, report.notes)
     if report.channels:
         yield ""
         yield _bandwidth(report)

@@ -16,7 +16,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.trace.events import RECORDS, encode
 from kernbench.trace.files import blocks
-from kernbench.trace.reader import Trace
+from kernbench.trace.reader import Trace, why
 from kernbench.trace.readings import Meaning, Reading
 from kernbench.trace.simulated import Simulated
 
@@ -56,7 +56,7 @@ def align(trace: Trace, source: str, readings: Sequence[Reading], meanings: Mapp
     `te0.busy`. InputError for a broken trace, a unit that it has not, and a meaning that fits no counter.
     """
     simulated = Simulated(trace)
-    freq = parse_rational(trace.meta.freq_ghz)
+    freq = trace.freq_ghz
     known = _meant(meanings or {}, simulated)
     _check_units(trace, readings)
     lines = [_line(reading, freq, simulated, known, meanings or {}) for reading in readings]
@@ -164,9 +164,15 @@ def merge(aligned: Aligned, out: BinaryIO) -> None:
 
 def _lines(path: str) -> Iterator[tuple[bytes, _Place]]:
     decoder = msgspec.json.Decoder(_Place)
+    number = 0
     for block in blocks(path):
         for line in block.splitlines(keepends=True):
-            yield line, decoder.decode(line)
+            number += 1
+            try:
+                place = decoder.decode(line)
+            except msgspec.DecodeError as error:  # of a type that only newer versions know: no reader has looked at it
+                raise InputError(Problem(f"{path}:{number}", f"it is no event: {why(error)}")) from None
+            yield line, place
 
 
 def _cycle(aligned: Aligned, index: int) -> int:

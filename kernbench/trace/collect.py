@@ -13,7 +13,7 @@ from kernbench.common.units import parse_rational
 from kernbench.trace.activity import KINDS, Activity, Groups
 from kernbench.trace.conflicts import ConflictSums
 from kernbench.trace.events import Record
-from kernbench.trace.reader import Trace
+from kernbench.trace.reader import Trace, positive
 from kernbench.trace.sums import BankSums, ChannelSums, EngineSums
 from kernbench.trace.tokens import TokenSums
 
@@ -103,6 +103,8 @@ class Collector:
 
     def _tracks(self, path: str, units: Sequence[dict[str, Any]], only: Sequence[str] | None) -> None:
         """The tracks that the file holds."""
+        if any(len(str(pattern)) > MOST_PATTERN for pattern in only or ()):
+            raise InputError(Problem(f"{path}:1", f"a pattern must have at most {MOST_PATTERN} characters", "filter.only"))
         for i, unit in enumerate(units):
             name, kind = str(unit.get("unit")), str(unit.get("component"))
             if only is not None and not any(fnmatchcase(name, str(pattern)) for pattern in only):
@@ -297,6 +299,9 @@ class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
         return self[kind]
 
 
+MOST_PATTERN = 1000  #: characters: making a matcher takes time that grows with their square
+
+
 def window_of(meta: Record) -> tuple[int, int] | None:
     """The cycles `[from, to)` that a file is limited to; None where it is not."""
     cycles = (meta.filter or {}).get("cycles")
@@ -317,12 +322,3 @@ def _added(sums: list[int], more: list[int]) -> list[int]:
     return [a + b for a, b in zip(sums, more + [0] * (len(sums) - len(more)), strict=True)]
 
 
-def positive(value: Any, path: str, field_name: str) -> Fraction:
-    """A number of the first line that must be above 0; InputError where it is not."""
-    try:
-        number = parse_rational(value)
-    except ValueError:
-        number = Fraction(0)
-    if number <= 0:
-        raise InputError(Problem(f"{path}:1", "it must be a number above 0", field_name, value))
-    return number

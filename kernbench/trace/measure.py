@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.units import parse_rational
 from kernbench.trace.activity import Group
-from kernbench.trace.collect import PARTS, Collector, patterns, positive, window_of
+from kernbench.trace.collect import PARTS, Collector, patterns, window_of
 from kernbench.trace.events import Record
 from kernbench.trace.figures import (
     Banks,
@@ -21,7 +21,7 @@ from kernbench.trace.figures import (
     Stall,
     Transfers,
 )
-from kernbench.trace.reader import Trace
+from kernbench.trace.reader import Trace, positive
 from kernbench.trace.sums import EngineSums
 
 NEEDS_ACCESS = "bank conflict rate: it needs level access"
@@ -97,7 +97,7 @@ def _run(trace: Trace, sums: Collector, cycles: int, sampled: tuple[int, int]) -
         broken="" if trace.broken is None else str(trace.broken),
         first=sums.first,
         cycles=cycles,
-        freq_ghz=positive(meta.freq_ghz, trace.path, "freq_ghz"),
+        freq_ghz=trace.freq_ghz,
         events=sum(sums.counts.values()),
         skipped=trace.skipped,
         counts=dict(sorted(sums.counts.items())),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from kernbench.common.units import cycles_to_ns, parse_rational
+from kernbench.common.units import cycles_to_ns
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Break, Trace
 
@@ -94,7 +94,7 @@ def read_run(trace: Trace) -> Ran:
         machine=meta.sim_config,
         status="broken off" if end is None else end.status,
         cycles=reader.last if end is None else end.cycles,
-        freq_ghz=parse_rational(meta.freq_ghz),
+        freq_ghz=trace.freq_ghz,
         commands=list(reader.commands.values()),
         counters={} if end is None else end.counters,
         units={str(unit.get("unit")): str(unit.get("component")) for unit in meta.units},

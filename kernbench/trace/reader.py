@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from io import BytesIO
 from itertools import chain
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_rational
 from kernbench.trace.events import ALL_TYPES, RECORDS, Record, some_types
 from kernbench.trace.files import CutError, blocks, first_line
 from kernbench.trace.schema import BY_NAME, VERSION
@@ -55,6 +57,11 @@ class Trace:
         self.broken: Break | None = None  #: None where the file is whole
         self.skipped = 0  #: events of types that only newer versions know
         self._first = len(line)
+
+    @property
+    def freq_ghz(self) -> Fraction:
+        """The clock that the first line says; InputError where it says none above 0."""
+        return positive(self.meta.freq_ghz, self.path, "freq_ghz")
 
     def __iter__(self) -> Iterator[Record]:
         return chain.from_iterable(self.batches())
@@ -105,6 +112,17 @@ class Trace:
         except _UNREADABLE as error:
             raise InputError(Problem(f"{self.path}:1", f"TRACE_META does not fit the schema: {why(error)}")) from None
         return meta
+
+
+def positive(value: Any, path: str, field_name: str) -> Fraction:
+    """A number of the first line that must be above 0; InputError where it is not."""
+    try:
+        number = parse_rational(value)
+    except ValueError:
+        number = Fraction(0)
+    if number <= 0:
+        raise InputError(Problem(f"{path}:1", "it must be a number above 0", field_name, value))
+    return number
 
 
 class _Head(msgspec.Struct):

@@ -16,6 +16,7 @@ from kernbench.common.files import read_bounded
 from kernbench.common.units import parse_rational
 from kernbench.config.document import Document, read_document
 
+MOST_NAME = 1000  #: characters of a name or pattern
 MOST_BYTES = 64 * 2**20
 COLUMNS = ("counter", "value", "unit", "t_cycle", "t_ns")
 _NEEDED = ("counter", "value")
@@ -151,6 +152,9 @@ def _meaning(document: Document, path: tuple[Any, ...], value: Any) -> Meaning:
     names = given["simulated"] if isinstance(given["simulated"], list) else [given["simulated"]]
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InputError(document.problem(path, rule, value))
+    longest = max(names, key=len)
+    if len(longest) > MOST_NAME:
+        raise InputError(document.problem(path, f"a name or pattern must have at most {MOST_NAME} characters", longest))
     scale = given.get("scale", 1)
     try:
         exact = parse_rational(scale)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.units import plain_number
+from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 
@@ -42,7 +43,7 @@ class Simulated:
             remedy = "only a whole run has counters"
             raise InputError(Problem(trace.path, f"the trace breaks off: {trace.broken}", remedy=remedy))
         self.end: Record = trace.end
-        self.totals: dict[str, Number] = dict(_totals(trace.end, trace.meta.freq_ghz))
+        self.totals: dict[str, Number] = dict(_totals(trace.end, trace.freq_ghz))
         #: By counter: ends of the windows that changed it, and what it was before them and after each.
         self.steps: dict[str, tuple[list[int], list[Number]]] = {}
         for name, steps in ((name, steps) for name, steps in series.items() if name in self.totals):
@@ -80,13 +81,11 @@ def _sampled(record: Record) -> Iterator[tuple[str, Number]]:
             yield name, value
 
 
-def _totals(end: Record, freq_ghz: str) -> Iterator[tuple[str, Number]]:
+def _totals(end: Record, freq_ghz: Fraction) -> Iterator[tuple[str, Number]]:
     """Every number of TRACE_END by its path; lists also as their sum."""
-    from kernbench.common.units import cycles_to_ns, parse_rational
-
     yield "cycles", end.cycles
-    ns = plain_number(cycles_to_ns(end.cycles, parse_rational(freq_ghz)))
-    yield "t_ns", ns if not isinstance(ns, str) else float(cycles_to_ns(end.cycles, parse_rational(freq_ghz)))
+    ns = plain_number(cycles_to_ns(end.cycles, freq_ghz))
+    yield "t_ns", ns if not isinstance(ns, str) else float(cycles_to_ns(end.cycles, freq_ghz))
     yield from _numbers("", end.counters)
     yield from _numbers("energy_pj", end.energy_pj or {})
 

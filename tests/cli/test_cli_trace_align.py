@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Kbsim
-from tests.trace_samples import lawful, write_trace
+from tests.trace_samples import lawful, lines, meta, write_trace
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +94,49 @@ def test_a_bad_mapping_is_refused(mapping: str, message: str, kbsim: Kbsim) -> N
     Path("map.yaml").write_text(mapping)
     said = kbsim("trace", "align", "hand.jsonl", "few.json", "--map", "map.yaml")
     assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n")
+
+
+def test_a_pattern_that_is_too_long_is_refused(kbsim: Kbsim) -> None:
+    Path("names.json").write_text(json.dumps({"X": "te0.b" + "[" * 100_000}))
+    said = kbsim("trace", "align", "hand.jsonl", "few.json", "--map", "names.json")
+    assert said.code == 2
+    assert said.err.startswith("error: names.json:1:7: X = ")
+    assert said.err.endswith(", but a name or pattern must have at most 1000 characters\n")
+
+
+def test_a_pattern_in_the_trace_that_is_too_long_is_refused(kbsim: Kbsim) -> None:
+    write_trace("odd.jsonl", [meta(filter={"only": ["te0.b" + "[" * 100_000]}), *lawful()[1:]])
+    said = kbsim("trace", "summary", "odd.jsonl")
+    assert said == (2, "", "error: odd.jsonl:1: filter.only: a pattern must have at most 1000 characters\n")
+
+
+def test_a_line_that_no_reader_has_looked_at_is_refused(kbsim: Kbsim) -> None:
+    first, *rest = [json.loads(line) for line in lines(lawful()).splitlines()]
+    newer = [{**first, "version": "1.9"}, {"event_type": "OF_TOMORROW"}, *rest]  # it has no t_cycle
+    Path("newer.jsonl").write_text("".join(json.dumps(one) + "\n" for one in newer))
+    said = kbsim("trace", "align", "newer.jsonl", "few.json", "--out", "o.jsonl")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "error: newer.jsonl:2: it is no event: Object missing required field t_cycle\n"
+    assert not Path("o.jsonl").exists()
+
+
+@pytest.mark.parametrize("freq", ["0", "-1.5", "fast", "1/0", "1e99999"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("summary", "odd.jsonl"),
+        ("diff", "odd.jsonl", "hand.jsonl"),
+        ("diff", "hand.jsonl", "odd.jsonl"),
+        ("align", "odd.jsonl", "few.json"),
+        ("export", "odd.jsonl", "--to", "chrome", "--out", "o.json"),
+        ("export", "odd.jsonl", "--to", "perfetto", "--out", "o.pf"),
+        ("export", "odd.jsonl", "--to", "csv", "--out", "o.csv"),
+        ("export", "odd.jsonl", "--to", "parquet", "--out", "o.parquet"),
+        ("export", "odd.jsonl", "--to", "jsonl", "--out", "o.jsonl"),
+    ],
+)
+def test_a_trace_without_a_clock_is_refused(command: tuple[str, ...], freq: str, kbsim: Kbsim) -> None:
+    write_trace("odd.jsonl", [meta(freq_ghz=freq), *lawful()[1:]])
+    said = kbsim("trace", *command)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f'error: odd.jsonl:1: freq_ghz = "{freq}", but it must be a number above 0\n'

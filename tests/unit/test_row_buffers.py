@@ -182,3 +182,27 @@ def test_a_burst_that_is_over_leaves_the_buffer_though_its_flow_is_out(
     assert exit_code(arguments) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["status"], [entry["end"] for entry in result["entries"]]) == ("done", [71, 79])
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_flow_that_ends_while_it_is_out_leaves_its_place(skip: bool) -> None:
+    """The link lets entry 1 earn its last two bytes with its first burst. Their own is given while it is out, dropped at 22.
+
+    Nothing else tells the controller that there is room for the burst of entry 2.
+    """
+    config = out_on_the_bus(0)
+    config["dma"] = {"engines": 3, "alignment_bytes": 1}
+    config["dram"] |= {"channels": 2, "interleave_bytes": 128}
+    config["dram"]["row_buffer"] |= {"banks_per_group": 2, "row_bytes": 128, "t_cl": 1}
+    config["noc"] = {
+        "kind": "mesh", "rows": 1, "cols": 2, "link_bytes_per_cycle": 7.5, "hop_latency_cycles": 0,
+        "dma_at": [[0, 0]] * 3, "dram_at": [[0, 1]] * 2,
+    }  # fmt: skip
+    config["spm"] = {
+        "num_banks": 1, "bank_width_bytes": 8, "bank_size_bytes": 65536, "conflict_penalty_cycles": 15,
+        "backpressure_cycles": 1,
+    }  # fmt: skip
+    cmdq = [move(128, 47) | {"dma_id": 0}, move(0, 18, place=1) | {"dma_id": 1}, move(24, 11) | {"dma_id": 2}]
+    made = Machine(load_config(config), load_program({"metadata": {"version": "1.0", "name": "rows"}, "cmdq": cmdq}))
+    made.run(skip=skip)
+    assert [entry.end for entry in made.result().entries] == [15, 22, 24]

@@ -258,14 +258,14 @@ def test_lone_surrogates_are_spelt_out() -> None:
     ("1/3", ["0", "0.003", "0.006"]),
 ])  # fmt: skip
 def test_times_are_exact_decimals_or_rounded_down(freq: str, texts: list[str]) -> None:
-    clock = Clock(freq)
+    clock = Clock(Fraction(freq))
     assert [clock.us_text(cycle).decode() for cycle in range(3)] == texts
     period = 1 / Fraction(freq)
     for cycle in range(200):
         assert clock.ns(cycle) == int(cycle * period)
         assert 0 <= cycle * period - Fraction(clock.us_text(cycle).decode()) * 1000 < Fraction(1, 10**6)
     assert clock.ns(2**100) == MOST_NS and clock.ns(-5) == 0
-    assert Clock(freq, TimeUnit.CYCLES).us_text(1234567).decode() == "1234.567"
+    assert Clock(Fraction(freq), TimeUnit.CYCLES).us_text(1234567).decode() == "1234.567"
 
 
 def test_chrome_json_says_what_it_is_of(tmp_path: Path) -> None:

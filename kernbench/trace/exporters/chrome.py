@@ -23,7 +23,7 @@ _ARROW = b'"cat":"dependency","name":"dependency"'
 def export(trace: Trace, out: BinaryIO, time: TimeUnit = TimeUnit.NS) -> dict[str, int]:
     """Write a trace as Chrome JSON; how many slices, instants, counter points, flows and tracks there are."""
     timeline = Timeline(trace)
-    writer = _Writer(Clock(trace.meta.freq_ghz, time))
+    writer = _Writer(Clock(trace.freq_ghz, time))
     out.write(b'{"displayTimeUnit":"ns","otherData":' + _json(_about(trace, time)) + b',"traceEvents":[')
     comma = b"\n"
     for item in timeline:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kernbench.common.units import parse_rational
 from kernbench.trace.exporters.formats import TimeUnit
 
 MOST_NS = 2**63 - 1
@@ -13,8 +12,8 @@ MOST_NS = 2**63 - 1
 class Clock:
     """Turns cycles into times; later cycles never have earlier times."""
 
-    def __init__(self, freq_ghz: str, unit: TimeUnit = TimeUnit.NS) -> None:
-        period = Fraction(1) if unit is TimeUnit.CYCLES else 1 / parse_rational(freq_ghz)  # [ns]
+    def __init__(self, freq_ghz: Fraction, unit: TimeUnit = TimeUnit.NS) -> None:
+        period = Fraction(1) if unit is TimeUnit.CYCLES else 1 / freq_ghz  # [ns]
         self._num, self._den = period.numerator, period.denominator
 
     def ns(self, cycle: int) -> int:

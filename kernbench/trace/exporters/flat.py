@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kernbench.common.units import cycles_to_ns, parse_rational
+from kernbench.common.units import cycles_to_ns
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import COMMON_FIELDS, EVENTS, Kind
@@ -29,7 +29,7 @@ def columns() -> dict[str, Kind]:
 def filled(trace: Trace) -> Iterator[Record]:
     """All records, first and last line too, with `sim_id`, `t_ns` and the defaults of TRACE_META written into them."""
     meta = trace.meta
-    freq = parse_rational(meta.freq_ghz)
+    freq = trace.freq_ghz
     known: dict[str, Any] = {field.name: meta.defaults.get(field.name) for field in COMMON_FIELDS}
     known["sim_id"] = meta.sim_id
     yield _filled(meta, known, freq)

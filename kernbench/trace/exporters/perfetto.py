@@ -20,7 +20,7 @@ _INT64 = 2**63
 def export(trace: Trace, out: BinaryIO, time: TimeUnit = TimeUnit.NS) -> dict[str, int]:
     """Write a trace as Perfetto protobuf; how many slices, instants, counter points, flows and tracks there are."""
     timeline = Timeline(trace)
-    writer = _Writer(Clock(trace.meta.freq_ghz, time), out)
+    writer = _Writer(Clock(trace.freq_ghz, time), out)
     for item in timeline:
         writer.write(item)
     return timeline.counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 
 if TYPE_CHECKING:
     from kernbench.cli.asked import Asked
@@ -21,14 +22,14 @@ def prepared(
     op_log: bool,
     strict_wait: bool,
     allow_code: list[str] | None = None,
+    quiet: bool = False,
 ) -> tuple[GraphEngine, Machine]:
     """An engine with the bench at cycle 0. `overrides` are values of parameters and of the machine."""
-    from kernbench.config import load_config
     from kernbench.runtime_api.parameters import split_settings
     from kernbench.sim_engine.engine import GraphEngine
 
     params, keys = split_settings(bench.where, bench.params, overrides or [])
-    machine = load_config(config or bench.machine, keys, allow_code=allow_code or ())
+    machine = load_machine(config or bench.machine, keys, quiet=quiet, allow_code=allow_code or ())
     engine = GraphEngine(machine, op_log=op_log, strict_wait=strict_wait)
     return engine, engine.prepare(bench, **params)
 
@@ -50,7 +51,7 @@ def run_bench(
     from kernbench.runtime_api.report import report
 
     engine, machine = prepared(
-        bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code
+        bench, config, overrides, op_log=verify, strict_wait=strict_wait, allow_code=allow_code, quiet=asked.quiet
     )
     asked.run(machine)
     failed = said_later(engine)

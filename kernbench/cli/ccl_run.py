@@ -16,6 +16,7 @@ from kernbench.cli.ccl_list import Files
 from kernbench.cli.ccl_plot import check_plot
 from kernbench.cli.ccl_told import Told
 from kernbench.cli.endings import Ending, answering, ending_of
+from kernbench.cli.machines import warn_of_values
 from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
 from kernbench.cli.tracing import (
     Report,
@@ -77,13 +78,14 @@ def run(
     from kernbench.ccl.measure import Asked, counts_of
     from kernbench.ccl.registry import read_registry
 
-    entry = (registry := read_registry(*(files or []), allow_code=allow_code or ())).find(collective, algo)
-    machine, group = _group(entry, config, overrides or [], allow_code or (), ranks, shape, topo)
-    queues = _queues(registry, entry, slots, slot_bytes, tier)
-    asked = Asked(machine, group, entry, options.dtype_of(dtype), queues, check, seed)
+    registry = read_registry(*(files or []), allow_code=allow_code or ())
+    entry = registry.find(collective, algo)
+    machine, group = _group(entry, config, overrides or [], allow_code or (), ranks, shape, topo, quiet=quiet)
+    queues, kind = _queues(registry, entry, slots, slot_bytes, tier), options.dtype_of(dtype)
+    asked = Asked(machine, group, entry, kind, queues, check, seed)
     told = Told(asked, counts_of(asked, *_sizes(begin, end, factor)), as_json, quiet, plot)
-    traced = Traced(trace_level, trace_window, trace_cycles, trace_only)
-    return _tell(told, registry, _watched(told, trace, report, traced, (config, *(files or []))))
+    how = Traced(trace_level, trace_window, trace_cycles, trace_only)
+    return _tell(told, registry, _watched(told, trace, report, how, (config, *(files or []))))
 
 
 def _group(
@@ -94,6 +96,8 @@ def _group(
     ranks: int | None,
     shape: str | None,
     topo: str | None,
+    *,
+    quiet: bool = False,
 ) -> tuple[SystemConfig, Group]:
     """The machine and the ranks on it, arranged as an algorithm can have them."""
     from kernbench.ccl.group import group_of, shape_for
@@ -115,6 +119,7 @@ def _group(
     if group.kind_name not in entry.topologies:
         rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
         raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+    warn_of_values(machine, quiet=quiet)
     return machine, group
 
 

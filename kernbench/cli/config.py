@@ -44,15 +44,19 @@ def show(
 
 @app.command()
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) -> int:
-    """Say whether a machine is valid."""
+    """Say whether a machine is valid, and which values that were set have no effect on it."""
     from kernbench.cli.render_config import facts_line
     from kernbench.config import load_config
+    from kernbench.config.effects import told_unused
 
     found: MachineConfig = load_config(machine, overrides or [])
+    unused = told_unused(found)
     if as_json:
-        output.show_json({"status": "valid", **_name(found)})
+        output.show_json({"status": "valid", **_name(found), "warnings": [one.to_dict() for one in unused]})
     else:
         output.write(f"{found.source}: valid; {facts_line(found)}\n")
+        for one in unused:
+            output.note(f"warning: {one}")
     return output.OK
 
 

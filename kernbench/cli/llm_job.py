@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernbench.cli import output
+from kernbench.cli.machines import warn_of_values
 from kernbench.cli.options import max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
@@ -124,6 +125,7 @@ def run_job(
     """
     programs = asked.programs()
     _tell_notes(asked, quiet)
+    warn_of_values(programs.target, quiet=quiet)
     if files["live_map"] is not None:
         _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
     if files["emit"] is not None:
@@ -192,7 +194,9 @@ def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_j
             raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
     cases = _cases(asked, axes)
     _tell_notes(asked, quiet)
-    found = [(label, run_one(case.programs(), reuse=True, quiet=quiet or as_json)) for label, case in cases]
+    every = [(label, case.programs()) for label, case in cases]
+    warn_of_values(every[0][1].target, quiet=quiet)
+    found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
         draw_comparison(found, plot)
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 from kernbench.cli.options import Config, Json, Overrides, Quiet, max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
@@ -51,13 +52,13 @@ def onnx(
     """Lower an ONNX model to a machine's command queue, run it, and say how long each node takes."""
     from kernbench.cli.render_onnx import onnx_summary
     from kernbench.cli.render_program import tell_written
-    from kernbench.config import NpuConfig, load_config
+    from kernbench.config import NpuConfig
     from kernbench.workloads.graphs.onnx_file import read_onnx
     from kernbench.workloads.graphs.run import GraphProgram
 
     _check_bits(w, a)
     _check_files(emit, trace, live_map)
-    machine = load_config(config, list(overrides or ()), kind=NpuConfig)
+    machine = load_machine(config, overrides, quiet=quiet, kind=NpuConfig)
     graph = read_onnx(model, _sizes(dim or []), w, a)
     made = GraphProgram(graph, machine, a, partial=partial, max_cycles=max_cycles_of(overrides or (), machine))
     if live_map is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
 
 DEFAULT_SYSTEM = "single_cube"
@@ -25,11 +26,11 @@ def probe(
     quiet: Quiet = False,
 ) -> int:
     """Measure host copies, loads near and far, sends, and all PEs at once."""
-    from kernbench.config import SystemConfig, load_config
+    from kernbench.config import SystemConfig
     from kernbench.sim_engine.probe import probe as run_probe
     from kernbench.sim_engine.probe import probe_names, probe_sizes
 
-    system = load_config(config, overrides or [], kind=SystemConfig, allow_code=allow_code or ())
+    system = load_machine(config, overrides, quiet=quiet, kind=SystemConfig, allow_code=allow_code or ())
     rows = list(run_probe(system, probe_sizes(sizes), probe_names(system, only)))
     if as_json:
         import json

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.common.words import counted
 
@@ -39,10 +40,9 @@ def check(
     """Say whether a program is valid: by itself, and with --config on a machine."""
     from kernbench.cmdq import load_program
     from kernbench.cmdq.planning import check_on
-    from kernbench.config import load_config
 
     program = load_program(file)
-    machine = None if config is None else load_config(config, overrides or [], allow_code=allow_code or ())
+    machine = None if config is None else load_machine(config, overrides, allow_code=allow_code or ())
     if machine is not None:
         check_on(program, machine)
     if as_json:
@@ -70,9 +70,8 @@ def show(
     from kernbench.cli.target import load_target
     from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
     from kernbench.cmdq.planning import summarise_on
-    from kernbench.config import load_config
 
-    machine = load_config(config, overrides or [], allow_code=allow_code or ())
+    machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)
     summary = summarise_on(program, machine)
     drawn = dependency_graph(program.entries)
@@ -103,10 +102,9 @@ def emit(
     from kernbench.cli.target import workload_program
     from kernbench.cmdq.planning import check_on
     from kernbench.common.files import check_writable
-    from kernbench.config import load_config
 
     check_writable(out)
-    machine = load_config(config, overrides or [])
+    machine = load_machine(config, overrides)
     program = workload_program(workload, machine)
     check_on(program, machine)
     program.save(out)
@@ -126,10 +124,9 @@ def compile_(
     from kernbench.cli.target import load_target
     from kernbench.cmdq.compiled import save_compiled
     from kernbench.common.files import check_writable
-    from kernbench.config import load_config
 
     check_writable(out)
-    machine = load_config(config, overrides or [], allow_code=allow_code or ())
+    machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)
     save_compiled(program, machine, out)
     output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}, {out.stat().st_size:,} bytes")

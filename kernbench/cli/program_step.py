@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 from kernbench.cli.tracing import traced
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ class ProgramStepper:
         self, target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None = None
     ) -> None:
         from kernbench.cli.target import load_target
-        from kernbench.config import load_config
         from kernbench.sim_engine.machine import Machine
 
-        spec = load_config(config, overrides or [], allow_code=allow_code or ())
+        spec = load_machine(config, overrides, allow_code=allow_code or ())
         self.machine = Machine(spec, load_target(target, spec))
 
     def around(

@@ -11,6 +11,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.asked import Asked
+from kernbench.cli.machines import load_machine
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
 from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
@@ -59,7 +60,6 @@ def run(
     from kernbench.cli.bench_run import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
     from kernbench.cli.triton_check import check_script
-    from kernbench.config import load_config
 
     _check_places(out, (trace, report), (target, config))
     options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim run", trace, report)
@@ -67,7 +67,7 @@ def run(
     asked = replace(told, checks=checks == "on")
     if check is not None:
         _only_check(out=out, no_skip=no_skip, verify=verify, strict_wait=strict_wait, trace=trace, report=report)
-        machine = load_config(config or DEFAULT_BENCH_MACHINE, overrides or [], allow_code=allow_code or ())
+        machine = load_machine(config or DEFAULT_BENCH_MACHINE, overrides, quiet=quiet, allow_code=allow_code or ())
         return check_script(target, machine, check, as_json=as_json, quiet=quiet)
     bench = find_bench(target)
     if bench is not None:
@@ -98,11 +98,10 @@ def _run_program(
 ) -> int:
     from kernbench.cli.render import run_summary
     from kernbench.cli.target import load_target
-    from kernbench.config import load_config
     from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.summary import summarise_run
 
-    spec = load_config(config, overrides or [], allow_code=allow_code or ())
+    spec = load_machine(config, overrides, quiet=asked.quiet, allow_code=allow_code or ())
     machine = Machine(spec, load_target(target, spec))
     asked.run(machine)
     result = machine.result()

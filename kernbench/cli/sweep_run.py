@@ -21,6 +21,7 @@ from kernbench.common.errors import InputError, Problem
 if TYPE_CHECKING:
     from kernbench.sweep.points import Point, Points
     from kernbench.sweep.runner import Outcome, Stored
+    from kernbench.sweep.spec import Spec
     from kernbench.sweep.store import Store
 
 MOST_NOTES = 10  #: lines about damaged results
@@ -82,7 +83,6 @@ def run(
     """Run every point of a sweep that has no result yet. Nothing that finished is lost or run again."""
     from kernbench.sweep.executors.choose import executor_for, processors
     from kernbench.sweep.load import load_spec
-    from kernbench.sweep.points import points_of
     from kernbench.sweep.runner import in_shard, missing, run_missing
     from kernbench.sweep.shelf import keep_sweep
     from kernbench.sweep.store import Store
@@ -91,7 +91,7 @@ def run(
     read = load_spec(spec, allow_code=allow_code or ())
     place = Path(spec).with_suffix(".sqlite") if store is None else store
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
-    points = points_of(read)
+    points = _points(read, quiet)
     mine = in_shard(points.points, part)
     if dry_run:
         return _estimated(points, place, part, threads or jobs or processors(), as_json)
@@ -127,6 +127,17 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
         output.note(f"warning: {replace(problem, remedy='it is run anew')}")
     if len(damaged) > MOST_NOTES:
         output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run anew")
+
+
+def _points(spec: Spec, quiet: bool) -> Points:
+    """The points; on stderr, which axes have no effect in some of them."""
+    from kernbench.sweep.effects import unused_axes
+    from kernbench.sweep.points import points_of
+
+    points = points_of(spec)
+    for line in () if quiet else unused_axes(points):
+        output.note(f"warning: {line}")
+    return points
 
 
 def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: bool) -> None:

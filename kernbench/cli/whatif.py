@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.machines import load_machine
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 
 ALL = "noc,banks,dram,te,ve,dma"
@@ -24,10 +25,9 @@ def whatif(
     """Run a program again with one resource unlimited at a time, and say how many cycles that saves."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import load_target
-    from kernbench.config import load_config
     from kernbench.sim_engine.whatif import what_if
 
-    machine = load_config(config, overrides or [], allow_code=allow_code or ())
+    machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)
     names = [name.strip() for name in free.split(",")]
     with progress_bar(not as_json) as progress:

@@ -166,7 +166,7 @@ class _NpuRun(Run):
     def engines(self, runs: Iterable[int]) -> dict[str, int]:
         """A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
 
-        A DMA engine has at most `max_concurrent_transfers` at a time.
+        A DMA engine has at most `max_concurrent_transfers` at a time, and as many as its channels have together.
         """
         totals: dict[tuple[int, str, int], int] = {}
         for i in runs:
@@ -174,7 +174,7 @@ class _NpuRun(Run):
             if entry.engine != "control":
                 key = (("dma", "te", "ve").index(entry.engine), entry.engine, entry.engine_id)
                 totals[key] = totals.get(key, 0) + self.jobs[i].occupies
-        at_a_time = self.config.dma.max_concurrent_transfers
+        at_a_time = self.config.dma.at_a_time
         saved = {"te": self.config.te.period - 1, "ve": self.config.ve.period - 1}
         return {
             naming.engine(kind, number): ceil_div(total, at_a_time) if kind == "dma" else total - saved[kind]

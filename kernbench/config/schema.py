@@ -79,6 +79,12 @@ class Dma(Section):
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
     period: Count = Field(default=1, description="[cycle] jobs are admitted in multiples of this")
 
+    @property
+    def at_a_time(self) -> int:
+        """The most transfers of one engine that can be under way."""
+        each = sum(min(channel.max_concurrent, self.queue_depth_per_master) for channel in self.channels)
+        return min(self.max_concurrent_transfers, each)
+
 
 class Dram(Section):
     """The DRAM channels (MODEL section 3)."""

@@ -76,7 +76,8 @@ def place_model(
     Of `room` the size of caches counts. InputError where the DRAM is too small.
     """
     wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _UNLIMITED})})
-    step = lcm(config.dma.alignment_bytes, config.dram.channels * config.dram.interleave_bytes)
+    turn = config.dram.channels * config.dram.interleave_bytes if config.dram.channels > 1 else 1
+    step = lcm(config.dma.alignment_bytes, turn)
     sizes, shared = {}, 0
     for shape in dict.fromkeys(shapes):
         made = [LayerDram(shape, wide, plan, replace(room, step=step, rows=rows)) for plan in plans(shape)]

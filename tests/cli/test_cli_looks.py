@@ -113,6 +113,7 @@ def test_config_check_answers_in_json(kbsim: Kbsim) -> None:
     answer = json.loads(kbsim("config", "check", "small.yaml", "--json").out)
     assert answer == {
         "status": "valid",
+        "warnings": [],
         "machine": "small.yaml",
         "schema": "kernbench/npu/1",
         "digest": load_config("small.yaml").digest(),

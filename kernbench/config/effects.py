@@ -1,0 +1,160 @@
+"""Values of a machine on which no result of any program depends, because another value decides: a table of rules.
+
+A rule holds for every program by the text of the timing model, or it is not here. Plug-in components are not counted in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.units import plain_number
+from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
+
+if TYPE_CHECKING:
+    from kernbench.config.machine import MachineConfig
+    from kernbench.config.system import SystemConfig
+
+_CHANNELS = ("act_weight", "kv_load", "kv_store")
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A value that has no effect on its machine."""
+
+    path: str  #: of the value, or of the table that it is in
+    why: str
+    instead: str  #: what to set
+    beside: str = ""  #: a value that stands beside it in files that say how a part is made: there it says no more than that
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A value that the user set, which has no effect: where, and what to do."""
+
+    where: str
+    path: str
+    value: Any
+    why: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.path} = {self.value} has no effect: {self.why}; {self.instead}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"message": str(self)}
+
+
+def told_unused(config: MachineConfig) -> list[Told]:
+    """Of the values without effect those that the user set: in a file or dict of theirs, or by an override.
+
+    Values of presets are not the user's, and defaults are nobody's.
+    """
+    given = {path: (value, origin) for path, value, origin in config.effective() if _of_user(config, origin)}
+    found = []
+    for one in unused_values(config):
+        paths = [path for path in given if path == one.path or path.startswith(f"{one.path}.")]
+        if not paths:
+            continue
+        if one.beside in given and all(given[path][1] != "override" for path in paths):
+            continue
+        value = given[one.path][0] if one.path in given else {path[len(one.path) + 1 :]: given[path][0] for path in paths}
+        found.append(Told(config.where(paths[-1]), one.path, value, one.why, one.instead))
+    return found
+
+
+def _of_user(config: MachineConfig, origin: str) -> bool:
+    return origin in ("override", "given") or (origin != "default" and config.path is not None)
+
+
+def unused_values(config: MachineConfig) -> Iterator[Unused]:
+    """Every value that has no effect, whoever set it."""
+    if isinstance(config, NpuConfig):
+        yield from _of_engines(config.te, config.spm, "")
+        yield from _of_queues(config.dma, 0, "")
+        yield from _of_memory(config.dram, config.dram.channels, "dram", rows=config.allocation == "row_buffer_v1")
+        yield from _of_npu(config)
+        return
+    system: SystemConfig = config  # type: ignore[assignment]  # the only other kind
+    yield from _of_engines(system.pe.te, system.pe.spm, "pe.")
+    yield from _of_queues(system.pe.dma, system.pe.ipcq.max_concurrent, "pe.")
+    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm", rows=False)
+    if system.system.sips == 1:
+        for key in ("bytes_per_cycle", "cycles", "mm"):
+            yield Unused(f"system.link.{key}", "there is one SIP, and no link between SIPs", "set system.sips")
+
+
+def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
+    if te.timing == "systolic":
+        instead = f"set {at}te.rows and {at}te.cols"
+        for key in ("macs_per_cycle", "f_w", "f_a"):
+            yield Unused(f"{at}te.{key}", f"{at}te.timing is systolic, whose rows and columns decide", instead)
+    if spm.num_banks == 1:
+        yield Unused(f"{at}spm.map", "there is one bank, and all addresses are in it", f"set {at}spm.num_banks")
+
+
+def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
+    """`between_pes`: transfers at a time of the queues between PEs, which have a channel of their own; 0: there are none."""
+    total, depth = dma.max_concurrent_transfers, dma.queue_depth_per_master
+    limits = [*(channel.max_concurrent for channel in dma.channels), *([between_pes] if between_pes else [])]
+    most = max(min(limit, total) for limit in limits)
+    if depth > most:
+        why = f"no channel has more than {most} transfers at a time, by its max_concurrent and max_concurrent_transfers"
+        yield Unused(f"{at}dma.queue_depth_per_master", why, f"set it below {most}, or raise these")
+    if total > sum(limits):
+        why = f"the channels' max_concurrent add up to {sum(limits)}"
+        yield Unused(f"{at}dma.max_concurrent_transfers", why, f"set it below {sum(limits)}, or raise these")
+    least, by = min((total, "max_concurrent_transfers"), (depth, "queue_depth_per_master"))
+    for name, channel in zip(_CHANNELS, dma.channels, strict=True):
+        if channel.max_concurrent > least:
+            why = f"{at}dma.{by} ({least}) is reached first"
+            yield Unused(f"{at}dma.channels.{name}.max_concurrent", why, f"raise {at}dma.{by}")
+
+
+def _of_memory(dram: Dram, channels: int, at: str, *, rows: bool) -> Iterator[Unused]:
+    """`channels`: of those that share addresses. `rows`: under `row_buffer_v1`, whose data bus is the peak."""
+    bus, peak = Fraction(dram.bus_width_bytes, dram.dram_burst_cycles), dram.peak_bw_bytes_per_cycle
+    if peak > bus:
+        why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"
+        yield Unused(f"{at}.peak_bw_bytes_per_cycle", why, "widen the bus or shorten its bursts")
+    elif peak < bus and not rows:
+        why = f"{at}.peak_bw_bytes_per_cycle ({plain_number(peak)}) is less than what the bus moves, {plain_number(bus)}"
+        beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
+        yield Unused(f"{at}.bus_width_bytes", why, instead, beside)
+        yield Unused(f"{at}.dram_burst_cycles", why, instead, beside)
+    if channels == 1:
+        yield Unused(f"{at}.interleave_bytes", "all addresses are on one channel", f"set {at}.channels")
+
+
+def _of_npu(config: NpuConfig) -> Iterator[Unused]:
+    noc, dma, rows = config.noc, config.dma, config.dram.row_buffer
+    if noc is None:
+        yield Unused("energy.noc_pj_per_byte_hop", "there is no noc", "add the section noc")
+        if config.allocation == "fifo_v1":
+            why = "under fifo_v1 a DRAM channel is one flow's at a time"
+            for name in _CHANNELS:
+                yield Unused(f"dma.channels.{name}.weight", why, "take another allocation, or set the priority")
+    elif len({*noc.dma_at, *noc.dram_at}) == 1:
+        for key in ("noc.link_bytes_per_cycle", "noc.hop_latency_cycles", "energy.noc_pj_per_byte_hop"):
+            yield Unused(key, "all DMA engines and DRAM channels are at one place", "set noc.dma_at or noc.dram_at")
+    if rows is not None and rows.t_refi == 0:
+        why = "dram.row_buffer.t_refi is 0, so nothing is refreshed"
+        yield Unused("dram.row_buffer.t_rfc", why, "set dram.row_buffer.t_refi", "dram.row_buffer.t_refi")
+    yield from _of_ports(config.spm, config.te, config.ve, dma.engines * dma.at_a_time * config.dram.channels)
+
+
+def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
+    """A request takes one port of a bank, however many of its lines are there."""
+    asking = flows + te.engines * te.spm_traffic + ve.engines * ve.spm_traffic
+    ports = {"ports": spm.ports, "read_ports": spm.read_ports, "write_ports": spm.write_ports}
+    given = {name: count for name, count in ports.items() if count is not None}
+    why = f"at most {asking} flows and engines ask a bank at a time"
+    for name, count in given.items():
+        if count > asking:
+            yield Unused(f"spm.{name}", why, f"set fewer than {asking}")
+    if min(given.values()) >= asking:
+        for key in ("conflict_penalty_cycles", "max_wait_cycles", "backpressure_cycles"):
+            yield Unused(f"spm.{key}", f"nothing is ever denied: {why}", f"set fewer {' and '.join(given)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -63,13 +64,17 @@ def whole(plan: Plan, keep: Path) -> int:
     begun = time.monotonic()
     outcomes = []
     first = None
-    for one in campaign(plan, keep):
-        first = first or time.monotonic()
-        outcomes.append(one)
-        if len(outcomes) % 1000 == 0:
-            bad = sum(one.kind in FAILURES for one in outcomes)
-            rate = len(outcomes) / (time.monotonic() - first)
-            print(f"{len(outcomes)} inputs, {bad} failed, {rate:.0f} a second", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for one in campaign(plan, keep):
+            first = first or time.monotonic()
+            outcomes.append(one)
+            if len(outcomes) % 1000 == 0:
+                bad = sum(one.kind in FAILURES for one in outcomes)
+                rate = len(outcomes) / (time.monotonic() - first)
+                print(f"{len(outcomes)} inputs, {bad} failed, {rate:.0f} a second", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: this is what there was so far")
     said = f"{table(outcomes)}\n\n{groups(outcomes)}\n"
     print(f"\n{said}\nseed {plan.seed}, {time.monotonic() - begun:.0f} s; failing inputs are in {keep}", flush=True)
     (keep / "table.txt").write_text(said, encoding="utf-8")

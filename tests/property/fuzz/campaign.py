@@ -193,6 +193,8 @@ def campaign(plan: Plan, keep: Path | None = None) -> Iterator[Outcome]:
                 with os.fdopen(write_end, "w") as told:
                     _work(formats, plan, queue[job :: plan.jobs], until, keep, told)
                 code = 0
+            except (KeyboardInterrupt, BrokenPipeError):  # nobody listens any more
+                pass
             except BaseException:
                 traceback.print_exc(limit=-8)
             finally:

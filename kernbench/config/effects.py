@@ -27,7 +27,7 @@ class Unused:
     path: str  #: of the value, or of the table that it is in
     why: str
     instead: str  #: what to set
-    beside: str = ""  #: a value that stands beside it in files that say how a part is made: there it says no more than that
+    beside: str = ""  #: a value that is set together with it, or after it, to say how a part is made: then it says no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ def told_unused(config: MachineConfig) -> list[Told]:
         paths = [path for path in given if path == one.path or path.startswith(f"{one.path}.")]
         if not paths:
             continue
-        if one.beside in given and all(given[path][1] != "override" for path in paths):
+        last = {given[path][1] for path in paths}
+        if one.beside in given and ("override" not in last or given[one.beside][1] == "override"):
             continue
         value = given[one.path][0] if one.path in given else {path[len(one.path) + 1 :]: given[path][0] for path in paths}
         found.append(Told(config.where(paths[-1]), one.path, value, one.why, one.instead))

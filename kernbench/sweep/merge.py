@@ -73,7 +73,15 @@ def _check(store: Store, other: Store) -> None:
 
 
 def _take(store: Store, other: Store) -> None:
-    """Copy results, sweeps and reasons, in one transaction."""
+    """Copy results, sweeps and reasons, in one transaction. InputError where a text of the other store is no UTF-8."""
+    try:
+        _copy(store, other)
+    except UnicodeEncodeError as error:
+        rule = f"a text in its tables is no UTF-8: {error.object[:40]!r}"
+        raise InputError(Problem(str(other.path), rule, remedy="leave this store out")) from None
+
+
+def _copy(store: Store, other: Store) -> None:
     with other.reading() as theirs, store.writing() as mine:
         keys = [(key,) for (key,) in theirs.execute("SELECT key FROM results") if key in store.damaged]
         mine.executemany("DELETE FROM results WHERE key = ?", keys)

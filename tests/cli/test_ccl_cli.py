@@ -112,7 +112,8 @@ def test_an_algorithm_that_exits_is_told_with_its_own_line(capsys: pytest.Captur
     text = (tmp_path / "broken.py").read_text(encoding="utf-8").replace("raise ValueError('too many')", "raise SystemExit(3)")
     (tmp_path / "broken.py").write_text(text, encoding="utf-8")
     code, _, err = kbsim(capsys, *arguments, "-b", "4K")
-    place = f"broken.py:{len(text.splitlines())}, in helper: KernelError: the kernel called exit(3)"
+    line = f"broken.py:{len(text.splitlines())}"
+    place = f"{line}, in helper: KernelError: {line}: the kernel on_rank called exit(3)"
     assert code == 5 and err.splitlines()[-1].startswith(f"error: {place}")
 
 

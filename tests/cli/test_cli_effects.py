@@ -119,6 +119,8 @@ def test_what_a_file_says_of_bus_and_peak_together_is_no_mistake(kbsim: Kbsim) -
         "warning: override dram.bus_width_bytes=256: dram.bus_width_bytes = 256 has no effect: dram.peak_bw_bytes_per_cycle "
         "(102.4) is less than what the bus moves, 256; raise dram.peak_bw_bytes_per_cycle\n"
     )
+    together = settings("dram.bus_width_bytes=256", "dram.peak_bw_bytes_per_cycle=204.8")
+    assert kbsim("config", "check", "both.yaml", *together).err == ""
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ class Case:
 
 def make_special(path: Path, kind: str) -> None:
     """Make a file of a kind of `SPECIAL`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     if kind in ("zeros", "noise", "null"):
         path.symlink_to({"zeros": "/dev/zero", "noise": "/dev/urandom", "null": "/dev/null"}[kind])
     elif kind == "fifo":

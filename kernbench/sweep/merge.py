@@ -76,7 +76,7 @@ def _take(store: Store, other: Store) -> None:
     """Copy results, sweeps and reasons, in one transaction. InputError where a text of the other store is no UTF-8."""
     try:
         _copy(store, other)
-    except UnicodeEncodeError as error:
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
         rule = f"a text in its tables is no UTF-8: {error.object[:40]!r}"
         raise InputError(Problem(str(other.path), rule, remedy="leave this store out")) from None
 

@@ -245,6 +245,8 @@ def _told(place: Path) -> Iterator[None]:
         raise InputError(_unwritable(place, text)) from None
     except sqlite3.DatabaseError as error:
         raise InputError(_damaged(place, str(error))) from None
+    except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged schema
+        raise InputError(_damaged(place, "its schema is no UTF-8")) from None
 
 
 def _unwritable(place: Path, why: str) -> Problem:

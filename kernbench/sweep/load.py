@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernbench.common.errors import InputError
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import MACHINE_BYTES, data_document, read_document
+from kernbench.config.document import MACHINE_BYTES, Document, PathLike, data_document, read_document
 from kernbench.sweep.axes import Axis
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.machines import Machines
@@ -41,6 +42,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     else:
         document, folder = read_document(source, MACHINE_BYTES), Path(source).parent
         name = Path(source).name.partition(".")[0]
+    _check_numbers(document)
     read = Reader(document)
     _head(read)
     sample = _sample(read)
@@ -69,6 +71,22 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     )
     read.check()
     return spec
+
+
+def _check_numbers(document: Document) -> None:
+    """InputError for integers that neither a store nor a message to a process can hold."""
+    found: list[tuple[PathLike, str, Any, str]] = []
+    stack: list[tuple[tuple[Any, ...], Any]] = [((), document.data)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, dict):
+            stack.extend(((*path, key), item) for key, item in value.items())
+        elif isinstance(value, list):
+            stack.extend(((*path, i), item) for i, item in enumerate(value))
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            found.append((path, f"it must be an integer from {-(2**63)} to {2**63 - 1}", value, ""))
+    if found:
+        raise InputError(document.problems(found[::-1]))
 
 
 def _head(read: Reader) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -137,6 +137,9 @@ def _plain(line: Line) -> dict[str, Any]:
     }
 
 
+_T = TypeVar("_T")
+
+
 # The merged trace -------------------------------------------------------------------------------------------------
 
 
@@ -150,29 +153,33 @@ def merge(aligned: Aligned, out: BinaryIO) -> None:
     order = sorted(range(len(aligned.lines)), key=lambda i: _cycle(aligned, i))
     times = [_cycle(aligned, i) for i in order]
     done = 0
-    for line, place in _lines(aligned.trace):
+    for number, (line, place) in enumerate(_lines(aligned.trace), 1):
         last = place.event_type == "TRACE_END"
         before = len(order) if last else bisect_right(times, place.t_cycle - 1)
         while done < before:
             out.write(_reading_line(aligned, order[done], times[done]))
             done += 1
         if last:
-            end = msgspec.json.decode(line, type=RECORDS["TRACE_END"])
+            end: Any = _decoded(msgspec.json.Decoder(RECORDS["TRACE_END"]), line, aligned.trace, number)
             line = encode(msgspec.structs.replace(end, events=end.events + len(order))) + b"\n"
         out.write(line)
 
 
 def _lines(path: str) -> Iterator[tuple[bytes, _Place]]:
-    decoder = msgspec.json.Decoder(_Place)
-    number = 0
+    decoder, number = msgspec.json.Decoder(_Place), 0
     for block in blocks(path):
         for line in block.splitlines(keepends=True):
             number += 1
-            try:
-                place = decoder.decode(line)
-            except msgspec.DecodeError as error:  # of a type that only newer versions know: no reader has looked at it
-                raise InputError(Problem(f"{path}:{number}", f"it is no event: {why(error)}")) from None
-            yield line, place
+            yield line, _decoded(decoder, line, path, number)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes, path: str, number: int) -> _T:
+    """An event of a line. InputError where it has no type and time, or is no JSON: views before this pass such lines by."""
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        remedy = "kbsim trace validate lists all such lines"
+        raise InputError(Problem(f"{path}:{number}", f"it is no event: {why(error)}", remedy=remedy)) from None
 
 
 def _cycle(aligned: Aligned, index: int) -> int:

@@ -116,7 +116,8 @@ def test_a_line_that_no_reader_has_looked_at_is_refused(kbsim: Kbsim) -> None:
     Path("newer.jsonl").write_text("".join(json.dumps(one) + "\n" for one in newer))
     said = kbsim("trace", "align", "newer.jsonl", "few.json", "--out", "o.jsonl")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "error: newer.jsonl:2: it is no event: Object missing required field t_cycle\n"
+    remedy = "kbsim trace validate lists all such lines"
+    assert said.err == f"error: newer.jsonl:2: it is no event: Object missing required field t_cycle; {remedy}\n"
     assert not Path("o.jsonl").exists()
 
 
@@ -140,3 +141,15 @@ def test_a_trace_without_a_clock_is_refused(command: tuple[str, ...], freq: str,
     said = kbsim("trace", *command)
     assert (said.code, said.out) == (2, "")
     assert said.err == f'error: odd.jsonl:1: freq_ghz = "{freq}", but it must be a number above 0\n'
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"event_type": "SRAM_ACCESS", "unit": "spm"}', "it is no event: Object missing required field t_cycle"),
+    ('{"event_type": "SRAM_ACCESS", "t_cycle": "9"}', "it is no event: t_cycle: Expected int, got str"),
+])  # fmt: skip
+def test_a_line_that_cannot_be_merged_is_refused(line: str, message: str, kbsim: Kbsim) -> None:
+    lines = Path("hand.jsonl").read_text().splitlines()
+    Path("hand.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]) + "\n")
+    said = kbsim("trace", "align", "hand.jsonl", "few.json", "-o", "out.jsonl")
+    assert said.code == 2 and f"hand.jsonl:3: {message}; kbsim trace validate lists all such lines" in said.err
+    assert not Path("out.jsonl").exists()

@@ -16,7 +16,7 @@ from kernbench.workloads.llm_run import run_llm
 from kernbench.workloads.llm_steps import Job, LlmPrograms
 from kernbench.workloads.model_files import load_model
 from kernbench.workloads.precision import uniform_precision
-from tests.sweep_samples import write_spec
+from tests.sweep_samples import SPEC, write_spec
 
 HEAD = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"
 
@@ -174,3 +174,12 @@ def test_programs_lowered_once_take_the_same(tmp_path: Path) -> None:
         direct = load_config(tmp_path / "small.yaml", dict(point.task.settings) | {"energy.static_mw": 5})
         assert machine.result().to_dict() | {"machine": ""} == simulate(program, direct).to_dict() | {"machine": ""}
     assert len(set(made)) == 2  # by the tensor engines alone
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30])
+def test_integers_that_no_store_can_hold_are_refused(tmp_path: Path, value: int) -> None:
+    path = write_spec(tmp_path, SPEC.replace("[10, 50]", f"[10, {value}]"))
+    with pytest.raises(InputError) as error:
+        load_spec(path)
+    rule = f"it must be an integer from {-(2**63)} to {2**63 - 1}"
+    assert str(error.value) == f"{path}:5:29: axes.dram.t_setup_cycles[1] = {value}, but {rule}"

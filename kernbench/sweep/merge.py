@@ -11,7 +11,7 @@ from kernbench.common.files import target_of
 from kernbench.sweep.row import ENDED
 from kernbench.sweep.shelf import check_sweeps, sweep_names
 from kernbench.sweep.store import PUT, Store
-from kernbench.sweep.stored import COLUMNS
+from kernbench.sweep.stored import COLUMNS, is_text
 
 #: What two results of one key must agree in, if both ended: a difference means that a run is not deterministic.
 SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")
@@ -87,5 +87,7 @@ def _copy(store: Store, other: Store) -> None:
         mine.executemany("DELETE FROM results WHERE key = ?", keys)
         mine.executemany(PUT, theirs.execute(f"SELECT {COLUMNS} FROM results"))
         mine.executemany("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", theirs.execute("SELECT * FROM sweeps"))
-        mine.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?)", theirs.execute("SELECT * FROM points"))
-        mine.executemany("INSERT OR IGNORE INTO reasons VALUES (?, ?)", theirs.execute("SELECT * FROM reasons"))
+        points = theirs.execute("SELECT * FROM points WHERE sweep IN (SELECT name FROM sweeps)")
+        mine.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?)", points)
+        reasons = [line for line in theirs.execute("SELECT * FROM reasons") if all(map(is_text, line))]
+        mine.executemany("INSERT OR IGNORE INTO reasons VALUES (?, ?)", reasons)

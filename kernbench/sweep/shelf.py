@@ -119,13 +119,22 @@ def read_about(store: Store, name: str) -> About:
 def read_lines(store: Store, name: str) -> Iterator[Line]:
     """The points of a sweep, in order. InputError for what no sweep has."""
     about = read_about(store, name)
+    digest = hashlib.sha256(b"[")
     with store.reading() as database:
+        (wanted,) = database.execute("SELECT points_hash FROM sweeps WHERE name = ?", (name,)).fetchone()
         asked = "SELECT number, key, target, machine, task FROM points WHERE sweep = ? ORDER BY number"
-        for number, key, target, machine, text in database.execute(asked, (name,)):
+        for i, (number, key, target, machine, text) in enumerate(database.execute(asked, (name,))):
             try:
-                yield _line(about, number, key, target, machine, text)
+                line = _line(about, number, key, target, machine, text)
             except DamagedError as error:
                 raise InputError(_damaged(store, f"{name}: point {shown(number)}", error)) from None
+            digest.update(b"," if i else b"")
+            digest.update(msgspec.json.encode((name, number, key, target, machine, text)))
+            yield line
+    digest.update(b"]")
+    if digest.hexdigest() != wanted:
+        rule = "its points have another hash: some are missing, or changed"
+        raise InputError(_damaged(store, name, DamagedError("points_hash", wanted, rule)))
 
 
 def _line(about: About, number: Any, key: Any, target: Any, machine: Any, text: Any) -> Line:

@@ -102,6 +102,7 @@ def test_a_sound_result_takes_the_place_of_a_damaged_one(kbsim: Kbsim) -> None:
         ),
         ("UPDATE points SET key = 'x' WHERE number = 1", 'sweep s: point 1: key = "x", but it must be that of its task, '),
         ("UPDATE points SET number = -7 WHERE number = 1", "sweep s: point -7: number = -7, but it must be from 0 to 9999999"),
+        ("DELETE FROM points WHERE number = 2", "sweep s: points_hash = "),
         ("UPDATE points SET target = CAST(x'ff' AS TEXT)", 'sweep s: point 0: target = "\\udcff", but it must be text'),
     ],
 )
@@ -153,6 +154,7 @@ def test_a_damaged_sentence_is_made_anew(kbsim: Kbsim) -> None:
     said = kbsim("sweep", "report", "s.sqlite", "--why", "1", "--json")
     change("UPDATE reasons SET text = CAST(x'ff' AS TEXT)")
     assert kbsim("sweep", "report", "s.sqlite", "--why", "1", "--json") == said
+    assert kbsim("sweep", "merge", "into.sqlite", "s.sqlite").code == 0
     change("UPDATE reasons SET text = x'00'")
     assert kbsim("sweep", "report", "s.sqlite", "--why", "1", "--json") == said
 

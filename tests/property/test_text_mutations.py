@@ -287,7 +287,7 @@ def write_case(seed: str, folder: Path, which: str = "") -> list[tuple[str, ...]
 
 
 def search(seed: int, count: int, folder: Path, which: str = "") -> Tally:
-    """So many damaged files."""
+    """So many damaged files; of all formats where none is named."""
     import kernbench.noc.replay
     import kernbench.sweep.runner
     import kernbench.workloads.llm_run  # noqa: F401
@@ -302,9 +302,8 @@ def search(seed: int, count: int, folder: Path, which: str = "") -> Tally:
     return found
 
 
-@pytest.mark.parametrize("which", FORMATS)
-def test_damaged_files(which: str, tmp_path: Path) -> None:
-    search(24, 12, tmp_path, which).check()
+def test_damaged_files(tmp_path: Path) -> None:
+    search(24, 50, tmp_path).check()
 
 
 @pytest.mark.nightly

@@ -62,6 +62,7 @@ def test_records_made_by_hand_are_replayed(kind: str) -> None:
         ("memory", {"src_strides": (6,)}, "src_strides = [6], but it must be a list of integers, one for each axis"),
         ("memory", {"snapshot": np.zeros(3, np.float16)}, "but it must be an array of f16 of the shape (2, 3)"),
         ("memory", {"shape": GONE}, "nbytes = null, but it is required"),
+        ("memory", {"shape": GONE, "src_addr": GONE, "dst_addr": GONE}, "nbytes = null, but it is required"),
         ("gemm", {"shape_b": (2, 2)}, "shape_b = [2, 2], but it must fit shape_a, whose rows have 3 elements"),
         ("gemm", {"shape_a": (3,)}, "shape_a = [3], but it must have at least two axes"),
         ("gemm", {"shape_out": (2, 9)}, "shape_out = [2, 9], but it must be [2, 2]"),

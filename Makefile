@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TYPED := $(shell find kernbench -name "*.pxd")
-SOURCES := pyproject.toml setup.py kernbench_core/state_fields.py $(wildcard kernbench_core/*.pyx kernbench_core/*.pxd kernbench_core/*.h) $(TYPED) $(TYPED:.pxd=.py)
+SOURCES := pyproject.toml setup.py kernbench_core/state/field_table.py $(shell find kernbench_core -name "*.pyx" -o -name "*.pxd" -o -name "*.h") $(TYPED) $(TYPED:.pxd=.py)
 JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
@@ -38,7 +38,7 @@ lint: $(VENV)/.check
 types: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/meta/stubtest.txt --ignore-unused-allowlist \
-		--ignore-disjoint-bases kernbench_core.loop kernbench_core.types kernbench_core.events kernbench_core.format kernbench_core.samples
+		--ignore-disjoint-bases kernbench_core.model.loop kernbench_core.types kernbench_core.trace.events kernbench_core.trace.format kernbench_core.trace.samples
 
 $(VENV)/.check: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,check]'
@@ -74,4 +74,4 @@ docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf build dist .venv *.egg-info docs/_build kernbench_core/*.so
+	rm -rf build dist .venv *.egg-info docs/_build kernbench_core/*.so kernbench_core/*/*.so kernbench_core/*/*/*.so

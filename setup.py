@@ -28,14 +28,13 @@ DIRECTIVES = {
     "embedsignature": True,
     "freethreading_compatible": True,
 }
-runpy.run_path("kernbench_core/state_fields.py")["write_table"](Path("kernbench_core"))
-sources = sorted(Path("kernbench_core").glob("*.pyx"))
+runpy.run_path("kernbench_core/state/field_table.py")["write_table"](Path("kernbench_core"))
+sources = sorted(Path("kernbench_core").rglob("*.pyx"))
 extensions = [
     Extension(
-        f"kernbench_core.{path.stem}",
+        ".".join(path.with_suffix("").parts),
         [str(path)],
         include_dirs=["kernbench_core"],
-        depends=[str(p) for p in sorted(Path("kernbench_core").glob("*.px[di]")) + sorted(Path("kernbench_core").glob("*.h"))],
         extra_compile_args=FLAGS[BUILD],
         extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
     )
@@ -49,7 +48,7 @@ kernels = [
     Extension(
         ".".join(path.with_suffix("").parts),
         [str(path)],
-        depends=[str(p.with_suffix(".pxd")) for p in typed],
+        include_dirs=["kernbench_core"],
         extra_compile_args=FLAGS[BUILD],
         extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
     )

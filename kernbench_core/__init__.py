@@ -4,16 +4,16 @@
 """
 from pathlib import Path
 
-from kernbench_core.component_base import Component, ComponentBase
-from kernbench_core.dma_engine import DmaEngine
-from kernbench_core.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
-from kernbench_core.events import Trace
-from kernbench_core.format import Format
-from kernbench_core.loop import Core, state_layout
-from kernbench_core.memory import CoreMemory
-from kernbench_core.process import Environment, Process
-from kernbench_core.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
-from kernbench_core.samples import Samples
+from kernbench_core.plugin.component_base import Component, ComponentBase
+from kernbench_core.standalone.dma_engine import DmaEngine
+from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
+from kernbench_core.trace.events import Trace
+from kernbench_core.trace.format import Format
+from kernbench_core.model.loop import Core, state_layout
+from kernbench_core.standalone.memory import CoreMemory
+from kernbench_core.standalone.process import Environment, Process
+from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
+from kernbench_core.trace.samples import Samples
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
 STATE = f"3-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored

@@ -13,8 +13,8 @@ import numpy as np
 
 from kernbench.config.schema import NpuDram
 
-SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/row_layout.pyx)
-COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: as are these (kernbench_core/rows.pxd)
+SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/state/device_layout.pyx)
+COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: as are these (kernbench_core/model/dram/device.pxd)
 JESD235 = "JESD235 (HBM), AC timings"
 BUS = "the data bus takes one burst at a time"
 

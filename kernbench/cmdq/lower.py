@@ -55,7 +55,7 @@ def resource_capacities(config: NpuConfig) -> list[Fraction]:
 
 
 def lower_machine(config: NpuConfig) -> dict[str, Any]:
-    """The machine as the core's tables (`kernbench_core/layout.pyx` reads them)."""
+    """The machine as the core's tables (`kernbench_core/state/layout.pyx` reads them)."""
     return {
         "max_cycles": config.max_cycles,
         "allocation": ALLOCATIONS.index(config.allocation),

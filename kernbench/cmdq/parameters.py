@@ -18,7 +18,7 @@ WIDTH = 16  # the ABI's KB_PARAMS
 
 
 def lower_parameters(program: Program, plan: Plan) -> dict[str, Any]:
-    """`opcode` [entries] and `params` [entries][WIDTH], for `kernbench_core/plug_layout.pyx`."""
+    """`opcode` [entries] and `params` [entries][WIDTH], for `kernbench_core/plugin/plug_layout.pyx`."""
     opcode = np.array([NUMBERS[entry.opcode] for entry in program.entries], dtype=np.int64)
     params = np.zeros((len(program.entries), WIDTH), dtype=np.int64)
     for entry in program.entries:

@@ -1,4 +1,4 @@
-from kernbench_core.pycomponent cimport Plugged
+from kernbench_core.plugin.pycomponent cimport Plugged
 
 cdef class Clock:
     cdef long long _num

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
-from kernbench_core.pycomponent import Plugged
+from kernbench_core.plugin.pycomponent import Plugged
 
 # fmt: off
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any
 import simpy
 
 from kernbench.version import VERSION
-from kernbench_core.lanes import isa
+from kernbench_core.fast.simd import isa
 from tests.speed import history
 from tests.speed.ccl_rows import ccl_rows, ccl_table, send_rows
 from tests.speed.check_rows import check_rows, check_table

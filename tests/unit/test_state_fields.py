@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernbench import Machine, load_config, load_program
-from kernbench_core.state_fields import declared_fields
+from kernbench_core.state.field_table import declared_fields
 
 SOURCE = """
 cdef struct Entry:

@@ -1,4 +1,4 @@
-"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.format.Format`."""
+"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.trace.format.Format`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.trace.schema import BY_NAME, STALL_REASONS
 
-TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts (kernbench_core/format.pyx)
+TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts (kernbench_core/trace/format.pyx)
 ALWAYS, TOKEN_ENDS = -1, -2
 NO_UNIT, UNIT_OF_ENTRY = -1, -2  # or -3 - a column that has it
 
@@ -128,7 +128,7 @@ def _unit(source: Source) -> tuple[int, int]:
 
 
 def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Template]]:
-    """The templates of every kind of record, in the order of kernbench_core/events.pxd.
+    """The templates of every kind of record, in the order of kernbench_core/trace/events.pxd.
 
     `first_channel`, `first_link`, `first_spm`: their numbers among the tracks.
     """

@@ -1,5 +1,0 @@
-"""What a component may call (`kb_core_api`)."""
-from kernbench_core.abi cimport kb_core_api
-from kernbench_core.plug cimport Plug
-
-cdef void open_api(kb_core_api* api, Plug* plug) noexcept nogil

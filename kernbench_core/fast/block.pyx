@@ -1,0 +1,269 @@
+"""P5 and P6 of a block of cycles, lane by lane.
+
+Arbitration has a fixed order, and what a lane asks for depends on its own state only: a lane is never disturbed by those behind it.
+So the first lane goes through all cycles of the block, then the second through what ports the first has left, and so on; a lane's
+state stays in registers meanwhile, and asking costs some forty instructions. The order is that of one cycle, so no request may
+come of age inside the block: model/scratchpad.pyx sees to that.
+
+`taken` has one word for each cycle and port of a bank: word k of a cycle are the banks with more than k ports taken. The words of a
+block are counted as grants when it is over.
+"""
+from libc.string cimport memcpy, memset
+
+from kernbench_core.fast.ahead cimport ahead_of
+from kernbench_core.model.bank cimport BLOCK, DENIED, Lane, Spm
+from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
+from kernbench_core.fast.simd cimport vectors
+from kernbench_core.model.requester cimport body_over, press_later
+from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.fast.block_traced cimport walk_traced
+from kernbench_core.fast.block_work cimport ask_next, set_held
+from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
+from kernbench_core.model.sim cimport Sim, next_body_cycle
+from kernbench_core.model.tally cimport tally_eight, tally_noted
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.fast.walk cimport PORTS, Walk, grant, note_denial, take
+
+
+cdef void put_away(Spm* p) noexcept nogil:
+    """Keep denials that are noted and cannot be counted yet."""
+    if p.n_denied >= 8:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+    memcpy(p.left, p.denied, sizeof(p.left))
+
+
+cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
+    put_away(&s.spm[s.noting])
+    memcpy(p.denied, p.left, sizeof(p.left))
+    s.noting = <int32_t>(p - s.spm)
+
+
+cdef void narrow_count(Sim* s) noexcept nogil:
+    """Count all denials that are noted."""
+    cdef uint64_t[8] masks
+    cdef int32_t k
+    cdef Spm* p
+    put_away(&s.spm[s.noting])
+    for k in range(s.n_spm):
+        p = &s.spm[k]
+        if p.n_denied:
+            memset(masks, 0, sizeof(masks))
+            memcpy(masks, p.left, p.n_denied * sizeof(uint64_t))
+            tally_eight(&p.denials, masks)
+            p.n_denied = 0
+    s.noting = 0
+
+
+cdef struct Progress:         # of a dense engine in a block
+    uint64_t need             # what the request lacks, or that of the next body cycle
+    int64_t waits             # cycles in which it was denied so far
+    int64_t longest           # of any request
+    int32_t denials
+
+
+cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
+    """Ask in each of `n` cycles: for what is still lacking of the last body cycle, or for the lines of the next. Without a branch."""
+    cdef int64_t _k, served, waits = x.waits, longest = 0
+    cdef int32_t before = p.n_denied, denials = before
+    cdef uint64_t need = x.need
+    cdef uint64_t* noted = p.denied
+    for _k in range(n):
+        need &= ~take(taken, ports, need)
+        taken += ports
+        noted[denials] = need
+        served = -<int64_t>(need == 0)      # all ones, or none
+        denials += 1 + <int32_t>served
+        longest = max(longest, waits)
+        waits = (waits + 1) & ~served
+        need |= next[0] & <uint64_t>served
+        next -= served
+    x.need = need
+    x.waits = waits
+    x.longest = longest
+    x.denials = denials - before
+    p.n_denied = denials
+
+
+cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
+    """The same, many cycles at once up to each denial."""
+    cdef int64_t c = 0, run
+    cdef int32_t before = p.n_denied
+    x.longest = 0
+    while c < n:
+        if x.waits == 0:
+            next -= 1                           # `need` is the request before it
+            run = vectors.take[ports - 1](taken + c * ports, next, n - c)
+            c += run
+            next += run
+            x.need = next[0]
+            next += 1
+            if c == n:
+                break
+        x.need &= ~take(taken + c * ports, ports, x.need)
+        c += 1
+        x.longest = max(x.longest, x.waits)
+        if x.need:
+            p.denied[p.n_denied] = x.need
+            p.n_denied += 1
+            x.waits += 1
+        else:
+            x.waits = 0
+            x.need = next[0]
+            next += 1
+    x.denials = p.n_denied - before
+
+
+cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
+    """A dense engine that asks in every cycle of the block, which does not end its body. `next`: the requests of its body cycles, from
+    the one that it has not asked for yet."""
+    cdef int64_t c = a.next_at - w.begin, n = w.n - c
+    cdef bint held = a.first_denied != NEVER
+    cdef int64_t asked                          # cycles before this block in which the held request was denied
+    cdef cycle_t since
+    cdef Progress x
+    x.waits = asked = w.begin + c - a.first_denied if held else 0
+    x.need = a.reads if held else next[0]
+    next += 1 - held
+    if ports == 2 and vectors.level:            # with one port denials are too many
+        take_runs(p, w.taken[0] + c * ports, next, n, &x, ports)
+    else:
+        take_dense(p, w.taken[0] + c * ports, next, n, &x, ports)
+    if x.longest >= w.max_wait:
+        w.late = True
+    s.denied += x.denials
+    e.conflict += x.denials + asked - x.waits   # those of a held request are counted when it is served
+    e.body_left -= n - x.denials
+    since = w.begin + w.n - x.waits if x.waits else NEVER
+    a.next_at = w.begin + w.n
+    a.reads = x.need if x.waits else 0
+    if since != a.first_denied:
+        set_held(p, a, since)
+    if p.n_denied >= DENIED - BLOCK:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+
+
+cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+    """One TE or VE over the block, request by request."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef int64_t c = a.next_at - w.begin
+    cdef uint64_t reads = a.reads, writes = a.writes, denied
+    cdef cycle_t since = a.first_denied
+    while c < w.n:
+        if since == NEVER:
+            ask_next(p, w, e, ports, &reads, &writes)
+        denied = grant(p, w, c, ports, reads, writes)
+        if denied:
+            reads &= denied
+            writes &= denied
+            note_denial(p, denied)
+            s.denied += 1
+            if since == NEVER:
+                since = w.begin + c
+            c += p.penalty
+            continue
+        if since != NEVER:
+            e.conflict += w.begin + c - since
+            since = NEVER
+        e.body_left -= 1
+        if e.body_left == 0:
+            a.reads = 0
+            a.writes = 0
+            set_held(p, a, NEVER)
+            body_over(s, p, lane, w.begin + c)
+            return
+        c = on_period(w.begin + c + 1, e.period) + sleep_idle(e) * e.period - w.begin
+    a.next_at = w.begin + c
+    if since != a.first_denied:
+        set_held(p, a, since)
+    a.reads = reads if since != NEVER else 0
+    a.writes = writes if since != NEVER else 0
+
+
+cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports) noexcept nogil:
+    """The lanes in `due`, one after the other."""
+    cdef int32_t k
+    cdef slot_t lane
+    cdef slot_t* due = p.due
+    cdef Lane* lanes = s.lane
+    cdef Lane* a
+    cdef Compute* e
+    cdef cycle_t i, end = w.begin + w.n
+    cdef int64_t n
+    cdef uint64_t* want
+    for k in range(n_due):
+        lane = due[k]
+        a = &lanes[lane]
+        if a.next_at >= end:
+            press_later(s, lane)
+        elif a.compute:
+            e = &s.compute[lane - s.n_flows]
+            i = next_body_cycle(s, lane - s.n_flows)
+            n = w.n - (a.next_at - w.begin)
+            if e.dense and e.body_left > n:
+                want = ahead_of(&s.ahead[lane - s.n_flows], e, s.compute_job, p, i, n)
+                walk_dense(s, p, w, a, e, want, ports if ports else w.ports[0])
+            else:
+                if e.dense:
+                    compute_seek(e, s.compute_job, p, i)
+                walk_compute(s, p, w, lane, ports)
+        elif ports == 1:
+            walk_flow_1(s, p, w, lane)
+        elif ports == 2:
+            walk_flow_2(s, p, w, lane)
+        else:
+            walk_flow_any(s, p, w, lane)
+
+
+cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
+    w.begin = p.done
+    w.n = n
+    w.line = p.line
+    w.piece = -1 if p.blocked else p.line
+    w.shift = p.line_shift
+    w.banks = p.banks
+    w.full = p.full
+    w.split = p.split
+    w.max_wait = p.max_wait
+    w.late = False
+    w.ports[0] = p.ports[0]
+    w.ports[1] = p.ports[1]
+
+
+cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
+    """The lanes in `due` over a block."""
+    if p.split:
+        walk_lanes(s, p, w, n_due, 0)
+    elif p.ports[0] == 1:
+        walk_lanes(s, p, w, n_due, 1)
+    elif p.ports[0] == 2:
+        walk_lanes(s, p, w, n_due, 2)
+    else:
+        walk_lanes(s, p, w, n_due, 0)
+
+
+cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
+    """The lanes in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring
+    an event. False where it was only `hoped` that nothing asks when it is of age, and something did: all is to be put back but the
+    counts of grants."""
+    cdef uint64_t[2 * PORTS * BLOCK + 8] words
+    cdef int64_t k, used
+    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
+    cdef Walk w
+    open_walk(&w, p, n)
+    used = n * p.ports[0]
+    w.taken[0] = words
+    w.taken[1] = words + used
+    if p.split:
+        used += n * p.ports[1]
+    used = (used + 7) // 8 * 8
+    memset(words, 0, used * sizeof(uint64_t))
+    if traced:
+        walk_traced(s, p, &w, n_due)
+    else:
+        walk_due(s, p, &w, n_due)
+    if w.late and hoped:
+        return False
+    for k in range(used // 8):
+        tally_eight(&p.grants, words + 8 * k)
+    return True

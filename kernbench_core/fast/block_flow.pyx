@@ -1,0 +1,126 @@
+"""A flow over a block of cycles.
+
+It asks for a line whenever its carry reaches one. That is regular inside a run, and while nothing is denied: `ask_lines` and
+`ask_rows` go through such requests, and `ask_slowly` makes any other.
+"""
+from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.dram.extent cimport Dram
+from kernbench_core.fast.block_wait cimport ask_slowly, wait_for_bank
+from kernbench_core.fast.runs cimport begin_run, goes_on
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport memory_of
+from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
+from kernbench_core.fast.walk cimport run_of, take
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+
+cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over) noexcept nogil:
+    """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line and another
+    follows: that is `over` then."""
+    cdef nbytes_t run = f.at.run_left
+    cdef int64_t lines = run >> w.shift if w.shift >= 0 else run // w.line
+    over[0] = lines * w.line == run and goes_on(f, w, d)
+    return lines if over[0] else lines - 1
+
+
+cdef inline int64_t ask_lines(
+        Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
+    """A flow not faster than a line a cycle asks line by line, inside its row and until it is denied: the cycle in which that ends.
+
+    Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry
+    would not do."""
+    cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, asked = 0, late, seen = -1
+    cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
+    cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
+    cdef Dram* d = memory_of(s, f.job)
+    cdef bint over
+    cdef int64_t most = lines_ahead(f, w, d, &over)
+    if <uint64_t>carry >= <uint64_t>num:
+        return c
+    while True:
+        while asked < most and c < n and not taken[c * each + each - 1] & mask:
+            take(taken + c * each, each, mask)
+            asked += 1
+            spent = carry
+            seen = c
+            mask <<= 1
+            mask = 1 if mask == behind else mask
+            carry -= rest
+            late = -<int64_t>(carry < 0)                        # all ones, or none
+            carry += num & late
+            c += every - late
+        f.left -= asked * w.line
+        f.at.run_left -= asked * w.line
+        if f.at.run_left or asked < most:
+            break
+        begin_run(f, p, d)
+        mask = <uint64_t>1 << f.bank
+        most = lines_ahead(f, w, d, &over)
+        asked = 0
+    if seen >= 0:
+        f.carry = spent
+        f.seen = w.begin + seen + 1
+        f.bank = trailing_zeros(mask)
+    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most - over else c
+
+
+cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
+    """The same for a flow that asks for lines in every cycle: always as many, or one more."""
+    cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
+    cdef int64_t lines = quotient(num, line), least = lines * line, enough = (lines + 2) * w.line
+    cdef uint64_t mask
+    if lines + 2 > w.banks or f.seen != w.begin + c or carry >= line:
+        return c
+    while c < w.n and run >= enough:
+        k = lines + (carry + num - least >= line)
+        mask = run_of(w, bank, k)
+        if taken[c * each + each - 1] & mask:
+            break
+        take(taken + c * each, each, mask)
+        carry += num - k * line
+        c += 1
+        bank += k
+        bank = bank - w.banks if bank >= w.banks else bank
+        run -= k * w.line
+    f.left -= f.at.run_left - run
+    f.at.run_left = run
+    f.carry = carry
+    f.seen = w.begin + c
+    f.bank = <int32_t>bank
+    return c
+
+
+cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+    """`ports`: of each bank, where they are shared and few, else 0."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef int32_t side = 1 if ports == 0 and a.to_writes else 0
+    cdef int32_t each = ports if ports else w.ports[side]
+    cdef int64_t c = a.next_at - w.begin
+    while True:
+        if a.first_denied == NEVER and f.piece == w.piece:
+            if f.every:
+                c = ask_lines(s, p, w, lane, f, c, w.taken[side], ports, each)
+            else:
+                c = ask_rows(p, w, f, c, w.taken[side], ports, each)
+            if c >= w.n:
+                a.next_at = w.begin + c
+                return
+        c = ask_slowly(s, p, w, lane, c, ports)
+        if c >= w.n:
+            return
+
+
+cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
+    flow_block(s, p, w, lane, 1)
+
+
+cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
+    flow_block(s, p, w, lane, 2)
+
+
+cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
+    flow_block(s, p, w, lane, 0)

@@ -1,0 +1,110 @@
+"""Requests of flows that are not as regular as those of fast/block_flow.pyx, and what becomes of those that are denied.
+
+They stand in a module of their own because a function of another module is never inlined: the regular ones keep the registers.
+"""
+from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.flow cimport ask_pieces, reaches_end, take_pieces
+from kernbench_core.model.requester cimport flow_over, free_flows, hold, press_later, unhold
+from kernbench_core.model.sim cimport memory_of
+from kernbench_core.model.share.membership cimport Flow, flow_next
+from kernbench_core.types cimport NEVER, cycle_t, uint64_t
+from kernbench_core.fast.walk cimport grant, note_denial, run_of, take
+
+
+cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:
+    """A request of `ask_lines` is denied in cycle `c`: the cycle of the next one after it is served. It is behind the block where
+    this is still held then."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef uint64_t mask = <uint64_t>1 << f.bank
+    cdef cycle_t since = w.begin + c
+    f.carry += (since + 1 - f.seen) * f.num - f.cost
+    f.seen = since + 1
+    f.at.run_left -= w.line
+    f.bank = f.bank + 1 if f.bank + 1 < w.banks else 0
+    while c < w.n and taken[c * each + each - 1] & mask:
+        note_denial(p, mask)
+        s.denied += 1
+        c += p.penalty
+    if w.begin + (c if c < w.n else c - p.penalty) - since >= w.max_wait:
+        w.late = True
+    if c < w.n:                             # as if it had been held and served, which nobody saw
+        take(taken + c * each, each, mask)
+        free_flows(s, p, f.engine, since, -1)
+        free_flows(s, p, f.engine, w.begin + c, 1)
+        p.judge = p.judge or p.n_held == 0
+        f.seen = w.begin + c + 1
+        f.left -= w.line
+        return c + f.every + (f.carry < f.rest)
+    hold(s, p, lane, since)
+    f.asked = w.line
+    a.reads = 0 if a.to_writes else mask
+    a.writes = mask if a.to_writes else 0
+    if a.backpressure_at < w.begin + w.n:
+        press_later(s, lane)
+    return c
+
+
+cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexcept nogil:
+    """Earn up to and with this cycle, then ask as `flow_want` does; 0 where the carry reaches no piece yet."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef uint64_t mask = 0
+    cdef int64_t n
+    f.carry += (now + 1 - f.seen) * f.num
+    f.seen = now + 1
+    n = f.carry - f.piece * f.den
+    a.next_at = now + 1
+    if p.blocked or reaches_end(f, p):          # if not: the piece goes on in the next run, and the carry does not reach its end
+        ask_pieces(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, &mask)
+        return mask
+    if n < 0:
+        a.next_at = flow_next(f)
+        return 0
+    n = 1 + quotient(n, p.line * f.den)
+    if n > w.banks:
+        n = w.banks
+    mask = run_of(w, f.bank, n)
+    take_pieces(f, p, n)
+    return mask
+
+
+cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports) noexcept nogil:
+    """Any request, or one that is held: the cycle in which the next comes. It is behind the block where this is still held then."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef uint64_t mask = a.reads | a.writes
+    cdef cycle_t since = a.first_denied
+    cdef bint writes = ports == 0 and a.to_writes
+    if since == NEVER:
+        mask = ask_once(s, p, w, lane, w.begin + c)
+        if mask == 0:
+            return a.next_at - w.begin
+    while c < w.n:
+        if since != NEVER and w.begin + c - since >= w.max_wait:
+            w.late = True
+        mask = grant(p, w, c, ports, 0, mask) if writes else grant(p, w, c, ports, mask, 0)
+        if mask == 0:
+            break
+        note_denial(p, mask)
+        s.denied += 1
+        if since == NEVER:
+            since = w.begin + c
+            hold(s, p, lane, since)
+        c += p.penalty
+    a.reads = 0 if writes else mask
+    a.writes = mask if writes else 0
+    a.next_at = w.begin + c
+    if mask:
+        if a.backpressure_at < w.begin + w.n:
+            press_later(s, lane)
+        return c
+    if since != NEVER:
+        unhold(s, p, lane, w.begin + c)
+    f.left -= f.asked
+    if f.left == 0:
+        flow_over(s, lane)
+        return w.n
+    a.next_at = flow_next(f) if f.member else NEVER
+    return a.next_at - w.begin

@@ -1,0 +1,59 @@
+"""What a TE or VE asks for in its next body cycle, where one word holds all banks; both walks over blocks are compiled with it."""
+from kernbench_core.model.bank cimport Lane, Spm, bank_of
+from kernbench_core.model.compute cimport Compute, Stream, stream_lines, stream_next
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, uint64_t
+from kernbench_core.fast.walk cimport Walk, run_of
+
+cdef inline uint64_t stream_banks(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
+    """`stream_want` for one word of banks."""
+    cdef int64_t line = t.line, n
+    if t.steady and i < t.whole:                    # the same number of lines every cycle
+        t.at += t.per_cycle
+        n = line + t.step
+        t.line = n - w.banks if n >= w.banks else n
+        return (t.steady << line | (t.steady >> 1) >> (w.banks - 1 - line)) & w.full
+    n = stream_lines(t, i, w.line, w.shift)
+    if n == 0:
+        return 0
+    t.line = line + n
+    if p.blocked:
+        return run_of(w, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
+    if t.line >= w.banks:
+        t.line = t.line - w.banks if n < w.banks else t.line % w.banks
+    return run_of(w, line, n)
+
+cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
+    """The same for a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
+    cdef uint64_t mask = 0
+    while t.next == i:
+        mask |= <uint64_t>1 << (bank_of(p, t.line) if p.blocked else t.line)
+        t.line += 1
+        if not p.blocked and t.line == w.banks:
+            t.line = 0
+        t.at += w.line
+        stream_next(t)
+    return mask
+
+cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
+    """After its block: the lane's request has been denied since then; NEVER: it has none that was."""
+    p.n_held += (since != NEVER) - (a.first_denied != NEVER)
+    a.first_denied = since
+    if since < p.oldest:
+        p.oldest = since
+    if p.n_held == 0:
+        p.oldest = NEVER
+        p.judge = True
+
+cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """The request of the next body cycle."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef uint64_t mask
+    cdef int32_t k
+    reads[0] = 0
+    writes[0] = 0
+    for k in range(e.streams):
+        mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
+        if ports == 0 and w.split and e.stream[k].write:
+            writes[0] |= mask
+        else:
+            reads[0] |= mask

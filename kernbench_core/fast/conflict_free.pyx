@@ -1,0 +1,395 @@
+"""Up to when nothing is denied, found by going through the requests to come.
+
+While nobody is denied, what a lane asks for follows from its own state. So the requests of all lanes in the next cycles are laid over
+each other, bank by bank; the first that finds no port left ends the clear time. Where all lanes come to where they stand now after some
+cycles (a turn), and these are clear, all cycles are, until a lane, a rate or a run of addresses ends.
+
+Each look goes twice as far as the one before, as long as nothing is found and nothing changes; where a denial is near, the next look
+comes later each time.
+"""
+from libc.string cimport memcpy, memset
+
+from kernbench_core.fast.ahead cimport ahead_of
+from kernbench_core.model.arith cimport gcd, quotient
+from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
+from kernbench_core.model.dma cimport DmaJob
+from kernbench_core.model.dram.extent cimport Dram
+from kernbench_core.fast.jump cimport banks_differ
+from kernbench_core.fast.simd cimport vectors
+from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport memory_of, next_body_cycle
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.fast.walk cimport PORTS, take
+
+cdef enum:
+    LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
+    TRIES = 64                # looks that do not pay, of all scratchpads, before each of them looks rarely
+    RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
+    WORTH = 8                 # such looks that one that pays is worth
+    QUIET = 24                # and so many after a change, where looks did not pay
+    LANES = 320               # with more, or with more TEs and VEs, it is not tried
+    BODIES = 16
+
+cdef struct Plan:             # SPAN cycles from `begin` on
+    cycle_t begin
+    cycle_t end               # of the clear time, as far as it is known
+    int32_t each[2]           # ports
+    uint64_t taken[2][PORTS * SPAN + 16]
+
+
+cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
+    """Where a flow stands; false where its requests may be cut."""
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Dram* d = memory_of(s, f.job)
+    x.at = a.next_at
+    if x.at == NEVER:
+        return True
+    x.side = 1 if a.to_writes else 0
+    open_carry(x, f)
+    x.bank = f.bank
+    x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
+    x.hop = -1
+    if j.extent.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
+        x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
+        x.chunk = d.interleave // p.line
+        x.hop = x.chunk * (d.channels - 1) % p.banks
+        return banks_differ(p, d, quotient(max(x.carry, f.cost) + f.num, f.cost) + 2)
+    return quotient(max(x.carry, f.cost) + f.num, f.cost) + 2 <= p.banks
+
+
+cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nogil:
+    """Where a TE or VE stands; false before its first body cycle, which may be unlike the others."""
+    cdef int32_t k
+    x.at = a.next_at if e.body_left else NEVER
+    if x.at == NEVER:
+        return True
+    x.i = next_body_cycle(s, x.lane - s.n_flows)
+    x.dense = e.dense
+    if e.dense:
+        return True
+    memcpy(x.stream, e.stream, e.streams * sizeof(Stream))
+    for k in range(e.streams):
+        if x.stream[k].at < 0:
+            return False
+    return True
+
+
+cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
+    """`ports`: of a bank, where they are few, else 0."""
+    cdef int64_t carry = x.carry, pay = x.pay, bank = x.bank, lines = x.lines, every = f.every if f.every else 1
+    cdef int64_t earned = every * f.num, num = f.num, cost = f.cost, banks = p.banks
+    cdef int32_t each = ports if ports else w.each[x.side]
+    cdef uint64_t mask
+    cdef uint64_t* taken
+    cdef uint64_t* first = w.taken[x.side]
+    cdef cycle_t at = x.at, end = min(w.begin + SPAN, w.end)
+    while at < end:
+        taken = first + (at - w.begin) * each
+        while carry >= pay:
+            mask = <uint64_t>1 << bank
+            if lines == 0 and x.hop == ALL:
+                x.at = NEVER
+                return True
+            if lines == 0 or taken[each - 1] & mask:
+                w.end = at
+                return False
+            take(taken, each, mask)
+            carry -= pay
+            pay = cost
+            bank = bank + 1 if bank + 1 < banks else 0
+            lines -= 1
+            if lines == 0 and x.hop >= 0:
+                lines = x.chunk
+                bank += x.hop
+                bank = bank - banks if bank >= banks else bank
+        at += every
+        carry += earned
+        if carry < pay:
+            at += 1
+            carry += num
+    x.at = at
+    x.carry = carry
+    x.pay = pay
+    x.bank = bank
+    x.lines = lines
+    return True
+
+
+cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
+    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+    cdef int32_t each = w.each[x.side]
+    return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
+
+
+cdef inline uint64_t lines_mask(Spm* p, Stream* t, cycle_t i) noexcept nogil:
+    """The banks of the lines that begin in body cycle `i`; the stream goes over them."""
+    cdef int64_t n = stream_lines(t, i, p.line, p.line_shift)
+    cdef uint64_t m
+    if n == 0:
+        return 0
+    m = (<uint64_t>1 << n) - 1 if n < p.banks else p.full
+    m = (m << t.line | (m >> 1) >> (p.banks - 1 - t.line)) & p.full
+    t.line = (t.line + n) % p.banks if t.line + n >= p.banks else t.line + n
+    return m
+
+
+cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
+    """The same for a TE or VE: one port of a bank however many of its streams come there."""
+    cdef cycle_t end = min(w.begin + SPAN, w.end), next
+    cdef uint64_t reads, writes
+    cdef uint64_t* taken
+    cdef Stream* t
+    cdef int32_t k
+    while x.at < end:
+        reads = 0
+        writes = 0
+        for k in range(e.streams):
+            t = &x.stream[k]
+            if e.sparse and t.next > x.i:
+                continue
+            if p.split and t.write:
+                writes |= lines_mask(p, t, x.i)
+            else:
+                reads |= lines_mask(p, t, x.i)
+            if e.sparse:
+                stream_next(t)
+        taken = w.taken[0] + (x.at - w.begin) * w.each[0]
+        if taken[w.each[0] - 1] & reads:
+            w.end = x.at
+            return False
+        take(taken, w.each[0], reads)
+        if writes:
+            taken = w.taken[1] + (x.at - w.begin) * w.each[1]
+            if taken[w.each[1] - 1] & writes:
+                w.end = x.at
+                return False
+            take(taken, w.each[1], writes)
+        next = x.i + 1
+        if e.sparse:
+            next = NEVER
+            for k in range(e.streams):
+                next = min(next, x.stream[k].next)
+        x.at = x.at + (next - x.i) * e.period if next < e.body else NEVER
+        x.i = next
+    return True
+
+
+cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
+    """The same for a dense TE or VE, whose requests are worked out many at a time."""
+    cdef int32_t each = w.each[0]
+    cdef int64_t n = min(min(w.begin + SPAN, w.end) - x.at, e.body - x.i), c
+    cdef uint64_t* taken = w.taken[0] + (x.at - w.begin) * each
+    cdef uint64_t* want
+    if n <= 0:
+        return True
+    want = ahead_of(&s.ahead[x.lane - s.n_flows], e, s.compute_job, p, x.i, n)
+    if each <= 2 and vectors.level:
+        c = vectors.take[each - 1](taken, want, n)
+    else:
+        c = 0
+        while c < n and not want[c] & taken[(c + 1) * each - 1]:
+            take(taken + c * each, each, want[c])
+            c += 1
+    if c < n:
+        w.end = x.at + c
+        return False
+    x.i += n
+    x.at = x.at + n if x.i < e.body else NEVER
+    return True
+
+
+cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
+    """After so many cycles the lane stands where it does now, its bytes apart."""
+    cdef Flow* f
+    cdef Compute* e
+    cdef Dram* d
+    cdef nbytes_t row = p.row
+    cdef int64_t turn = 1, each
+    cdef int32_t k
+    if s.lane[x.lane].compute:
+        e = &s.compute[x.lane - s.n_flows]
+        for k in range(e.streams):
+            each = p.row // gcd(p.row, e.stream[k].per_cycle)
+            turn = turn // gcd(turn, each) * each
+            if turn > SPAN << LOOK:
+                break
+        return turn * e.period
+    f = &s.share.flow[x.lane]
+    if x.hop > 0:
+        d = memory_of(s, f.job)
+        row = d.interleave * d.channels
+        row = row // gcd(row, p.row) * p.row // d.channels
+    row *= f.den
+    return row // gcd(row, f.num)
+
+
+cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nogil:
+    """The first cycle before `to` in which somebody is denied, or it is not known; else `to`."""
+    cdef Plan w
+    cdef int32_t k
+    cdef bint clear = True
+    w.begin = p.done
+    w.end = to
+    w.each[0] = p.ports[0]
+    w.each[1] = p.ports[1] if p.split else 0
+    while clear and w.begin < to:
+        memset(w.taken[0], 0, SPAN * w.each[0] * sizeof(uint64_t))
+        memset(w.taken[1], 0, SPAN * w.each[1] * sizeof(uint64_t))
+        for k in range(n):
+            if x[k].dense:
+                clear &= lay_dense(s, &w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
+            elif s.lane[x[k].lane].compute:
+                clear &= lay_body(&w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
+            else:
+                clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].lane])
+        w.begin += SPAN
+    return w.end
+
+
+cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept nogil:
+    """Where all lanes stand; how many, or -1 where it cannot be told what they ask for."""
+    cdef int32_t k, n = 0, bodies = 0
+    cdef Lane* a
+    for k in range(p.n_order):
+        a = &s.lane[p.order[k]]
+        x[n].lane = p.order[k]
+        x[n].dense = False
+        if a.compute:
+            x[n].stream = streams + MAX_REGIONS * bodies
+            bodies += 1
+            if bodies > BODIES or not open_body(s, p, &x[n], &s.compute[x[n].lane - s.n_flows], a):
+                return -1
+        elif a.paired:
+            if not open_pair(s, p, &x[n]):
+                return -1
+        elif not open_flow(s, p, &x[n], &s.share.flow[x[n].lane], a):
+            return -1
+        n += x[n].at != NEVER
+    return n
+
+
+cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+    """Before that cycle no flow comes to a piece that is less than a line, or to one whose bank is not known."""
+    cdef cycle_t to = NEVER
+    cdef Flow* f
+    cdef int64_t lines
+    cdef int32_t k
+    for k in range(n):
+        if s.lane[x[k].lane].compute or s.lane[x[k].lane].paired:       # of those all lines are known
+            continue
+        f = &s.share.flow[x[k].lane]
+        lines = x[k].lines
+        if x[k].hop >= 0:
+            if (f.left - f.piece) % p.line == 0:
+                continue
+            lines = (f.left - f.piece) // p.line
+        to = min(to, x[k].at + (lines * f.every if f.every else lines // (quotient(f.num, f.cost) + 2)))
+    return to
+
+
+cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+    """Of all lanes; more than are ever looked at where it is long."""
+    cdef int64_t turn = 1, each
+    cdef int32_t k
+    for k in range(n):
+        each = turn_of(s, p, &x[k])
+        if each > SPAN << LOOK:
+            return NEVER
+        turn = turn // gcd(turn, each) * each
+        if turn > SPAN << LOOK:
+            return NEVER
+    return turn
+
+
+cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+    """Nothing is denied before that cycle."""
+    cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
+    cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
+    cdef int32_t k
+    for k in range(n):
+        first = max(first, x[k].at + 1)             # behind its first request every lane is regular
+    if turn > 2 * far or first > p.done + far:
+        return look(s, p, x, n, min(p.done + far, known))
+    to = look(s, p, x, n, min(first + turn, known))
+    return known if to == first + turn else to
+
+
+cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """What was found held up to cycle `now`, and no longer; looks that do not pay are
+    made less often, those that do go further."""
+    if now - p.doubt >= 4 * SPAN:
+        p.doubts = max(p.doubts - 2, -LOOK)
+        s.looks = min(s.looks + WORTH, TRIES)
+    elif now - p.doubt < SPAN:
+        p.doubts = min(max(p.doubts, 0) + 1, RARE) if s.looks > 0 else RARE
+        s.looks = max(s.looks - 1, 0)
+    p.clear = 0
+    p.doubt = now + (SPAN << 3 * p.doubts) // 128 if p.doubts > 0 else now
+
+
+cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
+    if p.n_pairs:
+        pair_over(p, now)
+        return
+    if p.clear:
+        clear_ends(s, p, now)
+    if p.doubts > 1:
+        p.doubt = max(p.doubt, now + QUIET)
+
+
+cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
+    """Nothing is denied before the cycle `clear` of the scratchpad, which lies ahead."""
+    cdef Spm* p = &s.spm[spm]
+    cdef Course[LANES] x
+    cdef Stream[MAX_REGIONS * BODIES] streams
+    cdef int32_t n
+    if p.clear > p.done:
+        return True
+    if p.n_pairs:
+        if not pair_may_look(p):
+            return False
+        n = open_courses(s, p, x, streams)
+        return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
+    if p.clear and p.clear - p.doubt >= 2 * SPAN:       # all that was looked at is over: look further
+        p.clear = 0
+        p.doubts = max(p.doubts - 1, -LOOK)
+    elif p.clear:
+        clear_ends(s, p, p.clear)
+    if p.doubts == 0 and s.looks <= 0:
+        p.doubts = RARE
+        p.doubt = p.done + (SPAN << 3 * RARE) // 128
+    if p.done < p.doubt or p.n_held:
+        return False
+    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > LANES:
+        return False
+    n = open_courses(s, p, x, streams)
+    p.clear = clear_to(s, p, x, n) if n >= 0 else p.done
+    p.doubt = p.done
+    if p.clear - p.done < SPAN:
+        clear_ends(s, p, p.clear)
+        return False
+    return True
+
+
+cdef void keep_looks(Sim* s) noexcept nogil:
+    """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.kept[2 * k] = s.spm[k].doubt
+        s.kept[2 * k + 1] = s.spm[k].doubts
+        s.spm[k].trial = s.spm[k].trials = 0
+        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
+    s.kept[2 * s.n_spm] = TRIES - s.looks
+    s.looks = 0
+
+
+cdef void take_looks(Sim* s) noexcept nogil:
+    """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        s.spm[k].doubt = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].doubts = <int32_t>s.kept[2 * k + 1]
+    s.looks = TRIES - s.kept[2 * s.n_spm]

@@ -1,0 +1,6 @@
+"""Which scratchpads make a group, and where each group's lists are."""
+from kernbench_core.state.arena cimport Arena
+from kernbench_core.model.sim cimport Sim
+
+cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1
+cdef void groups_look(Sim* s) noexcept nogil

@@ -1,0 +1,156 @@
+"""Cycles of one group of scratchpads after another.
+
+A group is what transfers bind together: scratchpads, their engines, and the resources on the routes of their jobs. Nothing but the
+command queue stands between two groups: a job that ends may let one of another group start. So each cycle is run group by group, P3
+to P7. And while no such job is left, a group goes ahead by itself to where the run is to stop, and issues what waits for its own jobs:
+its state stays in the near caches, and comes from far memory once, not at each of its events.
+
+The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `group_enter` and `group_leave` put
+them there and away. The only group of a machine stands there all the time.
+"""
+from kernbench_core.model.control cimport Control, Entry, control_release, control_settle, control_take
+from kernbench_core.model.dma cimport DMA_TRANSFERRING, DmaJob
+from kernbench_core.fast.horizons cimport find_horizons
+from kernbench_core.model.heap cimport timer_pop, timer_push
+from kernbench_core.model.phases cimport share_next, submit_entry
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
+
+
+cdef void group_enter(Sim* s, Group* g) noexcept nogil:
+    """It is the turn of this group."""
+    s.member += g.first_spm
+    s.n_member = g.n_spm
+    s.touched += g.first_spm
+    s.n_touched = g.n_touched
+    s.horizon += g.first_tree
+    s.leaves = g.leaves
+    s.free_flow += g.first_flow
+    s.n_free = g.n_free
+    s.rejoin += g.first_flow
+    s.n_rejoin = g.n_rejoin
+    s.joins.item += g.first_flow
+    s.joins.n = g.n_joins
+    s.ends.item += g.first_compute
+    s.ends.n = g.n_ends
+    s.share.dirty += g.first_res
+    s.share.n_dirty = g.n_dirty
+    s.word = g.word
+    s.words = g.words
+    s.any_wanted = g.any_wanted
+
+
+cdef void group_leave(Sim* s, Group* g) noexcept nogil:
+    s.member -= g.first_spm
+    s.touched -= g.first_spm
+    g.n_touched = s.n_touched
+    s.horizon -= g.first_tree
+    s.free_flow -= g.first_flow
+    g.n_free = s.n_free
+    s.rejoin -= g.first_flow
+    g.n_rejoin = s.n_rejoin
+    s.joins.item -= g.first_flow
+    g.n_joins = s.joins.n
+    s.ends.item -= g.first_compute
+    g.n_ends = s.ends.n
+    s.share.dirty -= g.first_res
+    g.n_dirty = s.share.n_dirty
+    g.any_wanted = s.any_wanted
+    s.n_rejoin = s.share.n_dirty = s.any_wanted = False
+
+
+cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
+    """The next cycle, from `at` on, in which anything happens in the group that others see."""
+    cdef cycle_t to
+    if s.any_wanted or s.n_rejoin or s.share.n_dirty:
+        return at
+    find_horizons(s)
+    to = share_next(s, s.horizon[1])
+    if s.ends.n:
+        to = min(to, s.ends.item[0].at)
+    return max(to, at)
+
+
+cdef void group_issue(Sim* s, int32_t first, cycle_t now) noexcept nogil:
+    """P2 of a group by itself, behind the `first` jobs that had ended before: those that waited for the others are issued."""
+    cdef int32_t i
+    control_release(&s.control, first)
+    i = control_take(&s.control, now)
+    while i >= 0:
+        submit_entry(s, i, s.control.entry[i].number)
+        timer_push(&s.groups.early, now, i)
+        i = control_take(&s.control, now)
+
+
+cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
+    """Let a job have the number that it has where all groups go from cycle to cycle together."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef DmaJob* j
+    cdef slot_t flow
+    e.number = seq
+    if e.op != OP_DMA:
+        return
+    j = &s.dma_job[e.job]
+    j.seq = seq
+    flow = j.flows if j.state == DMA_TRANSFERRING else NONE
+    while flow != NONE:
+        s.share.flow[flow].job_seq = seq
+        if s.share.flow[flow].left and not j.in_head:
+            s.lane[flow].key_seq = seq << 20 | s.share.flow[flow].channel
+        flow = s.share.flow[flow].sibling
+
+
+cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
+    """The cycles of a group before `to`. What ends a run early is in no machine of several groups (fast/group_layout.pyx)."""
+    cdef cycle_t at = max(s.groups.at[k], s.cycle)
+    cdef bint apart = to > s.cycle + 1
+    cdef int32_t heard = s.control.n_finished
+    group_enter(s, &s.groups.group[k])
+    while at < to:
+        if apart and heard < s.control.n_finished:      # they ended in the cycle before: the engine is wanted
+            group_issue(s, heard, at)
+            heard = s.control.n_finished
+        group_cycle(s, at)
+        at = group_next(s, at + 1)
+    s.groups.at[k] = at
+    group_leave(s, &s.groups.group[k])
+
+
+cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
+    """After P2 of a cycle: up to where the groups may go by themselves."""
+    cdef Control* q = &s.control
+    if (q.tied or q.passed < q.n_barriers or q.width and q.submitted < s.n_dma_jobs + s.n_compute_jobs or s.trace != NULL
+            or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
+        return min(s.cycle + 1, limit)
+    return limit
+
+
+cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
+    """The cycles before `to` of all groups."""
+    cdef cycle_t last = s.cycle + 1
+    cdef int32_t k
+    cdef int64_t seq
+    for k in range(s.groups.n):
+        if s.groups.at[k] < to:
+            group_run(s, k, to)
+    if to > s.cycle + 1:
+        if s.control.in_flight == 0:            # P2 looks at it where the last job has ended
+            for k in range(s.control.n_finished):
+                last = max(last, s.control.entry[s.control.finished[k]].end)
+            if last < to:
+                to = last
+                control_settle(&s.control, to + 1)
+        control_settle(&s.control, to)
+        seq = s.control.submitted - s.groups.early.n
+        while s.groups.early.n:
+            renumber(s, timer_pop(&s.groups.early), seq)
+            seq += 1
+    s.cycle = to
+
+
+cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil:
+    """The next cycle in which anything happens in a group."""
+    cdef int32_t k
+    for k in range(s.groups.n):
+        limit = min(limit, s.groups.at[k])
+    return max(limit, s.cycle)

@@ -1,0 +1,7 @@
+"""When each scratchpad may next bring an event that others see, and P5 and P6 of those whose time has come."""
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport cycle_t, slot_t
+
+cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil
+cdef void find_horizons(Sim* s) noexcept nogil
+cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil

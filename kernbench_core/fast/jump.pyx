@@ -1,0 +1,296 @@
+"""Closed forms of lanes that are never denied.
+
+What moves then depends on time alone, and what is left to find is how often each bank was asked. A flow asks for every line once. So
+does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
+banks is gone through cycle by cycle and taken as often as it comes.
+"""
+from libc.string cimport memset
+
+from kernbench_core.fast.ahead cimport AHEAD, Ahead, ahead_of
+from kernbench_core.model.arith cimport gcd, quotient
+from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
+from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
+from kernbench_core.model.flow cimport cap_carry, flow_want, settle_cursor
+from kernbench_core.model.share.membership cimport flow_accrue
+from kernbench_core.model.tally cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+
+cdef enum:
+    TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
+    SHORT = 32                # and where all can be counted quickly
+    FULL = 240                # what a tally counts before it is drained
+
+
+cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
+    """`cycles` cycles at once, in which the carry stays below the end of the run: every line reached is asked for once."""
+    cdef int64_t n
+    flow_accrue(f, cycles)
+    n = f.carry - f.piece * f.den
+    if n < 0:
+        return
+    n = 1 + quotient(n, f.cost)
+    tally_range(&p.grants, f.bank, n)
+    f.asked = f.piece + (n - 1) * p.line
+    f.carry -= f.asked * f.den
+    f.left -= f.asked
+    f.at.run_left -= f.asked
+    f.bank = <int32_t>((f.bank + n) % p.banks)
+    f.piece = p.line if f.at.run_left > p.line else f.at.run_left
+
+
+cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
+    """Whole chunks of the interleave, all but the last that the budget covers, of a flow that stands before one. Returns their bytes."""
+    cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line, n, _k
+    n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // turn + 1) - 1
+    for _k in range(n):
+        tally_range(&p.grants, f.bank, lines)
+        f.bank = <int32_t>((f.bank + hop) % p.banks)
+    f.at.dram += n * turn
+    f.at.addr += n * turn
+    return n * d.interleave
+
+
+cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexcept nogil:
+    """The same for a flow whose runs end with lines: over the ends of runs too, to the last byte."""
+    cdef nbytes_t budget, step
+    cdef int64_t n
+    flow_accrue(f, cycles)
+    budget = quotient(f.carry, f.den)
+    if budget < f.left:
+        if budget < f.piece:
+            return
+        budget = f.piece + (budget - f.piece) // p.line * p.line
+    else:
+        budget = f.left
+    f.carry -= budget * f.den
+    f.left -= budget
+    while budget:
+        if f.at.run_left == d.interleave and budget >= 2 * d.interleave:
+            budget -= jump_chunks(f, p, d, budget)
+        step = budget if budget < f.at.run_left else f.at.run_left
+        n = 1 + (step - f.piece + p.line - 1) // p.line
+        tally_range(&p.grants, f.bank, n)
+        budget -= step
+        if step < f.at.run_left:
+            f.at.run_left -= step
+            f.bank = <int32_t>((f.bank + n) % p.banks)
+            f.piece = p.line if f.at.run_left > p.line else f.at.run_left
+        else:
+            cursor_sync(&f.at)
+            cursor_advance(&f.at, d, x, f.channel, step)
+            settle_cursor(f, p)
+    cap_carry(f, p)
+
+
+cdef bint whole_lines(Flow* f, Spm* p, Dram* d, Extent* x) noexcept nogil:
+    """All its runs but the last end with a line, and begin with one."""
+    return not p.blocked and x.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0
+
+
+cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
+    """Of so many lines of a flow, one after the other, no two are on one bank: a request for them is not cut. Its runs are whole
+    chunks of the interleave; between them lie those of the other channels."""
+    cdef int64_t chunk = d.interleave // p.line, hop = chunk * (d.channels - 1), t, away
+    if lines > p.banks:
+        return False
+    if hop == 0:
+        return True
+    for t in range(1, lines):
+        away = t + t // chunk * hop
+        if away % p.banks == 0 or (t % chunk and (away + hop) % p.banks == 0):
+            return False
+    return True
+
+
+cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t cycles) noexcept nogil:
+    """Advance a flow that nobody can deny: in closed form inside a run, cycle by cycle where a request may cross its end."""
+    cdef int64_t k
+    cdef int32_t w
+    # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
+    cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, and one more
+    cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
+    cdef bint lines = (uncut and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
+                       and banks_differ(p, d, (max(quotient(f.carry, f.den), p.line) + most) // p.line + 2))
+    f.seen += cycles
+    while cycles:
+        k = min(cycles, (<int64_t>1 << 61) // f.num)
+        if lines:
+            jump_lines(f, p, d, x, k)
+            if f.left == 0:
+                return
+            cycles -= k
+            continue
+        k = min(k, quotient(f.at.run_left - 1 - quotient(f.carry, f.den), most)) if uncut else 0
+        if k > 1:
+            jump_in_run(f, p, k)
+            cycles -= k
+            continue
+        cycles -= 1
+        flow_accrue(f, 1)
+        if flow_want(f, p, d, x, mask):
+            for w in range(p.words):
+                tally_word(&p.grants, w, mask[w])
+                mask[w] = 0
+            tally_done(&p.grants, 1)
+            f.left -= f.asked
+
+
+cdef bint apart(Compute* e, Spm* p) noexcept nogil:
+    """No two streams come to one bank in one body cycle: they move on alike, and what one asks for ends before another
+    begins."""
+    cdef int64_t lines, away
+    cdef int32_t k, j
+    cdef Stream* a = &e.stream[0]
+    cdef Stream* b
+    lines = (a.per_cycle - 1) // p.line + 2             # of one cycle, at most; where the first line has begun before, too
+    if lines > p.banks:
+        return False
+    for k in range(1, e.streams):
+        b = &e.stream[k]
+        if b.per_cycle != a.per_cycle or b.at != a.at or b.nbytes != a.nbytes:
+            return False
+        for j in range(k):
+            away = (b.line - e.stream[j].line) % p.banks
+            away += p.banks if away < 0 else 0
+            if away < lines or p.banks - away < lines:
+                return False
+    return True
+
+
+cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) noexcept nogil:
+    """Over the body cycles `i` to `i + n`."""
+    cdef Stream* t
+    cdef int64_t lines
+    cdef int32_t k
+    for k in range(e.streams):
+        t = &e.stream[k]
+        lines = stream_lines(t, i + n - 1, p.line, p.line_shift)
+        if counted:
+            tally_range(&p.grants, t.line, lines)
+        t.line = (t.line + lines) % p.banks
+        if e.sparse:
+            stream_next(t)
+
+
+cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
+    """In so many body cycles all streams stand where they do now, in lines and in banks; 0: in more than `most`, or one ends before."""
+    cdef int64_t turn = 1, each
+    cdef int32_t k
+    for k in range(e.streams):
+        each = p.row // gcd(p.row, e.stream[k].per_cycle)
+        turn = turn // gcd(turn, each) * each
+        if turn > most or e.stream[k].at < i * e.stream[k].per_cycle:
+            return 0
+    return turn
+
+
+cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Count whole turns of the `n` body cycles from `i` on and go over them; how many body cycles that were."""
+    cdef int64_t turn = turn_of(e, p, i, SHORT if e.dense else TURN) if p.narrow else 0, times, _k
+    cdef int32_t k
+    for k in range(e.streams):
+        n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
+    if turn == 0 or n < 2 * turn:
+        return 0
+    times = n // turn
+    for _k in range(turn):
+        if compute_want(e, p, reads, writes):
+            tally_times(&p.grants, reads[0] | writes[0], times)
+            reads[0] = 0
+            writes[0] = 0
+        e.body_left -= 1
+    e.body_left += turn
+    if times > 1:
+        move_streams(e, p, i + turn, (times - 1) * turn, False)
+    return times * turn
+
+
+cdef int64_t jump_body(Compute* e, Spm* p, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Go over many of the next `n` body cycles at once; over how many."""
+    cdef int64_t i = e.body - e.body_left
+    if apart(e, p):
+        move_streams(e, p, i, n, True)
+        return n
+    return jump_turns(e, p, i, n, reads, writes)
+
+
+cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil:
+    """Body cycles from `at` on, up to and without cycle `end`, that nobody can deny; the cycle of the next, or of the last
+    where the body is done."""
+    cdef int32_t w, tries = 0 if p.blocked else 2           # the first body cycle may be unlike the others
+    cdef int64_t n
+    while at < end:
+        n = min(e.body_left, (end - at + e.period - 1) // e.period)
+        if tries and n > 2:
+            tries -= 1
+            n = jump_body(e, p, n, reads, writes)
+            if n:
+                e.idle = 0
+                e.body_left -= n
+                at += n * e.period
+                if e.body_left == 0:
+                    return at - e.period
+                continue
+        if compute_want(e, p, reads, writes):
+            for w in range(p.words):
+                tally_word(&p.grants, w, reads[w] | writes[w])
+                reads[w] = 0
+                writes[w] = 0
+            tally_done(&p.grants, 1)
+        e.body_left -= 1
+        if e.body_left == 0:
+            break
+        at += (1 + sleep_idle(e)) * e.period
+    return at
+
+
+cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
+    """Count the requests of the next `n` body cycles, which are worked out many at a time."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef int64_t k, m
+    cdef uint64_t* want
+    while n:
+        m = min(n, AHEAD)
+        want = ahead_of(x, e, jobs, p, i, m)
+        for k in range(m // 8):
+            tally_eight(t, want + 8 * k)
+        for k in range(m // 8 * 8, m):
+            tally_word(t, 0, want[k])
+            tally_done(t, 1)
+        i += m
+        n -= m
+
+
+cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
+    """Count whole turns of the next `n` body cycles; how many body cycles these are."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef int64_t turn = turn_of(e, p, i, FULL)
+    cdef int32_t k
+    cdef uint64_t[8] planes
+    cdef Tally once                             # one turn: never drained
+    for k in range(e.streams):
+        n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
+    if turn == 0 or n < 2 * turn:
+        return 0
+    memset(planes, 0, sizeof(planes))
+    once.low = planes
+    once.adds = 0
+    count_ahead(e, x, jobs, p, turn, &once)
+    tally_planes(&p.grants, planes, n // turn)
+    return n // turn * turn
+
+
+cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
+    """The same for a dense engine: it has a cycle a body cycle, and its streams need not follow."""
+    cdef int64_t n = min(e.body_left, end - at)
+    cdef uint64_t reads = 0, writes = 0
+    cdef int64_t many = 0
+    if n > AHEAD:
+        compute_seek(e, jobs, p, e.body - e.body_left)
+        many = jump_body(e, p, n, &reads, &writes)
+        many = many if many else count_turns(e, x, jobs, p, n)
+        e.body_left -= many
+    count_ahead(e, x, jobs, p, n - many, &p.grants)
+    e.body_left -= n - many
+    return at + n if e.body_left else at + n - 1

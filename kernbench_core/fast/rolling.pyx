@@ -1,0 +1,189 @@
+"""P5 and P6 of the only scratchpad of a machine, from request to request.
+
+Where there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event that it might
+bring: a bound is found for that, lane by lane. A scratchpad that is alone needs none. It is run up to the next event of the others, and
+stops behind the first that it brings. Its lanes stand on a wheel (fast/wheel.pxd), so that a cycle costs as much as it has requests: that is
+for many slow flows, which ask far less often than once in a block.
+
+It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it ends.
+"""
+from libc.string cimport memset
+
+from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, FlowTrace
+from kernbench_core.model.requester cimport activity_phase
+from kernbench_core.fast.block cimport open_walk, walk_due
+from kernbench_core.fast.block_traced cimport walk_one
+from kernbench_core.trace.record_requests cimport record_served
+from kernbench_core.trace.record_block cimport close_notes, open_notes
+from kernbench_core.trace.record_walk cimport emit_moved, open_run, put_note, run_asked
+from kernbench_core.fast.runs cimport begin_run, goes_on
+from kernbench_core.model.scratchpad cimport turn_of
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.model.tally cimport tally_eight
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.fast.walk cimport PORTS, Walk, take
+from kernbench_core.fast.wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+cdef enum:
+    SLOW = 6                  # cycles from line to line: in most blocks such a flow asks once, or not at all
+    FLOWS = 12                # with fewer slow ones, blocks are faster
+    WORDS = 64                # of ports, before they are counted
+
+cdef struct Ports:            # those of the cycles that are not counted yet, one after the other
+    uint64_t[WORDS + 2 * PORTS + 8] word
+    int32_t n
+
+
+cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
+    """It is worth while, and nothing needs a horizon."""
+    cdef int32_t k, slow = 0
+    if not (s.skip or s.trace != NULL and s.trace.rolls):
+        return False
+    if not (s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
+        return False
+    if s.plugs != NULL or s.share.rows != NULL or p.n_asks or p.n_pairs:
+        return False
+    for k in range(p.n_order):
+        if not s.lane[p.order[k]].compute:
+            slow += s.share.flow[p.order[k]].every >= SLOW
+    return slow >= FLOWS
+
+
+cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
+    """The usual request, of one whole line that is granted; false for any other, and nothing is done."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef int64_t carry = f.carry + (w.begin + 1 - f.seen) * f.num - f.cost
+    cdef int32_t side = w.split and a.to_writes
+    cdef int32_t ports = w.ports[side]
+    cdef uint64_t mask = <uint64_t>1 << f.bank
+    cdef bint last = f.at.run_left < 2 * w.line
+    if a.next_at > w.begin or a.first_denied != NEVER or f.piece != w.piece or f.every == 0 or <uint64_t>carry >= <uint64_t>f.num:
+        return False
+    if w.taken[side][ports - 1] & mask or last and not (f.at.run_left == w.line and goes_on(f, w, s.memory)):
+        return False
+    if traced:
+        open_run(t, f, f.at.run_left, f.bank)
+        run_asked(t, w.begin)
+        put_note(w, lane, 0, 0 if side else mask, mask if side else 0)
+        if w.trace.level > TRACE_FULL:          # every request is an event
+            f.asked = w.line
+            record_served(s, p, lane, NEVER, w.begin)
+        elif last:
+            emit_moved(s, f, t, REC_RUN, w.begin)
+            t.asked = NEVER
+    take(w.taken[side], ports, mask)
+    f.left -= w.line
+    f.carry = carry
+    f.seen = w.begin + 1
+    f.at.run_left -= w.line
+    f.bank = f.bank + 1 if f.bank + 1 < w.banks else 0
+    if last:
+        begin_run(f, p, s.memory)
+    a.next_at = w.begin + f.every + (carry < f.rest)
+    return True
+
+
+cdef void count(Spm* p, Ports* x) noexcept nogil:
+    """Count the ports that were taken."""
+    cdef int32_t k
+    for k in range((x.n + 7) // 8):
+        tally_eight(&p.grants, x.word + 8 * k)
+    memset(x.word, 0, (x.n + 7) // 8 * 8 * sizeof(uint64_t))
+    x.n = 0
+
+
+cdef inline void walk_lane(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
+    """Any lane that is due."""
+    if traced:
+        walk_one(s, p, w, lane)
+    else:
+        p.due[0] = lane
+        walk_due(s, p, w, 1)
+
+
+cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced) noexcept nogil:
+    """A cycle in which requests of age go first."""
+    cdef int32_t k
+    for k in range(p.n_order):
+        if min(s.lane[order[k]].next_at, s.lane[order[k]].backpressure_at) <= w.begin:
+            walk_lane(s, p, w, order[k], traced)
+    p.laid = False
+
+
+cdef inline void cycle(Sim* s, Spm* p, Walk* w, bint traced) noexcept nogil:
+    """Those that are due in the cycle `w.begin`, in the order of ties."""
+    cdef Wheel* x = s.wheel
+    cdef int64_t spoke = w.begin - x.first
+    cdef int32_t r, place
+    cdef uint64_t due
+    cdef slot_t lane
+    cdef Lane* a
+    for r in range(x.rims):
+        due = x.due[r][spoke]
+        while due:
+            place = 64 * r + trailing_zeros(due)
+            due &= due - 1
+            lane = p.order[place]
+            a = &s.lane[lane]
+            if a.compute or not ask_line(s, p, w, lane, traced):
+                walk_lane(s, p, w, lane, traced)
+            wheel_put(x, a, place)
+
+
+cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
+    """`records`: so many are enough."""
+    return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
+
+
+cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nogil:
+    cdef Wheel* x = s.wheel
+    cdef Walk w
+    cdef Ports ports
+    cdef uint64_t todo
+    cdef int32_t ends = s.ends.n
+    cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
+    cdef slot_t* order
+    open_walk(&w, p, 1)
+    if traced:
+        open_notes(s, &w)
+    memset(ports.word, 0, sizeof(ports.word))
+    ports.n = 0
+    while p.done < to and not event(s, ends, records):
+        if not p.laid or p.done >= x.first + SPOKES:
+            wheel_lay(x, p, s.lane)
+        if p.n_watch == 0:                      # else what DMA engines did is looked at after this cycle
+            todo = x.busy >> (p.done - x.first)
+            p.done += trailing_zeros(todo) if todo else x.first + SPOKES - p.done
+            if todo == 0 or p.done >= to:
+                p.done = min(p.done, to)
+                continue
+        w.begin = p.done
+        w.taken[0] = ports.word + ports.n
+        w.taken[1] = w.taken[0] + w.ports[0]
+        order = turn_of(s, p, p.done)
+        if order == p.order:
+            cycle(s, p, &w, traced)
+        else:
+            aged_cycle(s, p, &w, order, traced)
+        if traced:
+            close_notes(s, p, &w)
+        ports.n += w.ports[0] + (w.ports[1] if w.split else 0)
+        if ports.n >= WORDS:
+            count(p, &ports)
+        if p.n_watch:
+            activity_phase(s, p)
+        p.done += 1
+    count(p, &ports)
+    return p.done - 1 if event(s, ends, records) else to
+
+
+cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Run the cycles before `to`, up to and with the first that brings an event, or enough records of a trace: that cycle, or `to`."""
+    return run_on(s, p, to, True) if s.trace != NULL and s.trace.level >= TRACE_FULL else run_on(s, p, to, False)

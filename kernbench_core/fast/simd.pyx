@@ -1,0 +1,43 @@
+"""Which vector instructions are used: the best that the processor has, or what the environment variable KERNBENCH_ISA says.
+
+`plain` is the readable Cython code, `avx2` and `avx512` are fast/simd.h. All do the same. ImportError where the value is another or the
+processor has no such instructions.
+"""
+import os
+
+cdef extern from "fast/simd.h":
+    """
+    #define KB_TAKE_ONE(level) KB_OF(level, kb_take_one)
+    #define KB_TAKE_TWO(level) KB_OF(level, kb_take_two)
+    #define KB_ADD_LINES_OF(level) KB_OF(level, kb_add_lines)
+    """
+    bint kb_supported(int level) noexcept nogil
+    take_fn KB_TAKE_ONE(int level) noexcept nogil
+    take_fn KB_TAKE_TWO(int level) noexcept nogil
+    lines_fn KB_ADD_LINES_OF(int level) noexcept nogil
+
+LEVELS = ("plain", "avx2", "avx512")
+
+
+def isa():
+    """The name of the instructions in use: one of LEVELS."""
+    return LEVELS[vectors.level]
+
+
+cdef int32_t chosen() except -1:
+    """The level that is asked for, else the highest there is."""
+    asked = os.environ.get("KERNBENCH_ISA", "")
+    if asked and asked not in LEVELS:
+        raise ImportError(f"KERNBENCH_ISA={asked}: allowed are {', '.join(LEVELS)}; unset it to take the best that there is")
+    level = LEVELS.index(asked) if asked else len(LEVELS) - 1
+    while not asked and not kb_supported(level):
+        level -= 1
+    if not kb_supported(level):
+        raise ImportError(f"KERNBENCH_ISA={asked}: this processor has no such instructions; unset it to take the best that there is")
+    return level
+
+
+vectors.level = chosen()
+vectors.take[0] = KB_TAKE_ONE(vectors.level)
+vectors.take[1] = KB_TAKE_TWO(vectors.level)
+vectors.add_lines = KB_ADD_LINES_OF(vectors.level)

@@ -1,0 +1,81 @@
+"""A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
+from kernbench_core.model.bank cimport BLOCK, DENIED, Spm
+from kernbench_core.trace.events cimport FlowTrace, Tracer
+from kernbench_core.model.tally cimport tally_noted, tally_times
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+
+cdef extern from *:
+    """
+    /* The walks are written once and compiled for one port, for two and for any number: inlining makes `ports` a constant. */
+    #undef CYTHON_INLINE
+    #define CYTHON_INLINE __inline__ __attribute__((always_inline))
+    """
+
+cdef enum:
+    PORTS = 7                 # of one kind, at most (state/layout.pyx)
+
+cdef struct Walk:             # a block of cycles, and what of its scratchpad is needed all the time
+    cycle_t begin
+    int64_t n                 # cycles
+    nbytes_t line
+    nbytes_t piece            # the same; of a blocked map none that a flow could have: its requests are looked at one by one
+    int32_t shift
+    int32_t banks
+    uint64_t full
+    bint split
+    cycle_t max_wait
+    bint late                 # some lane asked when it was of age: the order was another one
+    int32_t ports[2]
+    uint64_t* taken[2]        # [cycles][ports]
+    Tracer* trace             # of a traced run
+    FlowTrace* flow_trace
+
+cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
+    """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
+    cdef uint64_t m
+    if n >= w.banks:
+        return w.full
+    m = (<uint64_t>1 << n) - 1
+    return (m << bank | (m >> 1) >> (w.banks - 1 - bank)) & w.full
+
+cdef inline void note_denial(Spm* p, uint64_t denied) noexcept nogil:
+    """To be counted with others."""
+    p.denied[p.n_denied] = denied
+    p.n_denied += 1
+    if p.n_denied >= DENIED - BLOCK:
+        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+
+cdef inline uint64_t take(uint64_t* taken, int32_t ports, uint64_t need) noexcept nogil:
+    """Grant the banks that still have a port in this cycle."""
+    cdef uint64_t got
+    cdef int32_t k
+    if ports == 1:
+        got = need & ~taken[0]
+        taken[0] |= got
+        return got
+    if ports == 2:
+        got = need & ~taken[1]
+        taken[1] |= got & taken[0]
+        taken[0] |= got
+        return got
+    got = need & ~taken[ports - 1]
+    for k in range(ports - 1, 0, -1):
+        taken[k] |= got & taken[k - 1]
+    taken[0] |= got
+    return got
+
+cdef inline uint64_t grant(Spm* p, Walk* w, int64_t c, int32_t ports, uint64_t reads, uint64_t writes) noexcept nogil:
+    """Arbitrate one request in cycle `c` of the block; the banks that were denied."""
+    cdef uint64_t got
+    if ports:
+        return reads & ~take(w.taken[0] + c * ports, ports, reads)
+    got = reads | writes
+    if w.split:
+        got &= ~(reads & w.taken[0][(c + 1) * w.ports[0] - 1]) & ~(writes & w.taken[1][(c + 1) * w.ports[1] - 1])
+        take(w.taken[1] + c * w.ports[1], w.ports[1], got & writes)
+        take(w.taken[0] + c * w.ports[0], w.ports[0], got & reads)
+        if got & reads & writes:                    # counted once (fast/block.pyx counts both sides)
+            tally_times(&p.grants, got & reads & writes, -1)
+    else:
+        got = take(w.taken[0] + c * w.ports[0], w.ports[0], got)
+    return (reads | writes) & ~got

@@ -1,6 +1,0 @@
-"""From plain numbers to the tables of a run."""
-from kernbench_core.arena cimport Arena
-from kernbench_core.sim cimport Sim
-
-cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1
-cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1

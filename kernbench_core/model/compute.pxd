@@ -1,0 +1,131 @@
+"""Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
+from kernbench_core.model.arith cimport divided
+from kernbench_core.model.bank cimport Spm, bank_of, set_banks
+from kernbench_core.model.masks cimport set_run
+from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef enum:
+    MAX_REGIONS = 4
+
+cdef struct Region:           # an operand in the scratchpad
+    nbytes_t addr             # flat address
+    nbytes_t nbytes
+
+cdef struct ComputeJob:       # constant but for `next`
+    cycle_t init              # cycles that touch nothing, first
+    cycle_t body              # cycles over which the operands stream
+    cycle_t finalize          # cycles that touch nothing, last
+    int64_t work              # MACs or ops, counted when it is complete
+    int32_t entry             # of the command queue
+    int32_t engine
+    int16_t regions
+    int16_t written           # bit k: region k is
+    slot_t next               # in its engine's queue
+    Region region[MAX_REGIONS]
+
+cdef struct Stream:           # where a region stands in its body: up to `nbytes` it is state, the rest follows from the job
+    nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
+    cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
+    int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
+    nbytes_t nbytes
+    nbytes_t per_cycle        # q = ceil(nbytes / body)
+    uint64_t inverse          # reciprocal(per_cycle)
+    uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
+    int64_t step              # their number, modulo the banks
+    cycle_t whole             # body cycles that cover all of `per_cycle`
+    bint write
+
+cdef struct Compute:          # one TE or VE; up to `period` it is state, the rest is constant
+    slot_t queue_first        # jobs that wait, in order
+    slot_t queue_last
+    int32_t queued
+    slot_t job                # NONE: idle
+    cycle_t started           # of the job
+    cycle_t body              # body cycles of the job
+    cycle_t body_left         # @count not done of them, without those that are slept through
+    cycle_t idle              # body cycles before the lane's `next_at` that touch nothing: done without being looked at
+    bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
+    bint dense                # walked through a table of its requests (fast/ahead.pyx); its streams are brought up to date by `compute_seek`
+    int32_t often             # asks for one bank in CALM cycles, at most
+    int32_t streams
+    cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER
+    int64_t jobs              # counters
+    int64_t work
+    cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
+    cycle_t conflict          # @past
+    cycle_t conflict_before   # @past where it stood at the start of the job, in a traced run
+    cycle_t period
+    bint traffic              # spm_traffic
+    int32_t kind              # EngineType
+    int32_t id
+    Stream* stream            # as many as the most regions of its jobs
+
+cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
+cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
+cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil
+cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil
+cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil
+cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil
+
+cdef inline bint writes_to(ComputeJob* j, int32_t region) noexcept nogil:
+    return j.written >> region & 1
+
+cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
+    """The first cycle from `now` on in which an engine of this period acts."""
+    return now if period == 1 else (now + period - 1) // period * period
+
+cdef inline int64_t stream_lines(Stream* s, cycle_t i, nbytes_t line, int32_t shift) noexcept nogil:
+    """How many lines begin in body cycle `i`; they are gone over."""
+    cdef nbytes_t end = (i + 1) * s.per_cycle
+    cdef int64_t n
+    if end > s.nbytes:
+        end = s.nbytes
+    if end <= s.at:
+        return 0
+    n = (end - s.at + line - 1) >> shift if shift >= 0 else (end - s.at + line - 1) // line
+    s.at += n * line
+    return n
+
+cdef inline void stream_next(Stream* s) noexcept nogil:
+    s.next = divided(s.at, s.per_cycle, s.inverse) if s.at < s.nbytes else NEVER
+
+cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
+    """After a body cycle, which is not the last: go over those that touch nothing; how many they are. The last is always looked at."""
+    cdef cycle_t i = e.body - e.body_left, last = e.body - 1
+    cdef int32_t k
+    if not e.sparse:
+        return 0
+    for k in range(e.streams):
+        if e.stream[k].next < last:
+            last = e.stream[k].next
+    e.idle = last - i
+    e.body_left -= e.idle
+    return e.idle
+
+cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask) noexcept nogil:
+    """The lines of one region that begin in body cycle `i`; false where there are none."""
+    cdef int64_t n = stream_lines(s, i, p.line, p.line_shift)
+    if n == 0:
+        return False
+    if p.blocked:
+        set_run(mask, bank_of(p, s.line), bank_of(p, s.line + n - 1) - bank_of(p, s.line) + 1)
+        s.line += n
+    else:
+        set_banks(p, mask, <int32_t>s.line, n)
+        s.line += n
+        if s.line >= p.banks:
+            s.line = s.line - p.banks if n < p.banks else s.line % p.banks
+    return True
+
+cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """P5: the banks of this body cycle; false where it touches none."""
+    cdef cycle_t i = e.body - e.body_left
+    cdef bint any = False
+    cdef int32_t k
+    for k in range(e.streams):
+        if e.sparse and e.stream[k].next > i:
+            continue
+        any |= stream_want(&e.stream[k], p, i, writes if e.stream[k].write and p.split else reads)
+        if e.sparse:
+            stream_next(&e.stream[k])
+    return any

@@ -1,0 +1,119 @@
+"""Life of a job in a TE or VE: queued, init, body, finalize, complete.
+
+A job that streams operands is a lane of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
+progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
+"""
+from kernbench_core.model.arith cimport reciprocal
+from kernbench_core.model.bank cimport CALM, Spm, line_of
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+
+cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil:
+    jobs[job].next = NONE
+    if e.queue_last == NONE:
+        e.queue_first = job
+    else:
+        jobs[e.queue_last].next = job
+    e.queue_last = job
+    e.queued += 1
+
+
+cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) noexcept nogil:
+    s.nbytes = r.nbytes
+    s.write = write
+    s.per_cycle = (r.nbytes + body - 1) // body
+    s.inverse = reciprocal(s.per_cycle)
+    s.line = line_of(p, r.addr)
+    s.at = s.line * p.line - r.addr             # the first cycle also asks for the line that the region begins in
+    s.next = 0
+    s.whole = r.nbytes // s.per_cycle
+    s.steady = 0
+    if p.blocked:
+        return
+    s.line %= p.banks
+    if p.narrow and s.at == 0 and s.per_cycle % p.line == 0:
+        s.steady = p.full if s.per_cycle // p.line >= p.banks else (<uint64_t>1 << s.per_cycle // p.line) - 1
+        s.step = s.per_cycle // p.line % p.banks
+
+
+cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:
+    """How often the lines that begin in CALM body cycles come to one bank, at most. The stream stands at its begin."""
+    return (CALM * s.per_cycle - s.at + p.row - 1) // p.row
+
+
+cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
+    """Start the head of the queue; return the cycle of the first body cycle with traffic, NEVER where there is none."""
+    cdef ComputeJob* j = &jobs[e.queue_first]
+    cdef int32_t k
+    e.job = e.queue_first
+    e.queue_first = j.next
+    if e.queue_first == NONE:
+        e.queue_last = NONE
+    e.queued -= 1
+    e.started = now
+    e.done_at = NEVER
+    e.streams = 0
+    e.dense = False
+    e.idle = 0
+    e.body = j.body
+    e.body_left = j.body
+    if not e.traffic or j.body == 0 or j.regions == 0:
+        e.body_left = 0
+        e.done_at = now + (j.init + j.body + j.finalize - 1) * e.period
+        return NEVER
+    e.streams = j.regions
+    e.sparse = True
+    e.often = 0
+    for k in range(j.regions):
+        open_stream(&e.stream[k], &j.region[k], writes_to(j, k), p, j.body)
+        if 4 * e.stream[k].per_cycle >= p.line:
+            e.sparse = False
+        e.often = <int32_t>min(e.often + rounds(&e.stream[k], p), CALM)
+    e.dense = (not e.sparse and e.period == 1 and p.narrow and p.penalty == 1 and not p.split and not p.blocked
+               and p.line_shift >= 0)
+    return now + j.init * e.period
+
+
+cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil:
+    """What of its streams follows from the job."""
+    cdef Stream old
+    cdef int32_t k
+    for k in range(e.streams if e.job != NONE else 0):
+        old = e.stream[k]
+        open_stream(&e.stream[k], &jobs[e.job].region[k], writes_to(&jobs[e.job], k), p, e.body)
+        e.stream[k].at = old.at
+        e.stream[k].next = old.next
+        e.stream[k].line = old.line
+
+
+cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
+    """Let the streams stand before the lines of body cycle `i`."""
+    cdef Stream* s
+    cdef Region* r
+    cdef int64_t line, lines
+    cdef int32_t k
+    for k in range(e.streams):
+        s = &e.stream[k]
+        r = &jobs[e.job].region[k]
+        line = line_of(p, r.addr)
+        s.at = line * p.line - r.addr
+        lines = line_of(p, min(i * s.per_cycle, s.nbytes) - s.at + p.line - 1) if i else 0
+        s.at += lines * p.line
+        s.line = line + lines
+        if not p.blocked:
+            s.line %= p.banks
+        if e.sparse and i:
+            stream_next(s)
+
+
+cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
+    """The last body cycle was served in `now`: finalize follows, one cycle a period."""
+    cdef cycle_t rest = jobs[e.job].finalize
+    e.done_at = on_period(now + 1, e.period) + (rest - 1) * e.period if rest else now
+
+
+cdef void compute_complete(Compute* e, ComputeJob* jobs, cycle_t end) noexcept nogil:
+    e.jobs += 1
+    e.work += jobs[e.job].work
+    e.job_cycles += end - e.started
+    e.job = NONE

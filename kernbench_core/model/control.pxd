@@ -1,0 +1,46 @@
+"""The command queue executor: ready counts, issue width, barriers (P2 of MODEL section 1)."""
+from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t
+
+cdef struct Entry:
+    int16_t op                # Opkind
+    int8_t tied               # a job that lets something start which is not of its group alone (fast/group_layout.pyx)
+    int32_t job               # index of its DMA or compute job
+    int32_t waits             # dependencies that are not complete
+    int32_t after             # where its dependents begin in Control.dependents
+    cycle_t issue             # @past? NEVER: not yet, for all three
+    cycle_t start             # @past?
+    cycle_t end               # @past?
+    int64_t number            # @count of its job: in the order of issue
+
+cdef struct Control:
+    Entry* entry
+    int32_t n
+    int32_t* dependents       # [after of entry i : after of entry i + 1]; entry[n] closes the list
+    int32_t* barriers         # positions in file order
+    int32_t n_barriers
+    int32_t passed            # barriers that are complete
+    int32_t end               # position of END; -1 where there is none
+    int32_t width             # engine jobs a cycle; 0: no limit
+    int32_t completed
+    int32_t tied              # entries that are so, and not complete
+    int32_t* ready_jobs       # heaps by position
+    int32_t n_ready_jobs
+    int32_t* ready_control
+    int32_t n_ready_control
+    int32_t* later            # became ready behind the cursor: the next pass sees them
+    int32_t n_later
+    int32_t cursor            # position of the entry that this pass handles
+    int32_t* finished         # engine entries that have ended since the last P2
+    int32_t n_finished
+    int32_t in_flight         # engine jobs issued and not ended
+    int64_t submitted         # engine jobs ever issued: the submission number
+    bint limited              # jobs were passed over for the issue width: P2 runs again in the next cycle
+
+# Called for each entry that is issued; of a job `seq` is its number.
+ctypedef void (*submit_fn)(void* sim, int32_t entry, int64_t seq) noexcept nogil
+
+cdef void control_open(Control* q) noexcept nogil
+cdef void control_release(Control* q, int32_t first) noexcept nogil
+cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil
+cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil

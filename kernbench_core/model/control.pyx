@@ -1,0 +1,142 @@
+"""Issues what has become ready, in passes over the file.
+
+A pass is never a walk over all entries: two heaps hold the ready positions, and what becomes ready behind the pass's cursor waits
+for the next pass. The first barrier that is not complete is a gate: nothing behind it is taken.
+"""
+from kernbench_core.model.heap cimport int_pop, int_push
+from kernbench_core.types cimport OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t
+
+
+cdef bint is_job(Entry* e) noexcept nogil:
+    return e.op == OP_DMA or e.op == OP_COMPUTE
+
+
+cdef void make_ready(Control* q, int32_t i) noexcept nogil:
+    if is_job(&q.entry[i]):
+        int_push(q.ready_jobs, &q.n_ready_jobs, i)
+    else:
+        int_push(q.ready_control, &q.n_ready_control, i)
+
+
+cdef void release(Control* q, int32_t i) noexcept nogil:
+    """One thing less that entry `i` waits for."""
+    q.entry[i].waits -= 1
+    if q.entry[i].waits:
+        return
+    if i > q.cursor:
+        make_ready(q, i)
+    else:
+        q.later[q.n_later] = i
+        q.n_later += 1
+
+
+cdef void count(Control* q, int32_t i) noexcept nogil:
+    """An entry is complete."""
+    q.completed += 1
+    q.tied -= q.entry[i].tied
+    if q.completed == q.end:          # END counts one wait for "everything before it"
+        release(q, q.end)
+
+
+cdef void complete(Control* q, int32_t i) noexcept nogil:
+    cdef int32_t k
+    if q.entry[i].op == OP_BARRIER:
+        q.passed += 1
+    for k in range(q.entry[i].after, q.entry[i + 1].after):
+        release(q, q.dependents[k])
+    count(q, i)
+
+
+cdef void control_open(Control* q) noexcept nogil:
+    """Before cycle 0: what waits for nothing is ready."""
+    cdef int32_t i
+    q.cursor = -1
+    for i in range(q.n):
+        q.entry[i].tied = is_job(&q.entry[i]) and q.entry[i + 1].after > q.entry[i].after
+        q.tied += q.entry[i].tied
+        if q.entry[i].waits == 0:
+            make_ready(q, i)
+    if q.end == 0:
+        release(q, 0)
+
+
+cdef void control_release(Control* q, int32_t first) noexcept nogil:
+    """P2 of a group by itself: nothing waits any more for its jobs that have ended, the `first` and later ones of the list."""
+    cdef int32_t k, i
+    for i in range(first, q.n_finished):
+        for k in range(q.entry[q.finished[i]].after, q.entry[q.finished[i] + 1].after):
+            release(q, q.dependents[k])
+
+
+cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil:
+    """Issue the first job that is ready; -1 where there is none. Its number is not yet the right one (`control_settle`)."""
+    cdef int32_t i
+    if q.n_ready_jobs == 0:
+        return -1
+    i = int_pop(q.ready_jobs, &q.n_ready_jobs)
+    q.entry[i].issue = now
+    q.entry[i].number = q.submitted
+    q.submitted += 1
+    q.in_flight += 1
+    return i
+
+
+cdef void control_settle(Control* q, cycle_t before) noexcept nogil:
+    """Jobs that ended before that cycle are complete: what waited for them was released when they ended."""
+    cdef int32_t k, i, n = 0
+    for k in range(q.n_finished):
+        i = q.finished[k]
+        q.finished[k] = 0
+        if q.entry[i].end < before:
+            count(q, i)
+        else:
+            q.finished[n] = i
+            n += 1
+    q.n_finished = n
+
+
+cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
+    """Take the first ready entry that no barrier holds back; -1 where there is none."""
+    cdef int32_t gate = q.barriers[q.passed] if q.passed < q.n_barriers else q.n
+    cdef int32_t control = q.ready_control[0] if q.n_ready_control else q.n + 1
+    cdef int32_t job = q.ready_jobs[0] if q.n_ready_jobs and jobs_allowed else q.n + 1
+    if job < control:
+        return int_pop(q.ready_jobs, &q.n_ready_jobs) if job <= gate else -1
+    return int_pop(q.ready_control, &q.n_ready_control) if control <= gate else -1
+
+
+cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
+    """P2 of cycle `now`; returns how many entries were issued."""
+    cdef int32_t i, k, issued = 0, jobs = 0
+    q.cursor = -1
+    for k in range(q.n_finished):
+        complete(q, q.finished[k])
+        q.finished[k] = 0                         # nothing that is over is left in a snapshot
+    q.n_finished = 0
+    while True:
+        i = next_ready(q, q.width == 0 or jobs < q.width)
+        if i >= 0:
+            q.cursor = i
+            q.entry[i].issue = now
+            issued += 1
+            if is_job(&q.entry[i]):
+                jobs += 1
+                q.in_flight += 1
+                q.entry[i].number = q.submitted
+                submit(sim, i, q.submitted)
+                q.submitted += 1
+            else:
+                q.entry[i].start = now
+                q.entry[i].end = now
+                submit(sim, i, -1)
+                complete(q, i)
+            continue
+        if q.n_later == 0:
+            break
+        for k in range(q.n_later):                # the next pass
+            make_ready(q, q.later[k])
+        q.n_later = 0
+        q.cursor = -1
+    q.limited = q.width != 0 and jobs == q.width and q.n_ready_jobs > 0
+    q.cursor = -1
+    return issued

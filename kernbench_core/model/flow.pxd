@@ -1,0 +1,42 @@
+"""What a flow asks its scratchpad for: whole pieces, within its carry (MODEL section 3, "Whole lines")."""
+from kernbench_core.model.bank cimport Spm, set_banks
+from kernbench_core.model.dram.extent cimport Dram, Extent
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
+
+cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil
+cdef void settle_cursor(Flow* f, Spm* p) noexcept nogil
+
+cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
+    if f.carry >= p.row * f.den:
+        f.carry = p.row * f.den
+
+cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
+    """The carry covers the rest of the run: the last piece may go on in the next."""
+    return f.at.run_left <= p.row and f.carry >= f.at.run_left * f.den
+
+cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
+    """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`."""
+    cdef int64_t n
+    n = f.carry - f.piece * f.den
+    if n < 0:
+        return False
+    if p.blocked or reaches_end(f, p):
+        return ask_pieces(f, p, d, x, mask)
+    n = 1 + n // (p.line * f.den)
+    if n > p.banks:
+        n = p.banks
+    set_banks(p, mask, f.bank, n)
+    take_pieces(f, p, n)
+    return True
+
+cdef inline void take_pieces(Flow* f, Spm* p, int64_t n) noexcept nogil:
+    """Spend the carry on `n` pieces, at most one a bank, that end inside the run."""
+    cdef int64_t asked = f.piece + (n - 1) * p.line
+    cdef int32_t bank = f.bank + <int32_t>n
+    f.bank = bank - p.banks if bank >= p.banks else bank
+    f.asked = asked
+    f.at.run_left -= asked
+    f.piece = p.line if f.at.run_left > p.line else f.at.run_left
+    f.carry -= asked * f.den
+    cap_carry(f, p)

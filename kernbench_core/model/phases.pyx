@@ -1,0 +1,383 @@
+"""P3, P4 and P7: jobs start, flows join and leave, work completes."""
+from libc.string cimport memset
+
+from kernbench_core.model.bank cimport Lane, order_insert, order_remove
+from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
+from kernbench_core.plugin.component cimport component_offer, component_takes
+from kernbench_core.model.control cimport Entry
+from kernbench_core.model.dma cimport (
+    BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
+    dma_pick, dma_pick_comm, dma_stall, dma_start, dma_submit)
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open
+from kernbench_core.model.flow cimport settle_cursor
+from kernbench_core.model.heap cimport timer_pop, timer_push
+from kernbench_core.model.entry cimport entry_ended, entry_started
+from kernbench_core.model.overlap cimport overlap_allows
+from kernbench_core.model.pair cimport pair_close, pair_open
+from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.trace.record cimport (
+    record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
+from kernbench_core.model.dram.row_buffer cimport row_open, row_phase
+from kernbench_core.model.dram.queue cimport queue_forget
+from kernbench_core.model.scratchpad cimport scratchpad_touch
+from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit, share_rates
+from kernbench_core.model.shuffle cimport shuffle
+from kernbench_core.model.sim cimport Sim, want, watch
+from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+
+cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
+    """P2 issued an entry: a job goes into its engine's queue."""
+    cdef Sim* s = <Sim*>sim
+    cdef Entry* e = &s.control.entry[entry]
+    cdef int32_t engine, group
+    if s.trace != NULL:
+        record_issue(s, entry)
+    if seq < 0:
+        return
+    if e.op == OP_DMA:
+        engine = s.dma_job[e.job].engine
+        dma_submit(&s.dma[engine], s.dma_job, e.job, seq)
+    else:
+        engine = s.compute_job[e.job].engine
+        compute_enqueue(&s.compute[engine], s.compute_job, e.job)
+        engine += s.n_dma
+    want(s, engine)
+    if s.groups.n > 1:                          # it is nobody's turn
+        group = s.groups.word[s.groups.seat[engine] >> 6]
+        s.groups.group[group].any_wanted = True
+        s.groups.at[group] = 0
+
+
+cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
+    cdef Lane* a = &s.lane[lane]
+    a.spm = spm
+    a.key_engine = key_engine
+    a.key_seq = key_seq
+    a.next_at = next_at
+    a.ends_at = 0
+    a.first_denied = NEVER
+    a.backpressure_at = NEVER
+    a.to_writes = writes and s.spm[spm].split
+    a.paired = False
+    a.rounds = 1                                # of a TE or VE: it goes before the others once in so many cycles
+    order_insert(&s.spm[spm], s.lane, lane)
+
+
+cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
+    """What follows from its job and channel."""
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Dram* m = &s.memory[j.memory]
+    f.line = s.spm[s.dma_spm[j.engine]].line
+    f.row = s.spm[s.dma_spm[j.engine]].row
+    f.weight = s.dma[j.engine].limit[j.channel].weight
+    f.bus = m.first + f.channel if m.first != NONE else NONE
+    f.route = s.route[j.route + f.channel]
+    f.started = j.started
+    f.engine = j.engine
+    f.job_seq = j.seq
+
+
+cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
+    """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef Dram* m = &s.memory[j.memory]
+    cdef slot_t slot
+    cdef Flow* f
+    s.n_free -= 1
+    slot = s.free_flow[s.n_free]
+    f = &s.share.flow[slot]
+    memset(f, 0, sizeof(Flow))
+    f.den = 1
+    f.rated = -1
+    f.left = s.channel_bytes[channel]
+    f.total = f.left
+    f.channel = channel
+    f.job = job
+    f.sibling = j.flows
+    j.flows = slot
+    f.line_next = NONE
+    describe_flow(s, f)
+    cursor_open(&f.at, m, &j.extent, channel)
+    settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
+    if s.share.rows != NULL and f.bus != NONE:
+        row_open(&s.share, slot, &j.extent, j.memory, j.write)
+    if s.trace != NULL:
+        record_open(s, slot)
+
+
+cdef cycle_t open_flows(Sim* s, slot_t job) noexcept nogil:
+    """Make the flows of a starting transfer; return its head latency."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef Dram* m = &s.memory[j.memory]
+    cdef cycle_t links = 0
+    cdef int32_t k
+    channel_bytes(s.channel_bytes, m, &j.extent)
+    j.flows = NONE
+    for k in range(m.channels - 1, -1, -1):
+        if s.channel_bytes[k] == 0:
+            continue
+        open_flow(s, job, k)
+        links = max(links, s.route_latency[j.route + k])
+    return m.setup + links
+
+
+cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef cycle_t head
+    scratchpad_touch(s, s.dma_spm[j.engine], now)
+    if s.trace != NULL:
+        record_queue_resume(s, job, now)
+    dma_start(&s.dma[j.engine], s.dma_job, job, now)
+    entry_started(s, j.entry, now)
+    head = open_flows(s, job)
+    j.live = 0
+    j.out = 0
+    j.in_head = True
+    s.dma[j.engine].free += 1
+    watch(s, j.engine)
+    timer_push(&s.joins, now + head, job)
+
+
+cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
+    """Write down the jobs that were deferred in this cycle."""
+    cdef int32_t k
+    cdef slot_t job
+    for k in range(CHANNELS):
+        job = e.channel[k].first
+        while job != NONE:
+            if s.dma_job[job].reason == PRIORITY_DEFERRED and s.dma_job[job].stalled_at == now:
+                record_queue_stall(s, job, now)
+            job = s.dma_job[job].next
+
+
+cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
+    """P3 of one DMA engine."""
+    cdef slot_t job
+    cdef DmaJob* j
+    cdef int32_t stalls = 0, deferred
+    dma_begin_admission(e)
+    job = dma_pick_comm(e, s.dma_job)
+    while job != NONE:
+        if not overlap_allows(s, s.dma_job[job].entry):
+            return
+        start_transfer(s, job, now)
+        job = dma_pick_comm(e, s.dma_job)
+    while True:
+        job = dma_pick(e, s.dma_job)
+        if job == NONE:
+            break
+        j = &s.dma_job[job]
+        if e.channel[j.channel].outstanding >= e.queue_depth:
+            if dma_stall(e, j, QUEUE_FULL, now):
+                stalls += 1
+                if s.trace != NULL:
+                    record_queue_stall(s, job, now)
+            break
+        if not overlap_allows(s, j.entry):
+            return
+        start_transfer(s, job, now)
+    deferred = dma_defer(e, s.dma_job, now)
+    if deferred and s.trace != NULL:
+        trace_deferred(s, e, now)
+    stalls += deferred
+    if stalls and s.stops.on_stall:
+        s.stops.hit = True
+
+
+cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
+    """P3 of one TE or VE: the head of its queue starts."""
+    cdef Compute* e = &s.compute[c]
+    cdef int32_t spm = s.compute_spm[c]
+    cdef int32_t entry = s.compute_job[e.queue_first].entry
+    cdef cycle_t body
+    if not overlap_allows(s, entry):
+        return
+    scratchpad_touch(s, spm, now)
+    body = compute_start(e, s.compute_job, &s.spm[spm], now)
+    s.ahead[c].job = NONE               # a component's jobs take the same places again
+    entry_started(s, entry, now)
+    if body == NEVER:
+        timer_push(&s.ends, e.done_at, c)
+    else:
+        s.spm[spm].often += e.often
+        open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
+
+
+cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P3: DMA engines admit, idle TEs and VEs start, in tie-break order. An engine whose period has not come stays wanted."""
+    cdef int32_t w, bit, engine
+    cdef uint64_t todo
+    cdef bint more = False
+    for w in range(s.word, s.word + s.words):
+        todo = s.wanted[w]
+        while todo:
+            bit = trailing_zeros(todo)
+            todo &= todo - 1
+            engine = s.groups.seated[64 * w + bit]
+            if s.plugs != NULL and component_takes(s, engine):
+                if component_offer(s, engine, now):
+                    more = True
+                    continue
+            elif engine < s.n_dma:
+                if now % s.dma[engine].period:
+                    more = True
+                    continue
+                admit(s, &s.dma[engine], now)
+            else:
+                engine -= s.n_dma
+                if s.compute[engine].job == NONE and s.compute[engine].queue_first != NONE:
+                    if now % s.compute[engine].period:
+                        more = True
+                        continue
+                    start_compute(s, engine, now)
+            if s.status != RUNNING:
+                return
+            s.wanted[w] &= ~(<uint64_t>1 << bit)
+    s.any_wanted = more
+
+
+cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """The head latency is over: every flow becomes a lane of the scratchpad and enters its resources."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef slot_t flow = j.flows
+    cdef int32_t n = 0
+    scratchpad_touch(s, s.dma_spm[j.engine], now)
+    while flow != NONE:
+        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
+        if j.peer != NONE:
+            scratchpad_touch(s, j.peer, now)
+            open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+            pair_open(s, flow)
+        share_enter(&s.share, flow, now)
+        if s.trace != NULL:
+            record_enter(s, flow, now)
+        n += 1
+        flow = s.share.flow[flow].sibling
+    j.in_head = False
+    j.live = n
+    s.dma[j.engine].free += n - 1
+    watch(s, j.engine)
+
+
+cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P4."""
+    cdef int32_t k
+    if s.shuffle:
+        shuffle(s, s.rejoin, s.n_rejoin)
+        shuffle(s, s.share.dirty, s.share.n_dirty)
+    for k in range(s.n_rejoin):
+        share_enter(&s.share, s.rejoin[k], now)
+    s.n_rejoin = 0
+    while s.joins.n and s.joins.item[0].at <= now:
+        join_transfer(s, timer_pop(&s.joins), now)
+    if s.share.rows != NULL:
+        row_phase(&s.share, now)
+    elif s.share.n_dirty:
+        share_rates(&s.share, now)
+    if s.trace != NULL:
+        record_members(s, now)
+
+
+cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef DmaEngine* e = &s.dma[j.engine]
+    cdef int32_t h
+    order_remove(&s.spm[s.lane[flow].spm], flow)
+    s.lane[flow].key_seq = 0
+    if j.peer != NONE:
+        pair_close(s, flow, now + 1)
+    share_quit(&s.share, flow, now + 1)
+    if s.share.rows != NULL and f.bus != NONE:
+        queue_forget(&s.share, flow)
+    for h in range(f.route.length):
+        s.share.res[s.share.path[f.route.first + h]].bytes += f.total
+        if j.write:
+            s.share.res[s.share.path[f.route.first + h]].stored += f.total
+    if s.trace != NULL:
+        record_leave(s, flow, now + 1)
+    e.nbytes += f.total
+    e.free -= 1
+    j.live -= 1
+    watch(s, j.engine)
+    if j.live:
+        return
+    dma_complete(e, j)
+    flow = j.flows
+    while flow != NONE:
+        if s.traced:
+            s.flow_trace[flow].used = False
+        s.free_flow[s.n_free] = flow
+        s.n_free += 1
+        flow = s.share.flow[flow].sibling
+    want(s, j.engine)
+    entry_ended(s, j.entry, now + 1)
+
+
+cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
+    """Sort flows by DRAM channel: of several of one job the lowest is named."""
+    cdef int32_t k, i
+    cdef slot_t moved
+    for k in range(1, n):
+        moved = flow[k]
+        i = k
+        while i and s.share.flow[flow[i - 1]].bus > s.share.flow[moved].bus:
+            flow[i] = flow[i - 1]
+            i -= 1
+        flow[i] = moved
+
+
+cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """A flow held for backpressure_cycles leaves its resources; its job is stalled until it is served."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    share_quit(&s.share, flow, now + 1)
+    f.out = True
+    s.spm[s.lane[flow].spm].n_out += 1
+    j.out += 1
+    if j.out > 1:
+        return
+    dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
+    if s.trace != NULL:
+        record_press(s, f.job, f.bus, now)
+    s.dma[j.engine].backpressured += 1
+    watch(s, j.engine)
+    if s.stops.on_stall:
+        s.stops.hit = True
+
+
+cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
+    cdef Compute* e = &s.compute[c]
+    cdef int32_t entry = s.compute_job[e.job].entry
+    if e.streams:
+        order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
+        s.spm[s.compute_spm[c]].often -= e.often
+    compute_complete(e, s.compute_job, now + 1)
+    want(s, s.n_dma + c)
+    entry_ended(s, entry, now + 1)
+
+
+cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P7."""
+    cdef int32_t k
+    if s.shuffle:
+        shuffle(s, s.pressed, s.n_pressed)
+        shuffle(s, s.done_flow, s.n_done_flow)
+        shuffle(s, s.done_compute, s.n_done_compute)
+    if s.trace != NULL:
+        by_channel(s, s.pressed, s.n_pressed)
+    for k in range(s.n_pressed):
+        press(s, s.pressed[k], now)
+    s.n_pressed = 0
+    for k in range(s.n_done_flow):
+        finish_flow(s, s.done_flow[k], now)
+    s.n_done_flow = 0
+    for k in range(s.n_done_compute):
+        finish_compute(s, s.done_compute[k], now)
+    s.n_done_compute = 0
+    while s.ends.n and s.ends.item[0].at == now:
+        finish_compute(s, timer_pop(&s.ends), now)

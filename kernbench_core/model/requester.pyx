@@ -1,0 +1,118 @@
+"""Events of lanes. Most cycles bring none: the walks over a scratchpad's lanes call these when something changes."""
+from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.compute cimport Compute, compute_body_done
+from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
+from kernbench_core.model.heap cimport timer_push
+from kernbench_core.trace.record cimport record_unpress
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.shuffle cimport shuffle
+from kernbench_core.model.sim cimport Sim, watch
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint32_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
+
+
+cdef void body_over(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """The last body cycle of a TE or VE was `now`: finalize follows, or the end."""
+    cdef int32_t c = lane - s.n_flows
+    cdef Compute* e = &s.compute[c]
+    compute_body_done(e, s.compute_job, now)
+    s.lane[lane].next_at = NEVER
+    p.judge = True
+    if e.done_at == now:
+        s.done_compute[s.n_done_compute] = c
+        s.n_done_compute += 1
+    else:
+        timer_push(&s.ends, e.done_at, c)
+
+
+cdef void flow_over(Sim* s, slot_t lane) noexcept nogil:
+    """A flow's last byte has moved."""
+    s.lane[lane].next_at = NEVER
+    s.done_flow[s.n_done_flow] = lane
+    s.n_done_flow += 1
+
+
+cdef void free_flows(Sim* s, Spm* p, int32_t dma, cycle_t now, int32_t more) noexcept nogil:
+    """From this cycle on that many more flows of the engine are not held. The lanes of a block do not come in the order of its
+    cycles, so what the engine was doing is settled when all have been walked."""
+    cdef DmaEngine* e = &s.dma[dma]
+    e.changed |= <uint32_t>1 << (now - p.done)
+    e.change[now - p.done] += more
+    watch(s, dma)
+
+
+cdef void activity_phase(Sim* s, Spm* p) noexcept nogil:
+    """Between P6 and P7 of each cycle of a block: what the DMA engines of the scratchpad did, where that may have changed."""
+    cdef int32_t k, c
+    cdef uint32_t todo
+    cdef DmaEngine* e
+    if s.shuffle:
+        shuffle(s, p.watch, p.n_watch)
+    for k in range(p.n_watch):
+        e = &s.dma[p.watch[k]]
+        todo = e.changed | 1
+        while todo:
+            c = trailing_zeros(todo)
+            todo &= todo - 1
+            e.free += e.change[c]
+            e.change[c] = 0
+            dma_activity(e, p.done + c)
+        e.changed = 0
+        e.watched = False
+    p.n_watch = 0
+
+
+cdef void press_later(Sim* s, slot_t lane) noexcept nogil:
+    """In P7 of this cycle the flow leaves its resources."""
+    s.lane[lane].backpressure_at = NEVER
+    s.pressed[s.n_pressed] = lane
+    s.n_pressed += 1
+
+
+cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """A request was denied for the first time: its age begins, and its way to backpressure."""
+    cdef Lane* a = &s.lane[lane]
+    a.first_denied = now
+    p.n_held += 1
+    if now < p.oldest:
+        p.oldest = now
+    if a.compute:
+        return
+    a.backpressure_at = now + p.backpressure - 1
+    free_flows(s, p, s.dma_job[s.share.flow[lane].job].engine, now, -1)
+
+
+cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """A held request is served in this cycle."""
+    cdef Lane* a = &s.lane[lane]
+    cdef cycle_t since = a.first_denied
+    cdef DmaJob* j
+    cdef Flow* f
+    a.first_denied = NEVER
+    p.n_held -= 1
+    if p.n_held == 0:
+        p.oldest = NEVER
+        p.judge = True
+    if a.compute:
+        s.compute[lane - s.n_flows].conflict += now - since
+        return
+    a.backpressure_at = NEVER
+    f = &s.share.flow[lane]
+    f.seen = now + 1                    # nothing is earned in the cycle in which a held request is served
+    j = &s.dma_job[f.job]
+    free_flows(s, p, j.engine, now, 1)
+    if not f.out:
+        return
+    f.out = False
+    p.n_out -= 1
+    j.out -= 1
+    if j.out == 0:
+        if s.trace != NULL:
+            record_unpress(s, f.job, now)
+        j.reason = NOT_STALLED
+        s.dma[j.engine].backpressured -= 1
+    if f.left != f.asked:
+        s.rejoin[s.n_rejoin] = lane
+        s.n_rejoin += 1

@@ -1,0 +1,106 @@
+"""Routes that are found while a run goes on: their tables grow.
+
+They grow where Python stands inside a call of a component, or between two cycles: nothing of the loop holds a pointer into them then,
+and flows keep numbers. What snapshots hold grows with them, so a run whose tables have grown is in none.
+"""
+from kernbench_core.model.share.membership cimport Route
+from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
+
+cdef enum:
+    LONGEST = 1 << 20         # links of a route
+    MOST = 1 << 29            # routes, links of all routes, nodes of member lists: slots have 31 bits
+
+
+cdef slot_t renumbered(slot_t node, int32_t old, int32_t shift) noexcept nogil:
+    """A node of the member lists, with room for longer routes."""
+    return NONE if node == NONE else ((node >> old) << shift) + (node & ((1 << old) - 1))
+
+
+cdef void renumber(slot_t* table, slot_t flows, int32_t old, int32_t shift) noexcept nogil:
+    """From the end: nothing is written over before it was moved."""
+    cdef slot_t flow
+    cdef int32_t h
+    for flow in range(flows - 1, -1, -1):
+        for h in range((1 << old) - 1, -1, -1):
+            table[(flow << shift) + h] = renumbered(table[(flow << old) + h], old, shift)
+
+
+cdef int widen(Sim* s, Arena a, int32_t shift) except -1:
+    """Room for longer routes in the member lists."""
+    cdef int32_t old = s.share.hop_shift, k
+    if <int64_t>s.n_flows << shift > MOST:
+        raise ValueError(f"a route over {1 << shift} links for {s.n_flows} flows: there is place for {MOST} in all")
+    a.grow(<void**>&s.share.node_next, <size_t>s.n_flows << shift, sizeof(slot_t))
+    a.grow(<void**>&s.share.node_prev, <size_t>s.n_flows << shift, sizeof(slot_t))
+    renumber(s.share.node_next, s.n_flows, old, shift)
+    renumber(s.share.node_prev, s.n_flows, old, shift)
+    for k in range(s.share.n_res):
+        s.share.res[k].first = renumbered(s.share.res[k].first, old, shift)
+    s.share.hop_shift = shift
+    return 0
+
+
+cdef int check(Sim* s, int64_t memory, list links, int64_t latency) except -1:
+    cdef object n = len(links)
+    if not 0 <= memory < s.n_memories:
+        raise ValueError(f"a route to memory {memory}: the machine has {s.n_memories}")
+    if s.own_routes:
+        raise ValueError("the routes of one NPU are all there from the start")
+    if n > LONGEST or latency < 0:
+        raise ValueError(f"a route over {n} links with a latency of {latency} cycles: it has up to {LONGEST} links, and no latency below 0")
+    if not n and s.memory[memory].first == NONE:
+        raise ValueError("a route without a link to a memory without channels: nothing limits it")
+    for link in links:
+        if not s.share.channels <= link < s.share.n_res:
+            raise ValueError(f"a route over resource {link}: links are {s.share.channels} to {s.share.n_res - 1}")
+    if len(set(links)) != n:
+        raise ValueError("a route goes over each link once")
+    if s.roads.n_path + (n + 1) * s.memory[memory].channels > MOST or s.roads.n + s.memory[memory].channels > MOST:
+        raise ValueError(f"{s.roads.n} routes over {s.roads.n_path} links: there is no place for one more")
+    return 0
+
+
+cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
+    """Tables double: a route more costs little."""
+    if routes > s.roads.room:
+        s.roads.room = <int32_t>(2 * routes)
+        a.grow(<void**>&s.route, s.roads.room, sizeof(Route))
+        a.grow(<void**>&s.route_latency, s.roads.room, sizeof(int64_t))
+        a.grow(<void**>&s.roads.memory, s.roads.room, sizeof(int32_t))
+    if path > s.roads.path_room:
+        s.roads.path_room = <int32_t>(2 * path)
+        a.grow(<void**>&s.share.path, s.roads.path_room, sizeof(slot_t))
+    return 0
+
+
+cdef int64_t road_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1:
+    """A route for each channel of a memory, over that channel and these links; the number of the first, which transfers name."""
+    cdef int32_t channels, k, n = <int32_t>len(links)
+    cdef int64_t first = s.roads.n, path
+    check(s, memory, links, latency)
+    channels = s.memory[memory].channels
+    path = s.roads.n_path + <int64_t>(n + 1) * channels
+    s.roads.grown = True
+    if n + 1 > 1 << s.share.hop_shift:
+        widen(s, a, n.bit_length())
+    make_room(s, a, first + channels, path)
+    for k in range(channels):
+        s.route[s.roads.n].first = s.roads.n_path
+        s.route_latency[s.roads.n] = latency
+        s.roads.memory[s.roads.n] = NONE if k else <int32_t>memory
+        if s.memory[memory].first != NONE:
+            s.share.path[s.roads.n_path] = s.memory[memory].first + k
+            s.roads.n_path += 1
+        for link in links:
+            s.share.path[s.roads.n_path] = link
+            s.roads.n_path += 1
+        s.route[s.roads.n].length = s.roads.n_path - s.route[s.roads.n].first
+        s.roads.n += 1
+    return first
+
+
+cdef int road_refuse_snapshot(Sim* s) except -1:
+    """What a snapshot holds has another size by now."""
+    if s.roads.grown:
+        raise ValueError("routes were found while it went on, and such a run cannot be saved")
+    return 0

@@ -1,0 +1,264 @@
+"""Membership of resources and the rates that follow from it.
+
+`share_enter` and `share_quit` are the doors: a flow that could use its resources enters, one that is done or out for backpressure
+quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under the others it stands in line: the first of each
+channel's line is the member under `fifo_v1`, and model/dram/row_buffer.pyx chooses under `row_buffer_v1`.
+"""
+from libc.string cimport memset
+
+from kernbench_core.model.arith cimport gcd, quotient, reciprocal
+from kernbench_core.model.bank cimport CALM, Lane
+from kernbench_core.model.share.max_min cimport maxmin_rates
+from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef enum:
+    MANY = 1 << 20            # askings of one bank: more than may matter
+
+
+cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
+    """Count cycles up to `now` with the members that were there."""
+    if r.members:
+        r.busy += now - r.since
+        r.member_cycles += r.members * (now - r.since)
+    r.since = now
+
+
+cdef void share_touch(Share* s, slot_t res) noexcept nogil:
+    if not s.res[res].dirty:
+        s.res[res].dirty = True
+        s.dirty[s.n_dirty] = res
+        s.n_dirty += 1
+
+
+cdef void settle(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """Bring the carry up to cycle `now`; a held flow earns nothing."""
+    cdef Flow* f = &s.flow[flow]
+    if s.touch != NULL:
+        s.touch(s.sim, flow, now)
+    if f.member and s.lane[flow].first_denied == NEVER and now > f.seen:
+        flow_accrue(f, now - f.seen)
+    f.seen = now
+    s.lane[flow].ends_at = 0
+
+
+cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """Make the flow a member from cycle `now` on."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Resource* r
+    cdef int32_t h
+    cdef slot_t node, res
+    settle(s, flow, now)
+    f.member = True
+    f.raw_den = 0                       # whatever its rate was, it is set anew
+    for h in range(f.route.length):
+        res = s.path[f.route.first + h]
+        r = &s.res[res]
+        share_accrue(r, now)
+        r.weight += f.weight
+        r.members += 1
+        node = (flow << s.hop_shift) + h
+        s.node_prev[node] = NONE
+        s.node_next[node] = r.first
+        if r.first != NONE:
+            s.node_prev[r.first] = node
+        r.first = node
+        share_touch(s, res)
+
+
+cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """The flow was a member up to and without cycle `now`."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Resource* r
+    cdef int32_t h
+    cdef slot_t node, res
+    settle(s, flow, now)
+    f.member = False
+    if s.lane[flow].first_denied == NEVER:
+        s.lane[flow].next_at = NEVER
+    for h in range(f.route.length):
+        res = s.path[f.route.first + h]
+        r = &s.res[res]
+        share_accrue(r, now)
+        r.weight -= f.weight
+        r.members -= 1
+        node = (flow << s.hop_shift) + h
+        if s.node_prev[node] != NONE:
+            s.node_next[s.node_prev[node]] = s.node_next[node]
+        else:
+            r.first = s.node_next[node]
+        if s.node_next[node] != NONE:
+            s.node_prev[s.node_next[node]] = s.node_prev[node]
+        share_touch(s, res)
+
+
+cdef bint earlier(Flow* a, Flow* b) noexcept nogil:
+    if a.started != b.started:
+        return a.started < b.started
+    if a.engine != b.engine:
+        return a.engine < b.engine
+    return a.job_seq < b.job_seq
+
+
+cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.flow[flow]
+    cdef slot_t* link
+    f.entered = True
+    if s.rule < FIFO or f.bus == NONE:
+        share_join(s, flow, now)
+        return
+    link = &s.line[f.bus]
+    while link[0] != NONE and earlier(&s.flow[link[0]], f):
+        link = &s.flow[link[0]].line_next
+    f.line_next = link[0]
+    link[0] = flow
+    share_touch(s, f.bus)
+
+
+cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef Flow* f = &s.flow[flow]
+    cdef slot_t* link
+    if not f.entered:
+        return
+    f.entered = False
+    if f.member:
+        share_leave(s, flow, now)
+    if s.rule >= FIFO and f.bus != NONE:
+        link = &s.line[f.bus]
+        while link[0] != flow:
+            link = &s.flow[link[0]].line_next
+        link[0] = f.line_next
+        share_touch(s, f.bus)
+
+
+cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
+    """What follows from a rate: divisions, which most flows of a resource share."""
+    cdef int64_t g = gcd(num, den), line = f.line
+    t.raw_num = num
+    t.raw_den = den
+    t.line = line
+    t.row = f.row
+    t.num = quotient(num, g)
+    t.den = quotient(den, g)
+    t.inverse = reciprocal(t.num)
+    t.cost = line * t.den
+    t.every = quotient(t.cost, t.num)
+    t.rest = t.cost - t.every * t.num
+    t.rounds = 0
+    t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
+    if line:                            # what it earns, rounded up, a line that it was denied, and parts of lines before and behind
+        t.rounds = <int32_t>min(quotient((quotient((CALM + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
+
+
+cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
+    f.num = t.num
+    f.inverse = t.inverse
+    f.den = t.den
+    f.cost = t.cost
+    f.every = t.every
+    f.rest = t.rest
+    f.span = t.span
+
+
+cdef void pace_rebuild(Flow* f) noexcept nogil:
+    """The rate of a flow that a snapshot brought back; its line and row are known."""
+    cdef Pace t
+    memset(&t, 0, sizeof(t))
+    t.den = 1                           # never rated
+    if f.raw_den:
+        find_pace(&t, f.raw_num, f.raw_den, f)
+    take_pace(f, &t)
+    f.rated = -1
+
+
+cdef void share_rebuild(Share* s) noexcept nogil:
+    """The lists of members, which a snapshot brought back, backwards."""
+    cdef int32_t k
+    cdef slot_t node, before
+    for k in range(s.n_res):
+        before = NONE
+        node = s.res[k].first
+        while node != NONE:
+            s.node_prev[node] = before
+            before = node
+            node = s.node_next[node]
+
+
+cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
+    """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Lane* a = &s.lane[flow]
+    cdef Pace* t = &s.pace
+    cdef int64_t whole
+    if num == f.raw_num and den == f.raw_den:
+        return
+    settle(s, flow, now)
+    f.raw_num = num
+    f.raw_den = den
+    if num != t.raw_num or den != t.raw_den or f.line != t.line or f.row != t.row:
+        find_pace(t, num, den, f)
+    whole = quotient(f.carry, f.den)
+    f.carry = whole * t.den + quotient((f.carry - whole * f.den) * t.den, f.den)
+    take_pace(f, t)
+    if a.first_denied == NEVER:
+        a.next_at = flow_next(f)
+        a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY
+    else:
+        a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.asked else MANY
+
+
+cdef void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
+    """shared_bw_v1: the smallest num * w / (den * W) along the route."""
+    cdef Flow* f = &s.flow[flow]
+    cdef int64_t num = 0, den = 1, n, d
+    cdef int32_t h
+    cdef Resource* r
+    if f.rated == now:                  # it is a member of several resources that changed
+        return
+    f.rated = now
+    for h in range(f.route.length):
+        r = &s.res[s.path[f.route.first + h]]
+        n = r.num * f.weight
+        d = r.den * r.weight
+        if h == 0 or n * den < num * d:     # both sides below 2**62: terms are checked when the machine is loaded
+            num = n
+            den = d
+    set_rate(s, flow, num, den, now)
+
+
+cdef void serve_lines(Share* s, cycle_t now) noexcept nogil:
+    """fifo_v1: the head of each changed channel's line is its member, and whoever was it before is none any more."""
+    cdef int32_t i, n = s.n_dirty            # joins and leaves append links, never a channel that is not there yet
+    cdef slot_t res, head, member
+    for i in range(n):
+        res = s.dirty[i]
+        if res >= s.channels:
+            continue
+        head = s.line[res]
+        member = s.res[res].first
+        if member != NONE:
+            member = member >> s.hop_shift
+        if member == head:
+            continue
+        if member != NONE:
+            share_leave(s, member, now)
+        if head != NONE:
+            share_join(s, head, now)
+
+
+cdef void share_rates(Share* s, cycle_t now) noexcept nogil:
+    """P4: recompute the rates of every flow on a resource whose membership changed."""
+    cdef int32_t i
+    cdef slot_t node
+    if s.rule == FIFO:
+        serve_lines(s, now)
+    if s.rule == MAX_MIN:
+        maxmin_rates(s, now)
+    else:
+        for i in range(s.n_dirty):
+            node = s.res[s.dirty[i]].first
+            while node != NONE:
+                equal_share(s, node >> s.hop_shift, now)
+                node = s.node_next[node]
+    for i in range(s.n_dirty):
+        s.res[s.dirty[i]].dirty = False
+    s.n_dirty = 0

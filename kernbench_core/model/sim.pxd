@@ -1,0 +1,130 @@
+"""Everything a run is: the tables of a machine and of its program, and where they stand."""
+from kernbench_core.fast.ahead cimport Ahead
+from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
+from kernbench_core.model.control cimport Control
+from kernbench_core.model.dma cimport DmaEngine, DmaJob
+from kernbench_core.model.dram.extent cimport Dram
+from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
+from kernbench_core.fast.group cimport Groups
+from kernbench_core.model.heap cimport TimerHeap
+from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.model.share.membership cimport Roads, Route, Share
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.fast.wheel cimport Wheel
+
+cdef struct Stops:            # what ends a run early (`kbsim step --until`)
+    int32_t start_of          # entry, or NONE
+    int32_t end_of
+    bint on_stall
+    bint on_conflict
+    bint hit
+
+cdef struct Sim:
+    cycle_t cycle             # @cycle the next cycle to run
+    cycle_t max_cycles
+    int32_t status            # @status Status
+    int32_t n_memories
+    Dram* memory
+    Share share
+    Control control
+    int32_t n_dma
+    DmaEngine* dma
+    int32_t* dma_spm          # [n_dma] the scratchpad of each
+    DmaJob* dma_job
+    int32_t n_dma_jobs
+    bint own_routes           # one memory, and each engine has its routes to it: engine, direction, channel
+    Route* route              # a job's flows have consecutive ones, by channel
+    cycle_t* route_latency    # of each, the sum of its links' latencies
+    Roads roads
+    int32_t n_compute         # tensor engines, then vector engines
+    Compute* compute
+    int32_t* compute_spm
+    Stream* stream            # of all of them
+    Ahead* ahead              # [n_compute]
+    ComputeJob* compute_job
+    int32_t n_compute_jobs, n_spm
+    Spm* spm
+    uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (fast/block.pyx),
+    int32_t noting            # and which one that is
+    Lane* lane                # [n_flows] flows, then [n_compute], then far lanes of flows between scratchpads
+    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
+    int32_t mask_words
+    int32_t n_flows           # slots in share.flow
+    slot_t* free_flow         # stack of unused slots
+    int32_t n_free
+    TimerHeap joins           # jobs at the end of their head latency (P4)
+    TimerHeap ends            # compute engines after their body (P7)
+    slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
+    int32_t n_rejoin
+    Groups groups
+    int32_t *member, *place   # scratchpads, group by group; where each stands in its group
+    int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
+    uint64_t* wanted          # bit an engine: P3 has something to try there
+    int32_t word, words
+    bint any_wanted
+    slot_t* done_flow         # finished in this cycle
+    int32_t n_done_flow
+    slot_t* done_compute
+    int32_t n_done_compute
+    slot_t* pressed           # flows whose backpressure begins in this P7
+    int32_t n_pressed
+    nbytes_t* channel_bytes   # working space: [channels of a memory]
+    int32_t overlap           # Overlap
+    int32_t* running          # entries started and not ended, for the overlap check
+    int32_t n_running
+    int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
+    int32_t failed_entry      # @entry? whose overlap ended the run, NONE
+    Stops stops
+    bint skip                 # quiet scratchpads are advanced in closed form
+    int64_t looks             # looks for clear times that paid are worth so many that did not (fast/conflict_free.pyx)
+    int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
+    cycle_t* horizon          # a tree for each group: [leaves + place] of a scratchpad: it brings no event in an earlier cycle;
+    int32_t leaves            # [i], the smaller one of [2 * i] and [2 * i + 1]: so [1] is the smallest of all
+    Wheel* wheel              # of a scratchpad that is alone
+    int32_t* paired           # scratchpads with lanes of flows between scratchpads that are run cycle by cycle (model/pair.pyx)
+    slot_t* pair              # those flows
+    int32_t n_paired
+    bint far_lanes            # every flow may have one in another scratchpad
+    int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
+    int32_t* touched          # scratchpads whose horizon is to be found again
+    int32_t n_touched
+    uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
+    Tracer* trace             # NULL: the run is not traced
+    bint traced               # @flag some run of it was: it has
+    FlowTrace* flow_trace     # [n_flows]
+    StreamTrace* stream_trace  # [n_compute][MAX_REGIONS]
+    int64_t issued            # @count entries: the place of the next one in P2
+    int64_t denied            # @count requests denied, all scratchpads: for `--until conflict`
+    int32_t n_plugs           # components, and what they take of the tables:
+    int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
+    int32_t n_asks            # lanes for requests of components, the last of all
+    int32_t n_open            # flow slots for components, the last of all
+    Plugs* plugs              # NULL: there are no components
+
+cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
+    return &s.memory[s.dma_job[job].memory]
+
+cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
+    return &s.lane[lane].reads if s.mask_words == 1 else s.mask + 2 * lane * s.mask_words
+
+cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
+    return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
+
+cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
+    """The body cycle whose lines a TE or VE has not asked for yet."""
+    return s.compute[c].body - s.compute[c].body_left + (s.lane[s.n_flows + c].first_denied != NEVER)
+
+cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
+    """P3 shall look at this engine (DMA engines first, then compute)."""
+    cdef int32_t bit = s.groups.seat[engine]
+    s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
+    s.any_wanted = True
+
+cdef inline void watch(Sim* s, int32_t dma) noexcept nogil:
+    """What this DMA engine is doing may have changed: it is looked at after P6 (`activity_phase`)."""
+    cdef Spm* p = &s.spm[s.dma_spm[dma]]
+    if not s.dma[dma].watched:
+        s.dma[dma].watched = True
+        p.watch[p.n_watch] = dma
+        p.n_watch += 1

@@ -1,7 +1,0 @@
-"""`check_overlap`: scratchpad ranges of jobs that run at one time (MODEL section 5)."""
-from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport int32_t
-
-cdef bint overlap_allows(Sim* s, int32_t entry) noexcept nogil
-cdef void overlap_started(Sim* s, int32_t entry) noexcept nogil
-cdef void overlap_ended(Sim* s, int32_t entry) noexcept nogil

@@ -1,0 +1,43 @@
+"""Plugged-in components in the phases of a cycle."""
+from kernbench_core.plugin.clock cimport clock_next
+from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
+
+cdef void component_wake(Sim* s, cycle_t now) noexcept nogil
+cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil
+cdef void component_complete(Sim* s, cycle_t now) noexcept nogil
+
+cdef inline int32_t component_in_place_of(Sim* s, int32_t engine) noexcept nogil:
+    """Who takes the jobs of an engine: DMA engines, TEs and VEs, then components themselves; NONE: the engine does."""
+    if engine < s.n_dma:
+        return s.plugs.dma_by[engine]
+    if engine < s.n_dma + s.n_compute:
+        return s.plugs.compute_by[engine - s.n_dma]
+    return engine - s.n_dma - s.n_compute
+
+cdef inline bint component_takes(Sim* s, int32_t engine) noexcept nogil:
+    return component_in_place_of(s, engine) != NONE
+
+cdef inline bint component_due(Sim* s, cycle_t now) noexcept nogil:
+    """P1 has something to do."""
+    return s.plugs != NULL and clock_next(&s.plugs.wakes) <= now
+
+cdef inline bint component_ends(Plugs* p, cycle_t now) noexcept nogil:
+    """P7 has something to do."""
+    return p.n_touched or p.n_done or p.n_notices or p.n_served or clock_next(&p.ends) <= now
+
+cdef inline cycle_t component_next(Plugs* p) noexcept nogil:
+    """No component has a cycle in which it goes on before that; NEVER: none has any."""
+    if p.n_touched or p.n_done or p.n_notices:
+        return 0
+    return min(clock_next(&p.wakes), clock_next(&p.ends))
+
+cdef inline void component_flow_changed(Sim* s, slot_t slot) noexcept nogil:
+    """Its end is to be found again."""
+    cdef Plugs* p = s.plugs
+    cdef slot_t k = slot - p.first_flow
+    if not p.flow[k].touched:
+        p.flow[k].touched = True
+        p.touched[p.n_touched] = k
+        p.n_touched += 1

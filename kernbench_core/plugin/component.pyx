@@ -1,0 +1,332 @@
+"""P1, P3 and P7 of plugged-in components: who is due runs, queued jobs are offered, what has ended is told.
+
+A component is called in these three places only. What it asks for (plugin/component_api.pyx) counts from the same cycle on in P1 and P3,
+from the next on in P7. Its mistakes are written down; the run ends before the cycle where P1 brought one, after it else.
+"""
+from libc.stdlib cimport qsort
+
+from kernbench_core.plugin.abi cimport KB_BANKS, KB_BUSY, KB_FLOW, KB_PARAMS, kb_job
+from kernbench_core.model.bank cimport order_remove
+from kernbench_core.plugin.clock cimport clock_next, clock_set
+from kernbench_core.plugin.component_flow cimport flow_due, flow_free
+from kernbench_core.model.compute cimport Compute, ComputeJob, writes_to
+from kernbench_core.model.control cimport Entry
+from kernbench_core.model.dma cimport CHANNELS, DmaJob, dma_complete, dma_start
+from kernbench_core.model.entry cimport entry_ended, entry_started
+from kernbench_core.model.overlap cimport overlap_allows
+from kernbench_core.plugin.plug cimport (
+    SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
+from kernbench_core.plugin.pycomponent cimport hold
+from kernbench_core.trace.record cimport record_queue_resume
+from kernbench_core.model.scratchpad cimport scratchpad_touch
+from kernbench_core.model.shuffle cimport shuffle
+from kernbench_core.model.sim cimport Sim, want, watch
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
+
+
+cdef void call(Plugs* p, int32_t c, cycle_t now, bint late) noexcept nogil:
+    p.calling = c
+    p.now = now
+    p.late = late
+
+
+cdef void offer_again(Sim* s, int32_t c) noexcept nogil:
+    """A component that has refused a job may take it now."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t k
+    if not p.state[c].busy:
+        return
+    p.state[c].busy = False
+    for k in range(p.plug[c].n_engines):
+        want(s, p.plug[c].engine[k])
+    want(s, s.n_dma + s.n_compute + c)
+
+
+cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
+    """After a call that said when to run next."""
+    cdef Plugs* p = s.plugs
+    p.calling = NONE
+    if to < 0:
+        plug_mistake(p, c, SAID_FAILED, to)
+    elif to <= now:
+        plug_mistake(p, c, WAKES_PAST, to)
+    elif to < p.wakes.at[c]:
+        clock_set(&p.wakes, c, to)
+    offer_again(s, c)
+
+
+cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
+    """P1: those that are due, by id."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t c, held = 0
+    cdef int64_t to
+    while clock_next(&p.wakes) <= now and not p.mistake:
+        c = p.wakes.heap[0]
+        clock_set(&p.wakes, c, NEVER)
+        if p.state[c].fresh:
+            p.state[c].fresh = False
+            p.open -= 1
+        call(p, c, now, False)
+        held = hold(p.plug[c].ops, held)
+        to = p.plug[c].ops.advance(p.plug[c].ops.self, now, &p.plug[c].api)
+        returned(s, c, to, now)
+    hold(NULL, held)
+
+
+cdef int32_t head_of(Sim* s, int32_t engine) noexcept nogil:
+    """The entry of the first job in an engine's or a component's queue; a replaced DMA engine's go in the order of submission."""
+    cdef int32_t k
+    cdef slot_t best = NONE, job
+    if engine < s.n_dma:
+        for k in range(CHANNELS):
+            job = s.dma[engine].channel[k].first
+            if job != NONE and (best == NONE or s.dma_job[job].seq < s.dma_job[best].seq):
+                best = job
+        return NONE if best == NONE else s.dma_job[best].entry
+    engine -= s.n_dma
+    if engine < s.n_compute:
+        job = s.compute[engine].queue_first
+        return NONE if job == NONE else s.compute_job[job].entry
+    job = s.plugs.state[engine - s.n_compute].queue_first
+    return NONE if job == NONE else s.control.n + 1 + job
+
+
+cdef void describe(Sim* s, int32_t entry, kb_job* out) noexcept nogil:
+    """A job of the command queue as a component gets it."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef DmaJob* d
+    cdef ComputeJob* c
+    cdef int32_t k
+    out.id = entry
+    out.entry = entry
+    out.opcode = s.plugs.opcode[entry]
+    out.n_params = KB_PARAMS
+    for k in range(KB_PARAMS):
+        out.params[k] = s.plugs.params[<int64_t>entry * KB_PARAMS + k]
+    if e.op == OP_DMA:
+        d = &s.dma_job[e.job]
+        out.n_regions = 1
+        out.region[0].addr = d.extent.spm_addr
+        out.region[0].nbytes = d.nbytes
+        out.region[0].write = not d.write
+        return
+    c = &s.compute_job[e.job]
+    out.n_regions = c.regions
+    for k in range(c.regions):
+        out.region[k].addr = c.region[k].addr
+        out.region[k].nbytes = c.region[k].nbytes
+        out.region[k].write = writes_to(c, k)
+
+
+cdef bint accepts(Sim* s, int32_t c, int32_t entry, cycle_t now) noexcept nogil:
+    cdef Plugs* p = s.plugs
+    cdef kb_job mine
+    cdef const kb_job* job
+    cdef int64_t to
+    if entry > s.control.n:
+        job = &p.ghost[entry - s.control.n - 1].job
+    else:
+        describe(s, entry, &mine)
+        job = &mine
+    call(p, c, now, False)
+    if p.plug[c].ops.accept == NULL:
+        plug_mistake(p, c, TAKES_NO_JOBS, job.id)
+        p.calling = NONE
+        return False
+    p.owner[entry] = c
+    to = p.plug[c].ops.accept(p.plug[c].ops.self, job, now)
+    if to != KB_BUSY:
+        returned(s, c, to, now)
+        return not p.mistake
+    p.calling = NONE
+    p.state[c].busy = True
+    if p.owner[entry] != c:
+        plug_mistake(p, c, UNKNOWN_JOB, job.id)
+    p.owner[entry] = NONE
+    return False
+
+
+cdef void begin_compute(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
+    """The head of its queue goes to the jobs that a component works on: a list from `job` on."""
+    cdef slot_t job = e.queue_first
+    e.queue_first = jobs[job].next
+    if e.queue_first == NONE:
+        e.queue_last = NONE
+    e.queued -= 1
+    if e.job == NONE:
+        e.started = now
+    jobs[job].next = e.job
+    e.job = job
+
+
+cdef void begin(Sim* s, int32_t engine, int32_t entry, cycle_t now) noexcept nogil:
+    """A job was accepted: it starts."""
+    cdef slot_t job = s.control.entry[entry].job
+    cdef PlugState* state
+    if engine < s.n_dma:
+        scratchpad_touch(s, s.dma_spm[engine], now)
+        if s.trace != NULL:
+            record_queue_resume(s, job, now)
+        dma_start(&s.dma[engine], s.dma_job, job, now)
+        s.dma[engine].free += 1
+        watch(s, engine)
+    elif engine < s.n_dma + s.n_compute:
+        begin_compute(&s.compute[engine - s.n_dma], s.compute_job, now)
+    else:
+        state = &s.plugs.state[engine - s.n_dma - s.n_compute]
+        job = state.queue_first
+        state.queue_first = s.plugs.ghost[job].next
+        if state.queue_first == NONE:
+            state.queue_last = NONE
+        state.queued -= 1
+    entry_started(s, entry, now)
+
+
+cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
+    """P3: offer queued jobs in turn until one is refused. True: the engine's period has not come, look again."""
+    cdef int32_t c = component_in_place_of(s, engine), entry
+    cdef cycle_t period = 1
+    if engine < s.n_dma:
+        period = s.dma[engine].period
+    elif engine < s.n_dma + s.n_compute:
+        period = s.compute[engine - s.n_dma].period
+    while not s.plugs.mistake:
+        entry = head_of(s, engine)
+        if entry == NONE:
+            break
+        if now % period:
+            return True
+        if not accepts(s, c, entry, now) or not overlap_allows(s, entry):
+            break
+        begin(s, engine, entry, now)
+    return False
+
+
+cdef void end_compute(Compute* e, ComputeJob* jobs, slot_t job, cycle_t end) noexcept nogil:
+    cdef slot_t* link = &e.job
+    while link[0] != job:
+        link = &jobs[link[0]].next
+    link[0] = jobs[job].next
+    e.jobs += 1
+    e.work += jobs[job].work
+    if e.job == NONE:
+        e.job_cycles += end - e.started
+
+
+cdef void end_job(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
+    """P7 of a job that a component completed in this cycle."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef int32_t engine, c = -2 - s.plugs.owner[entry]
+    s.plugs.state[c].jobs += 1
+    s.plugs.owner[entry] = NONE
+    offer_again(s, c)
+    if e.op == OP_DMA:
+        engine = s.dma_job[e.job].engine
+        scratchpad_touch(s, s.dma_spm[engine], now + 1)
+        dma_complete(&s.dma[engine], &s.dma_job[e.job])
+        s.dma[engine].free -= 1
+        watch(s, engine)
+    elif e.op == OP_COMPUTE:
+        end_compute(&s.compute[s.compute_job[e.job].engine], s.compute_job, e.job, now + 1)
+    entry_ended(s, entry, now + 1)
+
+
+cdef int by_component(const void* x, const void* y) noexcept nogil:
+    """Notices in the order of components, kinds and ids."""
+    cdef const Notice* a = <const Notice*>x
+    cdef const Notice* b = <const Notice*>y
+    if a.to != b.to:
+        return -1 if a.to < b.to else 1
+    if a.kind != b.kind:
+        return -1 if a.kind < b.kind else 1
+    return -1 if a.id < b.id else 1
+
+
+cdef void give_back(Sim* s, Notice* n) noexcept nogil:
+    """Its place is free before its component is told."""
+    cdef Plugs* p = s.plugs
+    cdef slot_t k = <slot_t>place_in(n.id)
+    cdef int32_t c = n.to
+    cdef Entry* e
+    if n.kind == KB_FLOW:
+        flow_free(p, c, k)
+        return
+    p.open -= 1
+    if n.kind == KB_BANKS:
+        p.ask[k].id = -1
+        p.ask[k].next = p.free_ask[c]
+        p.free_ask[c] = k
+        p.state[c].asks -= 1
+    else:
+        e = &s.control.entry[k]
+        if e.op == OP_DMA and s.dma_job[e.job].peer != NONE:
+            s.far_open[s.dma_job[e.job].peer] -= 1
+        k -= s.control.n + 1
+        p.ghost[k].next = p.free_ghost[c]
+        p.free_ghost[c] = k
+        p.state[c].ghosts -= 1
+
+
+cdef void tell(Sim* s, cycle_t now) noexcept nogil:
+    """Every notice of this cycle; a call brings no new one, though it may complete jobs."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t k, c, held = 0
+    cdef Notice n
+    cdef int64_t to
+    qsort(p.notice, p.n_notices, sizeof(Notice), by_component)
+    for k in range(p.n_notices):
+        n = p.notice[k]
+        c = n.to
+        if c == NONE:                           # closed by its component meanwhile
+            continue
+        give_back(s, &n)
+        if p.mistake:
+            continue
+        to = NEVER
+        call(p, c, now, True)
+        if p.plug[c].ops.notify != NULL:
+            held = hold(p.plug[c].ops, held)
+            to = p.plug[c].ops.notify(p.plug[c].ops.self, n.kind, n.id, now)
+        returned(s, c, to, now)
+    hold(NULL, held)
+    p.n_notices = 0
+
+
+cdef void tell_served(Sim* s) noexcept nogil:
+    """Asks that have all their banks leave the scratchpad."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t k
+    cdef slot_t lane
+    for k in range(p.n_served):
+        lane = p.first_lane + p.served[k]
+        order_remove(&s.spm[s.lane[lane].spm], lane)
+        s.spm[s.lane[lane].spm].n_asks -= 1
+        plug_tell(p, p.ask[p.served[k]].by, KB_BANKS, p.ask[p.served[k]].id)
+    p.n_served = 0
+
+
+cdef void component_complete(Sim* s, cycle_t now) noexcept nogil:
+    """P7, after the engines': flows and jobs that end, banks that were granted."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t k
+    cdef slot_t slot
+    for k in range(p.n_touched):
+        slot = p.touched[k]
+        p.flow[slot].touched = False
+        if p.flow[slot].id >= 0:
+            clock_set(&p.ends, slot, s.lane[p.first_flow + slot].next_at)
+    p.n_touched = 0
+    while clock_next(&p.ends) <= now:
+        flow_due(s, p.ends.heap[0], now)
+    if s.shuffle:
+        shuffle(s, p.served, p.n_served)
+    if p.n_served:
+        tell_served(s)
+    while p.n_done or p.n_notices:
+        if s.shuffle:
+            shuffle(s, p.done, p.n_done)
+        for k in range(p.n_done):
+            end_job(s, p.done[k], now)
+        p.n_done = 0
+        if p.n_notices:
+            tell(s, now)

@@ -1,0 +1,322 @@
+"""The functions of `kb_core_api`. A component's mistake ends the run; a lack of room (`KB_FULL`) is no mistake."""
+from libc.string cimport memset, strcmp, strcpy, strlen
+
+from kernbench_core.plugin.abi cimport (
+    KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
+from kernbench_core.plugin.ask cimport ask_open
+from kernbench_core.plugin.component_fill cimport COUNTS, fill_compute, fill_dma
+from kernbench_core.plugin.component_flow cimport flow_close, flow_open
+from kernbench_core.model.compute cimport compute_enqueue
+from kernbench_core.model.control cimport Entry
+from kernbench_core.model.dma cimport dma_submit
+from kernbench_core.plugin.plug cimport (
+    BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
+    UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
+from kernbench_core.trace.record cimport record_emit
+from kernbench_core.model.share.membership cimport Resource
+from kernbench_core.model.sim cimport Sim, want
+from kernbench_core.types cimport (
+    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, ROW_BUFFER, TE, VE, int32_t, int64_t, slot_t,
+    uint64_t)
+
+cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (MODEL, introduction)
+cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
+
+
+cdef int64_t refuse(Plug* u, int32_t what, int64_t value) noexcept nogil:
+    plug_mistake((<Sim*>u.sim).plugs, u.id, what, value)
+    return KB_REFUSED
+
+
+cdef bint inside(Plug* u) noexcept nogil:
+    """The core is calling this component: else what it asks for is out of turn."""
+    cdef Plugs* p = (<Sim*>u.sim).plugs
+    if p.calling == u.id:
+        return True
+    plug_mistake(p, u.id, OUTSIDE, 0)
+    return False
+
+
+cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
+    """DMA engines, TEs and VEs, components; NONE where there is no such one."""
+    cdef int32_t k, first = 0, last = s.n_compute
+    if engine < 0:
+        return NONE
+    if kind == DMA:
+        return engine if engine < s.n_dma else NONE
+    if kind == COMPONENT:
+        return s.n_dma + s.n_compute + engine if engine < s.plugs.n else NONE
+    if kind == CPU:                     # an M_CPU: the core counts them among components
+        kind = COMPONENT
+    if kind == VE:                      # behind all tensor engines, and a large machine has many
+        while first < last:
+            k = first + (last - first) // 2
+            if s.compute[k].kind == TE:
+                first = k + 1
+            else:
+                last = k
+    k = first + engine
+    if k < s.n_compute and s.compute[k].kind == kind and s.compute[k].id == engine:
+        return s.n_dma + k
+    for k in range(s.n_compute):
+        if s.compute[k].kind == kind and s.compute[k].id == engine:
+            return s.n_dma + k
+    return NONE
+
+
+cdef int32_t fill(Sim* s, int32_t engine, int32_t ghost, const kb_job* j) noexcept nogil:
+    """Make the core's job out of a component's; what is wrong with it, else NONE."""
+    cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
+    e.job = ghost
+    if not 0 <= j.n_params <= KB_PARAMS or not 0 <= j.n_regions <= KB_REGIONS:
+        return COUNTS
+    if engine < s.n_dma:
+        e.op = OP_DMA
+        e.job = s.n_dma_jobs + ghost
+        s.dma_job[e.job].entry = s.control.n + 1 + ghost
+        return fill_dma(s, &s.dma_job[e.job], engine, j)
+    if engine < s.n_dma + s.n_compute:
+        e.op = OP_COMPUTE
+        e.job = s.n_compute_jobs + ghost
+        s.compute_job[e.job].entry = s.control.n + 1 + ghost
+        return fill_compute(s, &s.compute_job[e.job], engine - s.n_dma, j)
+    e.op = OP_COMPONENT
+    return NONE
+
+
+cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
+    cdef Plugs* p = s.plugs
+    cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
+    cdef PlugState* to
+    e.number = s.control.submitted
+    e.issue = p.now + p.late
+    e.start = e.end = NEVER
+    s.control.submitted += 1
+    if engine < s.n_dma:
+        if s.dma_job[e.job].peer != NONE:
+            s.far_open[s.dma_job[e.job].peer] += 1
+        dma_submit(&s.dma[engine], s.dma_job, e.job, e.number)
+    elif engine < s.n_dma + s.n_compute:
+        compute_enqueue(&s.compute[engine - s.n_dma], s.compute_job, e.job)
+    else:
+        to = &p.state[engine - s.n_dma - s.n_compute]
+        p.ghost[ghost].next = NONE
+        if to.queue_last == NONE:
+            to.queue_first = ghost
+        else:
+            p.ghost[to.queue_last].next = ghost
+        to.queue_last = ghost
+        to.queued += 1
+    want(s, engine)
+
+
+cdef void keep(kb_job* to, const kb_job* job) noexcept nogil:
+    """What it says of itself; the rest of its arrays may be anything, and must not come into a snapshot."""
+    cdef int32_t k
+    to.opcode = job.opcode
+    to.n_params = job.n_params
+    to.n_regions = job.n_regions
+    for k in range(job.n_params):
+        to.params[k] = job.params[k]
+    for k in range(job.n_regions):
+        to.region[k] = job.region[k]
+
+
+cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* job) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef Plugs* p = s.plugs
+    cdef int32_t number, wrong
+    cdef slot_t g
+    cdef Ghost* ghost
+    if not inside(u):
+        return KB_REFUSED
+    number = engine_number(s, kind, engine)
+    if number == NONE:
+        return refuse(u, UNKNOWN_ENGINE, <int64_t>kind << 32 | place_in(engine))
+    g = p.free_ghost[u.id]
+    if g == NONE:
+        return KB_FULL
+    wrong = fill(s, number, g, job)
+    if wrong != NONE:
+        return refuse(u, BAD_JOB, wrong)
+    ghost = &p.ghost[g]
+    p.free_ghost[u.id] = ghost.next
+    p.state[u.id].ghosts += 1
+    p.open += 1
+    ghost.by = u.id
+    keep(&ghost.job, job)
+    ghost.job.entry = -1
+    ghost.job.id = s.control.submitted << 32 | (s.control.n + 1 + g)
+    p.row[g + 1] = NONE
+    enqueue(s, number, g)
+    return ghost.job.id
+
+
+cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
+    """The entry of a job that the component works on, else NONE."""
+    cdef Sim* s = <Sim*>u.sim
+    cdef int64_t entry = place_in(job)
+    if job < 0 or entry > s.control.n + s.n_ghosts or s.plugs.owner[entry] != u.id:
+        return NONE
+    if job != (s.plugs.ghost[entry - s.control.n - 1].job.id if entry > s.control.n else entry):
+        return NONE
+    return <int32_t>entry
+
+
+cdef int32_t submitted_entry(Plug* u, int64_t job) noexcept nogil:
+    """That of a job which it has submitted, and whose place is not taken again, else NONE."""
+    cdef Sim* s = <Sim*>u.sim
+    cdef int64_t g = place_in(job) - s.control.n - 1
+    if job < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].by != u.id or s.plugs.ghost[g].job.id != job:
+        return NONE
+    return <int32_t>(s.control.n + 1 + g)
+
+
+cdef int64_t api_started(void* core, int64_t job) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int32_t entry
+    if not inside(u):
+        return KB_REFUSED
+    entry = submitted_entry(u, job)
+    if entry == NONE:
+        return refuse(u, FORGOTTEN_JOB, job)
+    return KB_BUSY if s.control.entry[entry].start == NEVER else s.control.entry[entry].start
+
+
+cdef int64_t api_complete(void* core, int64_t job) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int32_t entry
+    if not inside(u):
+        return KB_REFUSED
+    entry = accepted_entry(u, job)
+    if entry == NONE:
+        return refuse(u, UNKNOWN_JOB, job)
+    s.plugs.owner[entry] = -2 - u.id
+    s.plugs.done[s.plugs.n_done] = entry
+    s.plugs.n_done += 1
+    return KB_OK
+
+
+cdef bint fits(Resource* r, int64_t weight, int64_t others) noexcept nogil:
+    """No rate on the resource gets a term of 2**31 or more."""
+    return weight <= TERM and r.num * weight < TERM and r.den * (r.weight + others + weight) < TERM
+
+
+cdef int64_t api_open_flow(void* core, int64_t nbytes, const int32_t* path, int32_t n, int32_t weight) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int32_t k, i, channels = 0
+    if not inside(u):
+        return KB_REFUSED
+    if not 0 < nbytes <= LONGEST:
+        return refuse(u, BAD_BYTES, nbytes)
+    if not 0 < n <= s.plugs.path_room:
+        return refuse(u, BAD_PATH, n)
+    for k in range(n):
+        if not 0 <= path[k] < s.share.n_res:
+            return refuse(u, BAD_PATH, path[k])
+        for i in range(k):
+            if path[i] == path[k]:
+                return refuse(u, BAD_PATH, path[k])
+        channels += path[k] < s.share.channels
+        if weight < 1 or not fits(&s.share.res[path[k]], weight, s.plugs.weight):
+            return refuse(u, BAD_WEIGHT, weight)
+    if channels > 1 and s.share.rule == FIFO or channels and s.share.rule == ROW_BUFFER:     # two lines, or bursts without addresses
+        return refuse(u, BAD_PATH, channels)
+    if s.plugs.free_flow[u.id] == NONE:
+        return KB_FULL
+    return flow_open(s, u.id, nbytes, path, n, weight, s.plugs.now + s.plugs.late)
+
+
+cdef int64_t api_close_flow(void* core, int64_t flow) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int64_t moved
+    if not inside(u):
+        return KB_REFUSED
+    moved = flow_close(s, u.id, flow, s.plugs.now + s.plugs.late)
+    return moved if moved >= 0 else refuse(u, UNKNOWN_FLOW, flow)
+
+
+cdef int64_t wrong_bank(const uint64_t* mask, int32_t words, int32_t banks, bint* any) noexcept nogil:
+    """The first bank of the mask that is not there, else -1."""
+    cdef int32_t w, b
+    for w in range(words):
+        if mask[w] == 0:
+            continue
+        any[0] = True
+        for b in range(64):
+            if mask[w] >> b & 1 and 64 * w + b >= banks:
+                return 64 * w + b
+    return -1
+
+
+cdef int64_t api_ask_banks(
+        void* core, int32_t spm, const uint64_t* reads, const uint64_t* writes, int32_t words) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef bint any = False
+    cdef int64_t bank
+    if not inside(u):
+        return KB_REFUSED
+    if not 0 <= spm < s.n_spm:
+        return refuse(u, UNKNOWN_SPM, spm)
+    bank = wrong_bank(reads, words, s.spm[spm].banks, &any)
+    if bank < 0:
+        bank = wrong_bank(writes, words, s.spm[spm].banks, &any)
+    if bank >= 0 or not any:
+        return refuse(u, BAD_BANKS, bank)
+    if s.plugs.free_ask[u.id] == NONE:
+        return KB_FULL
+    return ask_open(s, u.id, spm, reads, writes, words, s.plugs.now + s.plugs.late)
+
+
+cdef int32_t name_number(Plugs* p, const char* name) noexcept nogil:
+    """Where a name stands; it is put there if it is new. NONE: no room."""
+    cdef int32_t k
+    for k in range(p.n_names):
+        if strcmp(p.names + k * NAME_ROOM, name) == 0:
+            return k
+    if p.n_names == NAMES:
+        return NONE
+    strcpy(p.names + p.n_names * NAME_ROOM, name)
+    p.n_names += 1
+    return p.n_names - 1
+
+
+cdef int64_t api_emit(void* core, int64_t job, const char* name, int64_t value) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef int32_t entry, number
+    if not inside(u):
+        return KB_REFUSED
+    if name == NULL or name[0] == 0 or strlen(name) >= NAME_ROOM:
+        return refuse(u, BAD_NAME, NAME_ROOM)
+    entry = accepted_entry(u, job)
+    if entry == NONE:
+        entry = submitted_entry(u, job)
+    if entry == NONE:
+        return refuse(u, UNKNOWN_JOB, job)
+    number = name_number(s.plugs, name)
+    if number == NONE:
+        return KB_FULL
+    if s.trace != NULL:
+        record_emit(s, entry, s.plugs.now, number, value)
+    return KB_OK
+
+
+cdef void open_api(kb_core_api* api, Plug* plug) noexcept nogil:
+    memset(api, 0, sizeof(kb_core_api))
+    api.abi_version = KB_ABI_VERSION
+    api.struct_size = sizeof(kb_core_api)
+    api.core = plug
+    api.submit = api_submit
+    api.complete = api_complete
+    api.open_flow = api_open_flow
+    api.close_flow = api_close_flow
+    api.ask_banks = api_ask_banks
+    api.emit = api_emit
+    api.started = api_started

@@ -1,0 +1,125 @@
+"""Jobs of components as the core's own: what is wrong with one, else its place in the tables is filled."""
+from kernbench_core.plugin.abi cimport KB_PARAMS, kb_job
+from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.compute cimport ComputeJob
+from kernbench_core.model.dma cimport CHANNELS, DmaJob
+from kernbench_core.model.dram.extent cimport channel_bytes
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport NONE, int32_t, int64_t, nbytes_t
+
+cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
+
+
+cdef int32_t wrong_region(Sim* s, int32_t spm, const kb_job* j) noexcept nogil:
+    """16 + 4 * region + field of the first that is wrong, NONE where none is."""
+    cdef int32_t k
+    cdef nbytes_t room = s.spm[spm].bank_lines * s.spm[spm].banks * s.spm[spm].line
+    for k in range(j.n_regions):
+        if not 0 < j.region[k].nbytes <= room:
+            return KB_PARAMS + 4 * k + 1
+        if not 0 <= j.region[k].addr <= room - j.region[k].nbytes:
+            return KB_PARAMS + 4 * k
+    return NONE
+
+
+cdef nbytes_t room_in(Spm* p) noexcept nogil:
+    """[B] that a transfer can be of: what has no banks has no end."""
+    return LONGEST if p.nowhere else p.bank_lines * p.banks * p.line
+
+
+cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
+    """Where its bytes are and the way there: on one NPU its own, else memory and route, and the peer's scratchpad if there is one."""
+    d.peer = NONE
+    if s.own_routes:
+        d.memory = 0
+        d.route = (2 * engine + d.write) * s.memory[0].channels
+        return NONE
+    if not 0 <= j.params[6] < s.n_memories:
+        return 6
+    if not 0 <= j.params[7] < s.roads.n or s.roads.memory[j.params[7]] != j.params[6]:
+        return 7
+    d.memory = <int32_t>j.params[6]
+    d.route = <int32_t>j.params[7]
+    if j.n_params == 8 or j.params[8] == NONE:
+        return NONE
+    if not 0 <= j.params[8] < s.n_spm or s.spm[j.params[8]].nowhere or j.params[8] == s.dma_spm[engine]:
+        return 8
+    if s.far_open == NULL or s.far_open[j.params[8]] >= s.far_room[j.params[8]]:
+        return 8
+    d.peer = <int32_t>j.params[8]
+    return NONE
+
+
+cdef int32_t wrong_pair(Sim* s, DmaJob* d) noexcept nogil:
+    """Between scratchpads: one run of bytes from line to line, inside both."""
+    cdef Spm* far = &s.spm[d.peer]
+    if d.extent.rows != 1:
+        return 5
+    if d.extent.dram_addr % far.line or d.extent.dram_addr > room_in(far) - d.nbytes:
+        return 2
+    return KB_PARAMS if d.extent.spm_addr % far.line else NONE
+
+
+cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
+    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route, and, between scratchpads, peer;
+    its one region says where in the scratchpad."""
+    cdef int32_t k
+    cdef nbytes_t room = room_in(&s.spm[s.dma_spm[engine]])
+    if j.n_params < (6 if s.own_routes else 8) or j.n_regions != 1:
+        return COUNTS
+    if not 0 <= j.params[0] < CHANNELS:
+        return 0
+    if j.params[1] != 0 and j.params[1] != 1:
+        return 1
+    for k in range(2, 6):
+        if not (0 if k == 2 or k == 4 else 1) <= j.params[k] <= LONGEST >> 1:
+            return k
+    if j.params[5] > 1 and j.params[4] < j.params[3]:
+        return 4
+    if j.params[3] > room // j.params[5]:
+        return 3
+    d.channel = <int32_t>j.params[0]
+    d.write = j.params[1] != 0
+    d.extent.dram_addr = j.params[2]
+    d.extent.row_bytes = j.params[3]
+    d.extent.stride = j.params[4]
+    d.extent.rows = j.params[5]
+    d.extent.spm_addr = j.region[0].addr
+    d.engine = engine
+    d.group = NONE
+    d.t_start = 0
+    d.flows = NONE
+    d.nbytes = 0
+    k = fill_road(s, d, engine, j)
+    if k != NONE:
+        return k
+    channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
+    for k in range(s.memory[d.memory].channels):
+        d.nbytes += s.channel_bytes[k]
+    if not 0 <= d.extent.spm_addr <= room - d.nbytes:
+        return KB_PARAMS
+    return NONE if d.peer == NONE else wrong_pair(s, d)
+
+
+cdef int32_t fill_compute(Sim* s, ComputeJob* c, int32_t engine, const kb_job* j) noexcept nogil:
+    """A TE or VE job: init, body, finalize, work; its regions are streamed over its body."""
+    cdef int32_t k
+    if j.n_params < 4:
+        return COUNTS
+    for k in range(4):
+        if not 0 <= j.params[k] <= LONGEST:
+            return k
+    if j.params[0] + j.params[1] + j.params[2] == 0:
+        return 1
+    c.init = j.params[0]
+    c.body = j.params[1]
+    c.finalize = j.params[2]
+    c.work = j.params[3]
+    c.engine = engine
+    c.regions = j.n_regions
+    c.written = 0
+    for k in range(j.n_regions):
+        c.region[k].addr = j.region[k].addr
+        c.region[k].nbytes = j.region[k].nbytes
+        c.written |= (j.region[k].write != 0) << k
+    return wrong_region(s, s.compute_spm[engine], j)

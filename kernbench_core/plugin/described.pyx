@@ -1,0 +1,87 @@
+"""Jobs of components that are commands: they stand behind the entries of the queue in a trace, each at its own row.
+
+Places of jobs are taken again; rows are not. What nobody described has no row, and no events.
+"""
+from kernbench_core.model.dma cimport DmaJob
+from kernbench_core.model.dram.extent cimport channel_bytes
+from kernbench_core.model.control cimport Entry
+from kernbench_core.plugin.plug cimport Ghost, place_in
+from kernbench_core.trace.record cimport record_submit
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t
+
+
+cdef int32_t command_of(Sim* s, int32_t entry) noexcept nogil:
+    """The entry, or the row of a component's job; NONE where nobody described it."""
+    return s.plugs.row[entry - s.control.n] if entry > s.control.n else entry
+
+
+cdef int32_t place_of(Sim* s, int64_t id) except -1:
+    """Of a job that is not over."""
+    cdef int64_t g = place_in(id) - s.control.n - 1
+    if id < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].job.id != id or s.control.entry[s.control.n + 1 + g].end != NEVER:
+        raise ValueError(f"job {id} is none that a component has submitted and that is not over")
+    return <int32_t>g
+
+
+cdef cycle_t head_cycles(Sim* s, DmaJob* d) noexcept nogil:
+    """Of a transfer, before it is a member of its resources."""
+    cdef int32_t k
+    cdef cycle_t links = 0
+    channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
+    for k in range(s.memory[d.memory].channels):
+        if s.channel_bytes[k] and s.route_latency[d.route + k] > links:
+            links = s.route_latency[d.route + k]
+    return s.memory[d.memory].setup + links
+
+
+cdef tuple what_it_is(Sim* s, Ghost* g, Entry* e):
+    """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, head cycles, scratchpad address), OP_COMPUTE with the
+    engine among TEs, VEs and M_CPUs, or OP_COMPONENT."""
+    cdef DmaJob* d
+    cdef int32_t k
+    params = tuple([g.job.params[k] for k in range(g.job.n_params)])
+    if e.op == OP_DMA:
+        d = &s.dma_job[e.job]
+        return e.op, d.engine, params, (d.nbytes, head_cycles(s, d), d.extent.spm_addr, d.memory)
+    if e.op == OP_COMPUTE:
+        return e.op, s.compute_job[e.job].engine, params, ()
+    return e.op, NONE, params, ()
+
+
+cdef tuple describe_job(Sim* s, int64_t id, int32_t row):
+    """The job is the command at that row; what it is. ValueError where there is no such job."""
+    cdef int32_t g
+    if s.plugs == NULL:
+        raise ValueError("there are no components")
+    g = place_of(s, id)
+    s.plugs.row[g + 1] = row
+    if s.trace != NULL:
+        record_submit(s, s.control.n + 1 + g)
+    return what_it_is(s, &s.plugs.ghost[g], &s.control.entry[s.control.n + 1 + g])
+
+
+cdef list open_jobs(Sim* s):
+    """`(row, kind, engine, channel, issue, start)` of jobs of components that are not over; the row is NONE where nobody described
+    it, the start where it has not come."""
+    cdef int32_t k
+    cdef Entry* e
+    found = []
+    for k in range(s.n_ghosts):
+        e = &s.control.entry[s.control.n + 1 + k]
+        if s.plugs.ghost[k].job.id == 0 or e.end != NEVER:
+            continue
+        engine = channel = NONE
+        if e.op == OP_DMA:
+            engine, channel = s.dma_job[e.job].engine, s.dma_job[e.job].channel
+        elif e.op == OP_COMPUTE:
+            engine = s.compute_job[e.job].engine
+        found.append((s.plugs.row[k + 1], e.op, engine, channel, e.issue, NONE if e.start == NEVER else e.start))
+    return found
+
+
+cdef tuple submitted_work(Sim* s):
+    """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
+    cdef int32_t k
+    if s.plugs == NULL:
+        return {}, 0, 0
+    return {k: s.plugs.macs[k] for k in range(65) if s.plugs.macs[k]}, s.plugs.ops, s.plugs.streamed

@@ -1,0 +1,331 @@
+"""Components written in Python: the only place that takes the GIL.
+
+A `Plugged` is a kb_engine_ops whose functions call methods. What a method raises is kept, and ends the run as failed.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy
+
+from collections import namedtuple
+
+from kernbench_core.plugin.abi cimport (
+    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
+    kb_core_api, kb_engine_ops, kb_job, kb_region)
+from kernbench_core.plugin.plug_layout import check_operations
+from kernbench_core.types cimport NEVER as LAST_CYCLE
+from kernbench_core.types cimport int32_t, int64_t, uint64_t
+
+cdef extern from "abi.h" nogil:
+    enum:
+        KB_DMA
+
+cdef extern from "Python.h" nogil:
+    ctypedef int PyGILState_STATE
+    PyGILState_STATE PyGILState_Ensure()
+    void PyGILState_Release(PyGILState_STATE state)
+
+NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
+BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
+FLOW, BANKS, JOB = KB_FLOW, KB_BANKS, KB_JOB  #: what `notify` is told of
+
+Job = namedtuple("Job", "id entry opcode params regions")
+Job.__doc__ = """A job as a component gets it; `entry` is its position in the command queue, -1 where a component submitted it."""
+JobRegion = namedtuple("JobRegion", "addr nbytes write")
+JobRegion.__doc__ = """An operand: flat scratchpad address, bytes, whether it is written."""
+
+
+class NoRoom(RuntimeError):
+    """As many jobs, flows or asks are open as the component said it needs at a time."""
+
+
+class Refused(RuntimeError):
+    """The component asked the core for what cannot be; the run ends as failed, whoever catches this."""
+
+
+cdef object job_of(const kb_job* j):
+    cdef int32_t k
+    return Job(
+        j.id, j.entry, j.opcode, tuple([j.params[k] for k in range(j.n_params)]),
+        tuple([JobRegion(j.region[k].addr, j.region[k].nbytes, bool(j.region[k].write)) for k in range(j.n_regions)]))
+
+
+cdef void put_region(kb_region* region, int64_t addr, int64_t nbytes, bint write) noexcept:
+    region.addr = addr
+    region.nbytes = nbytes
+    region.write = write
+
+
+cdef int64_t cycle_from(Plugged c, str method, object value) except? -1:
+    if not isinstance(value, int):
+        raise TypeError(f"{type(c).__name__}.{method} returned {value!r}: it must be the next cycle to run in, or NEVER")
+    return value
+
+
+cdef int64_t advance(void* itself, int64_t now, const kb_core_api* api) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    c.api = api
+    try:
+        return c.woken(now)
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil:
+    """Before each of the calls of one phase: of Python components that follow each other only the first waits for the GIL.
+
+    `held` is what the last call returned, 0 at first; after the phase `ops` is NULL. Others are called without it.
+    """
+    cdef bint python = ops != NULL and ops.advance == advance
+    if python and not held:
+        return 1 + <int32_t>PyGILState_Ensure()
+    if held and not python:
+        PyGILState_Release(<PyGILState_STATE>(held - 1))
+        return 0
+    return held
+
+
+cdef int64_t accept(void* itself, const kb_job* job, int64_t now) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        return cycle_from(c, "accept", c.accept(job_of(job), now))
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int64_t notify(void* itself, int32_t notice, int64_t number, int64_t now) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        return c.told(notice, number, now)
+    except BaseException as error:
+        c.failure = error
+    return KB_FAILED
+
+
+cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    cdef bytes image
+    try:
+        image = c.snapshot()
+    except BaseException as error:
+        c.failure = error
+        return KB_FAILED
+    if <int64_t>len(image) <= room:
+        memcpy(buf, PyBytes_AS_STRING(image), len(image))
+    return len(image)
+
+
+cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil:
+    cdef Plugged c = <Plugged>itself
+    try:
+        c.restore((<const char*>buf)[:n])
+    except BaseException as error:
+        c.failure = error
+        return KB_FAILED
+    return 0
+
+
+cdef class Plugged:
+    """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
+
+    cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
+        """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
+        cdef kb_job job
+        cdef int32_t k
+        cdef tuple values = tuple(params), places = tuple(regions)
+        if len(values) > KB_PARAMS or len(places) > KB_REGIONS:
+            raise ValueError(f"{len(values)} parameters and {len(places)} regions: at most {KB_PARAMS} and {KB_REGIONS}")
+        job.opcode = opcode
+        job.n_params = <int32_t>len(values)
+        job.n_regions = <int32_t>len(places)
+        for k in range(job.n_params):
+            job.params[k] = values[k]
+        for k in range(job.n_regions):
+            job.region[k].addr, job.region[k].nbytes, job.region[k].write = places[k]
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, kind, engine, &job))
+
+    cpdef int64_t submit_transfer(
+            self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
+            int64_t place, int64_t travel, int64_t peer=-1) except? -1:
+        """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
+
+        `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
+        """
+        cdef kb_job job
+        job.opcode = 0
+        job.n_params = 6 if memory < 0 else 8 if peer < 0 else 9
+        job.n_regions = 1
+        job.params[0] = channel
+        job.params[1] = write
+        job.params[2] = addr
+        job.params[3] = nbytes
+        job.params[4] = 0
+        job.params[5] = 1
+        job.params[6] = memory
+        job.params[7] = route
+        job.params[8] = peer
+        put_region(&job.region[0], place, travel, not write)
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, KB_DMA, engine, &job))
+
+    cpdef int64_t submit_compute(
+            self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
+            int64_t out_bytes) except? -1:
+        """`submit` of a TE's or VE's job: its operands (one if `b` is -1) and its result, of each flat address and bytes."""
+        cdef kb_job job
+        cdef int32_t k
+        if len(params) > KB_PARAMS:
+            raise ValueError(f"{len(params)} parameters: at most {KB_PARAMS}")
+        job.opcode = 0
+        job.n_params = <int32_t>len(params)
+        job.n_regions = 2
+        for k in range(job.n_params):
+            job.params[k] = params[k]
+        put_region(&job.region[0], a, a_bytes, False)
+        if b >= 0:
+            put_region(&job.region[1], b, b_bytes, False)
+            job.n_regions = 3
+        put_region(&job.region[job.n_regions - 1], out, out_bytes, True)
+        self.check_called()
+        return self.said(self.api.submit(self.api.core, kind, engine, &job))
+
+    cdef int64_t woken(self, int64_t now) except? -1:
+        """P1. A compiled class may do in its place what its `step` does, without boxes."""
+        return cycle_from(self, "step", self.step_method(now))
+
+    cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1:
+        """P7, likewise."""
+        return cycle_from(self, "notify", self.notify(notice, number, now))
+
+    cpdef int64_t started(self, int64_t job) except? -1:
+        """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
+        cdef int64_t at
+        self.check_called()
+        at = self.api.started(self.api.core, job)
+        return LAST_CYCLE if at == KB_BUSY else self.said(at)
+
+    def complete(self, int64_t job):
+        """A job that was accepted ends with this cycle."""
+        self.check_called()
+        self.said(self.api.complete(self.api.core, job))
+
+    def open_flow(self, int64_t nbytes, path, *, int32_t weight=1):
+        """Move bytes over resources, given by their numbers, as a member of them from this cycle on; its id."""
+        cdef int32_t n = len(path), k
+        cdef int32_t* numbers = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        if numbers == NULL:
+            raise MemoryError(f"no memory for a path of {n} resources")
+        try:
+            for k in range(n):
+                numbers[k] = path[k]
+            self.check_called()
+            return self.said(self.api.open_flow(self.api.core, nbytes, numbers, n, weight))
+        finally:
+            PyMem_Free(numbers)
+
+    def close_flow(self, int64_t flow):
+        """Take it away early; the bytes that it has moved."""
+        self.check_called()
+        return self.said(self.api.close_flow(self.api.core, flow))
+
+    def ask_banks(self, int32_t scratchpad=0, *, reads=(), writes=()):
+        """Ask for banks of a scratchpad to read and to write, from this cycle on; its id, told with BANKS."""
+        cdef int32_t words = 1, k
+        cdef uint64_t[2][16] masks
+        masks[0][:] = [0] * 16
+        masks[1][:] = [0] * 16
+        for k, banks in enumerate((reads, writes)):
+            for bank in banks:
+                if not 0 <= bank < 16 * 64:
+                    raise ValueError(f"bank {bank}: it must be 0 to {16 * 64 - 1}")
+                masks[k][bank // 64] |= <uint64_t>1 << <int32_t>(bank % 64)
+                words = max(words, bank // 64 + 1)
+        self.check_called()
+        return self.said(self.api.ask_banks(self.api.core, scratchpad, masks[0], masks[1], words))
+
+    def emit(self, int64_t job, str name not None, int64_t value):
+        """Write a MARKER `name=value` of the command of an accepted job into the trace."""
+        cdef bytes text = name.encode()
+        self.check_called()
+        self.said(self.api.emit(self.api.core, job, text, value))
+
+    cdef int check_called(self) except -1:
+        if self.api == NULL:
+            raise Refused(f"{type(self).__name__} is in no machine yet: its first step is the first that can ask the core")
+        return 0
+
+    cdef int64_t said(self, int64_t status) except? -1:
+        if status == KB_FULL:
+            raise NoRoom(f"{type(self).__name__} has as many open as it said: raise its jobs, flows or asks")
+        if status < 0:
+            raise Refused(f"{type(self).__name__} asked the core for what cannot be; the run says what")
+        return status
+
+    cdef uintptr_t plug(self) except 0:
+        """Fill in the operations, once: a component belongs to one run."""
+        if self.plugged:
+            raise ValueError(f"this {type(self).__name__} is in a machine already: make one for each")
+        self.plugged = True
+        self.name = type(self).__name__.encode()
+        self.step_method = self.step
+        self.ops.abi_version = KB_ABI_VERSION
+        self.ops.struct_size = sizeof(kb_engine_ops)
+        self.ops.self = <void*>self
+        self.ops.name = self.name
+        self.ops.jobs = self.jobs
+        self.ops.flows = self.flows
+        self.ops.asks = self.asks
+        self.ops.advance = advance
+        if self.has("accept"):
+            self.ops.accept = accept
+        if self.has("notify"):
+            self.ops.notify = notify
+        if self.has("snapshot"):
+            self.ops.snapshot = snapshot
+            self.ops.restore = restore
+        return <uintptr_t>&self.ops
+
+    cdef bint has(self, str method):
+        """Its class gives the method: those of `Component` only say what it is."""
+        return getattr(type(self), method).__module__ != "kernbench_core.plugin.component_base"
+
+
+def operations_of(component):
+    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError where this core cannot call it."""
+    cdef uintptr_t address
+    if isinstance(component, Plugged):
+        address = (<Plugged>component).plug()
+        check_operations(address, type(component).__name__)
+    elif PyCapsule_IsValid(component, KB_CAPSULE):
+        address = <uintptr_t>PyCapsule_GetPointer(component, KB_CAPSULE)
+        check_operations(address, "a component given as a capsule")
+    else:
+        raise ValueError(
+            f"{component!r} is no component: it must be an object of a class derived from Component, "
+            f"or a PyCapsule named {KB_CAPSULE.decode()}")
+    return address
+
+
+def exception_of(component):
+    """What ended the run in a Python component, else None."""
+    return (<Plugged>component).failure if isinstance(component, Plugged) else None
+
+
+def reraise(components):
+    """Ctrl-C and SystemExit are no failures of a component: they go on."""
+    for component in components:
+        error = exception_of(component)
+        if error is not None and not isinstance(error, Exception):
+            raise error
+
+
+def refuse_snapshot(components):
+    """ValueError where one says why it cannot be saved."""
+    for component in components:
+        why = getattr(component, "no_snapshot", "")
+        if why:
+            raise ValueError(f"component {type(component).__name__}: {why}")

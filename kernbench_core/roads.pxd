@@ -1,7 +1,0 @@
-"""Routes that are found while a run goes on."""
-from kernbench_core.arena cimport Arena
-from kernbench_core.sim cimport Sim
-from kernbench_core.types cimport int64_t
-
-cdef int64_t road_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1
-cdef int road_refuse_snapshot(Sim* s) except -1

@@ -1,5 +1,0 @@
-"""The tables of row_buffer_v1."""
-from kernbench_core.arena cimport Arena
-from kernbench_core.sim cimport Sim
-
-cdef int lay_out_rows(Sim* s, Arena a, dict spec) except -1

@@ -1,0 +1,47 @@
+"""The DMA engine by itself, as the seed document has it: `submit`, `step`, `flush`."""
+
+from collections.abc import Mapping
+
+from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, MemoryModel, TraceEngine
+
+class DmaEngine:
+    """One DMA engine.
+
+    `channels`: for act_weight, kv_load and kv_store a mapping with max_concurrent (>= 1), priority and weight (>= 1).
+    `kv_load_bonus` is added to the score of KV loads; jobs are admitted in cycles that are multiples of `period`.
+    ValueError where a limit is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_concurrent_transfers: int = 4,
+        kv_load_bonus: int = 1,
+        period: int = 1,
+        channels: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> None: ...
+    @property
+    def pending_queue(self) -> list[DmaJob]:
+        """Jobs that have not started, in submission order."""
+
+    @property
+    def active_jobs(self) -> list[DmaJob]:
+        """Jobs that are TRANSFERRING, in submission order."""
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Completed jobs, and job-cycles of queue_full and priority_deferred in episodes that have ended."""
+
+    def submit(self, job: DmaJob) -> None:
+        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (MODEL section 9)."""
+
+    def step(
+        self, cycle: int, memory_model: MemoryModel, trace_engine: TraceEngine | None = None
+    ) -> list[CompletionEvent]:
+        """Do one cycle; the completions, in submission order. Cycles must rise. `trace_engine` may be None.
+
+        IllegalTransition where the memory side moves bytes that are not there to be moved.
+        """
+
+    def flush(self) -> None:
+        """RuntimeError where a job is left."""

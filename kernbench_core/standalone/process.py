@@ -1,0 +1,147 @@
+"""Components written as generators: `run(env, msg)` for every job, with `env.timeout(cycles)`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kernbench_core.plugin.component_base import Component
+from kernbench_core.plugin.pycomponent import BUSY, NEVER, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Timeout:
+    """So many cycles pass."""
+
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The core is asked for something; the generator goes on when it has come."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+Waits = Generator[Timeout | Call, Any, None]
+
+
+class Environment:
+    """What a generator may yield, and the time. Cycles passed count: a job accepted in cycle 10 begins at 10, and `timeout(5)`
+    ends at 15, when cycles 10 to 14 have run."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def timeout(self, cycles: int) -> Timeout:
+        """Wait so many cycles, 0 or more."""
+        if cycles < 0:
+            raise ValueError(f"timeout({cycles}): it must be 0 or more cycles")
+        return Timeout(cycles)
+
+    def flow(self, nbytes: int, path: Sequence[int], *, weight: int = 1) -> Call:
+        """Move bytes over resources; it goes on when the last has moved."""
+        return Call("open_flow", (nbytes, path), {"weight": weight})
+
+    def banks(self, scratchpad: int = 0, *, reads: Sequence[int] = (), writes: Sequence[int] = ()) -> Call:
+        """Ask for banks; it goes on when all are granted."""
+        return Call("ask_banks", (scratchpad,), {"reads": reads, "writes": writes})
+
+    def job(self, kind: int, engine: int, **what: Any) -> Call:
+        """Submit a job to an engine; it goes on when that has ended."""
+        return Call("submit", (kind, engine), what)
+
+
+class Process(Component):
+    """A component that is written as a generator. `capacity` jobs run at a time; a job ends when its generator returns.
+
+    It cannot be saved: a snapshot of a generator component is refused.
+    """
+
+    capacity: ClassVar[int] = 1
+    no_snapshot: ClassVar[str] = "a snapshot of a generator component is refused: its place in `run` is not to be had as bytes"
+
+    def __init__(self, spec: Any = None, **fields: Any) -> None:
+        super().__init__(spec, **fields)
+        self._due: list[tuple[int, int, int, Waits, Call | None]] = []  # wake, order, logical time, who, what to ask for then
+        self._waiting: dict[int, Waits] = {}  # number of a flow, ask or job: who waits for it
+        self._jobs: dict[int, int] = {}  # by the number of their generators
+        self._number: dict[Waits, int] = {}
+        self._ended_at = -1  # the cycle in which a job ended last,
+        self._ended = 0  # and how many did
+        self._count = 0
+        self.env = Environment()
+
+    def run(self, env: Environment, msg: Job) -> Waits:
+        """The life of a job."""
+        raise NotImplementedError(f"{type(self).__name__} has no run")
+
+    def accept(self, job: Job, now: int) -> int:
+        if now != self._ended_at:
+            self._ended = 0
+        if len(self._jobs) + self._ended >= self.capacity:
+            return BUSY
+        process = self.run(self.env, job)
+        self._count += 1
+        self._number[process] = self._count
+        self._jobs[self._count] = job.id
+        self._resume(process, None, now, now, now)
+        return self._next()
+
+    def step(self, now: int) -> int:
+        while self._due and self._due[0][0] <= now:
+            _, _, time, process, call = heapq.heappop(self._due)
+            if call is None:
+                self._resume(process, None, time, now, now)
+            else:
+                self._ask(process, call)
+        return self._next()
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        self._resume(self._waiting.pop(number), number, now + 1, now, now + 1)
+        return self._next()
+
+    def _resume(self, process: Waits, value: int | None, time: int, now: int, counts: int) -> None:
+        """Go on at logical `time`, in cycle `now`; what the core is asked for counts from cycle `counts` on."""
+        while True:
+            self.env.now = time
+            try:
+                wait = process.send(value)
+            except StopIteration:
+                self._end(process, now)
+                return
+            value = None
+            if isinstance(wait, Timeout):
+                time += wait.cycles
+                if time - 1 > now:
+                    self._later(time - 1, time, process, None)
+                    return
+            elif isinstance(wait, Call):
+                if time > counts:
+                    self._later(time, time, process, wait)
+                else:
+                    self._ask(process, wait)
+                return
+            else:
+                raise TypeError(f"{type(self).__name__}.run yielded {wait!r}: it must be what a method of env returns")
+
+    def _end(self, process: Waits, now: int) -> None:
+        self.complete(self._jobs.pop(self._number.pop(process)))
+        if now != self._ended_at:
+            self._ended_at, self._ended = now, 0
+        self._ended += 1
+
+    def _later(self, wake: int, time: int, process: Waits, call: Call | None) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (wake, self._count, time, process, call))
+
+    def _ask(self, process: Waits, call: Call) -> None:
+        number = getattr(self, call.method)(*call.arguments, **call.named)
+        self._waiting[number] = process
+
+    def _next(self) -> int:
+        return self._due[0][0] if self._due else NEVER

@@ -1,0 +1,154 @@
+"""Zeroed tables with one owner.
+
+Every table is asked for together with the place that will point to it. So a snapshot knows which words of the tables are pointers:
+they are written as zero, and kept as they are when a snapshot is loaded. Of each item of a table it holds the first bytes: constants
+and what follows from the rest stand behind them (state/rebuild.pyx). Two runs that stand alike have equal snapshots.
+"""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+
+
+cdef size_t copy_items(char* image, Block* b, bint out) noexcept:
+    """What is kept of a table's items, one after the other, into an image or back; how many bytes that are."""
+    cdef size_t k, items = b.nbytes // b.size
+    cdef size_t keep = b.keep, size = b.size
+    if keep == size:
+        keep = size = b.nbytes
+        items = 1
+    for k in range(items):
+        if out:
+            memcpy(image + k * keep, b.data + k * size, keep)
+        else:
+            memcpy(b.data + k * size, image + k * keep, keep)
+    return items * keep
+
+
+cdef size_t place_of(Block* b, char* slot) noexcept:
+    """Where in the image of its table a place of it is."""
+    cdef size_t at = slot - b.data
+    return at // b.size * b.keep + at % b.size
+
+
+cdef class Arena:
+    def __dealloc__(self):
+        cdef size_t k
+        for k in range(self.n):
+            if self.block[k].owned:
+                free(self.block[k].data)
+        free(self.block)
+
+    cdef int add(self, char* data, size_t nbytes, void** slot, bint owned, bint state, size_t size) except -1:
+        cdef Block* b
+        if self.n == self.room:
+            b = <Block*>realloc(self.block, (2 * self.room + 16) * sizeof(Block))
+            if b == NULL:
+                raise MemoryError("no memory for the list of tables")
+            self.block = b
+            self.room = 2 * self.room + 16
+        b = &self.block[self.n]
+        b.data = data
+        b.nbytes = nbytes
+        b.slot = slot
+        b.owned = owned
+        b.state = state
+        b.size = size
+        b.keep = size
+        self.n += 1
+        return 0
+
+    cdef int own(self, void** slot, size_t items, size_t size, bint state=True) except -1:
+        """Let `slot[0]` point to a new table of `items` zeroed items of `size` bytes."""
+        cdef char* data = <char*>calloc(items if items else 1, size)
+        if data == NULL:
+            raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
+        slot[0] = data
+        return self.add(data, items * size, slot, True, state, size)
+
+    cdef void keep_before(self, void* place):
+        """Of the table that was asked for last, what stands before a place of its first item is state, and so of every item."""
+        self.block[self.n - 1].keep = <char*>place - self.block[self.n - 1].data
+
+    cdef Block* block_of(self, void** slot):
+        cdef size_t k = 0
+        while self.block[k].slot != slot:
+            k += 1
+        return &self.block[k]
+
+    cdef int grow(self, void** slot, size_t items, size_t size) except -1:
+        """Give the table at `slot[0]`, in which no slot stands, more items, zeroed; it may move."""
+        cdef Block* b = self.block_of(slot)
+        cdef char* data = <char*>realloc(b.data, items * size if items else size)
+        if data == NULL:
+            raise MemoryError(f"no memory for a table of {items} items of {size} bytes")
+        if items * size > b.nbytes:
+            memset(data + b.nbytes, 0, items * size - b.nbytes)
+        slot[0] = data
+        b.data = data
+        b.nbytes = items * size
+        return 0
+
+    cdef int clear(self, void** slot, bint state) except -1:
+        """Zero a table, which is state from now on, or is none."""
+        cdef Block* b = self.block_of(slot)
+        memset(b.data, 0, b.nbytes)
+        b.state = state
+        return 0
+
+    cdef int adopt(self, void* data, size_t nbytes) except -1:
+        """Make state that lives elsewhere a part of snapshots; it is not freed here."""
+        return self.add(<char*>data, nbytes, NULL, False, True, nbytes)
+
+    cdef int alias(self, void** slot, void* data) except -1:
+        """Let `slot[0]` point to a table that another slot owns."""
+        slot[0] = data
+        return self.add(<char*>data, 0, slot, False, False, 1)
+
+    cdef size_t state_bytes(self):
+        cdef size_t total = 0, k
+        for k in range(self.n):
+            if self.block[k].state:
+                total += self.block[k].nbytes // self.block[k].size * self.block[k].keep
+        return total
+
+    cpdef bytes dump(self):
+        """All state, table after table; pointers are zero."""
+        cdef size_t k, i, at = 0
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, self.state_bytes())
+        cdef char* to = out
+        cdef char* slot
+        for k in range(self.n):
+            if self.block[k].state:
+                self.block[k].image = at
+                at += copy_items(to + at, &self.block[k], True)
+        k = 0
+        for i in range(self.n):
+            slot = <char*>self.block[i].slot
+            if slot == NULL:
+                continue
+            if not self.holds(k, slot):           # neighbours lie in one table: look further only where they do not
+                k = 0
+                while k < self.n and not self.holds(k, slot):
+                    k += 1
+                if k == self.n:
+                    k = 0
+                    continue
+            memset(to + self.block[k].image + place_of(&self.block[k], slot), 0, sizeof(void*))
+        return out
+
+    cdef bint holds(self, size_t k, char* slot):
+        cdef Block* b = &self.block[k]
+        return b.state and b.data <= slot < b.data + b.nbytes and <size_t>(slot - b.data) % b.size < b.keep
+
+    cpdef object load(self, bytes image):
+        """Put a `dump` of a run with the same tables back; ValueError where the sizes differ."""
+        cdef size_t total = self.state_bytes(), k, at = 0
+        cdef char* source = image
+        if total != <size_t>len(image):
+            raise ValueError(f"the snapshot has {len(image)} bytes, this run's state {total}")
+        for k in range(self.n):
+            if self.block[k].state:
+                at += copy_items(source + at, &self.block[k], False)
+        for k in range(self.n):
+            if self.block[k].slot != NULL:
+                self.block[k].slot[0] = self.block[k].data

@@ -1,0 +1,68 @@
+"""Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
+from kernbench_core.model.dram.queue cimport Burst, Fetch, Given, RowChannel, Rows
+from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, RowTiming
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
+
+cdef enum:
+    IN_BANK = 0               # scopes of rules
+    IN_GROUP = 1
+
+
+cdef int fill_timing(RowTiming* t, dict spec) except -1:
+    cdef const int64_t[:, ::1] rules = spec["rules"]
+    cdef int32_t k, after, before
+    cdef cycle_t* place
+    t.banks, t.groups, t.period, t.burst = spec["banks"], spec["groups"], spec["period"], spec["burst_cycles"]
+    t.to_read, t.to_write, t.faw, t.refi = spec["to_read"], spec["to_write"], spec["faw"], spec["refi"]
+    for k in range(<int32_t>rules.shape[0]):
+        after = <int32_t>rules[k, 1]
+        before = <int32_t>rules[k, 2]
+        if rules[k, 0] == IN_BANK:
+            place = &t.in_bank[after][before]
+        elif rules[k, 0] == IN_GROUP:
+            place = &t.in_group[after][before]
+        else:
+            place = &t.in_channel[after][before]
+        place[0] = max(place[0], rules[k, 3])
+    return 0
+
+
+cdef int lay_out_device(Device* d, Arena a, RowTiming* t) except -1:
+    cdef int32_t k
+    a.own(<void**>&d.bank, t.banks, sizeof(Bank))
+    a.own(<void**>&d.group, t.groups * COMMANDS, sizeof(cycle_t))
+    for k in range(t.banks):
+        d.bank[k].row = NONE
+    for k in range(WINDOW):
+        d.opened[k] = -(<cycle_t>1 << 40)       # long ago
+    return 0
+
+
+cdef int lay_out_rows(Sim* s, Arena a, dict spec) except -1:
+    """`spec`: None where the machine's DRAM has no rows. The memories and shares are laid out already."""
+    cdef Rows* r
+    cdef RowChannel* c
+    cdef int32_t k
+    if spec is None:
+        return 0
+    a.own(&s.share.rows, 1, sizeof(Rows))
+    r = <Rows*>s.share.rows
+    fill_timing(&r.timing, spec)
+    r.n = s.share.channels
+    r.depth, r.room, r.batch = spec["depth"], spec["room"], spec["batch"]
+    r.columns, r.burst = spec["columns"], spec["burst"]
+    r.next = 0
+    a.alias(<void**>&r.memory, s.memory)
+    a.own(<void**>&r.fetch, s.n_flows, sizeof(Fetch))
+    a.own(<void**>&r.channel, r.n, sizeof(RowChannel))
+    for k in range(r.n):
+        c = &r.channel[k]
+        a.own(<void**>&c.queue, r.depth, sizeof(Burst))
+        a.own(<void**>&c.given, r.room, sizeof(Given))
+        lay_out_device(&c.device, a, &r.timing)
+        c.refresh = r.timing.refi
+        c.turn_started = -1
+        c.look_at = NEVER
+        c.done = -1
+        c.serving = NONE
+    return 0

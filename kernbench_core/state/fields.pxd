@@ -1,0 +1,74 @@
+"""The model state of a run as bytes: which fields, in which ranges, in which order.
+
+A field is declared where it stands: `# @past? NEVER: not yet` behind a field of a struct in any `.pxd` says that a snapshot holds it and
+that it lies in the range `past?`. `field_table.py` makes `field_table.pxi` of these comments, and everything here goes over that table.
+"""
+from kernbench_core.types cimport int32_t, int64_t
+
+cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fields.pyx) says what they are for a run
+    RANGE_ANY = 0             # a mask of banks: checked against the banks that there are (state/audit.pyx)
+    RANGE_FLAG = 1            # 0, 1
+    RANGE_COUNT = 2           # of cycles, bytes or events: 0 to 2^62
+    RANGE_TERM = 3            # of a rate in lowest terms: 0 to 2^31
+    RANGE_CYCLE = 4           # the run's own cycle: 0 to max_cycles
+    RANGE_PAST = 5            # 0 to the run's cycle
+    RANGE_PAST_Q = 6          # the same, or NEVER
+    RANGE_NEXT_Q = 7          # the run's cycle to 2^62, or NEVER
+    RANGE_ENTRY_Q = 8         # position of an entry, or NONE
+    RANGE_RESOURCE_Q = 9      # index of a resource, or NONE
+    RANGE_STATUS = 10         # Status
+    RANGE_REASON = 11         # StallReason
+    RANGE_ACTIVITY = 12       # Activity
+    RANGE_FLOW = 13           # position among the flows of a snapshot
+    RANGE_FLOW_Q = 14         # the same, or NONE
+    RANGE_ROW_Q = 15          # row of a DRAM bank, or NONE
+    RANGE_WINDOW = 16         # one of the last activations
+    RANGE_QUEUED = 17         # bursts in a channel's queue
+    RANGE_GIVEN = 18          # bursts in its buffer
+    RANGE_LATER = 19          # a cycle that may lie behind the run's, by no more than the longest time between two DRAM commands
+    RANGES = 20
+
+cdef struct Field:            # of a struct
+    const char* name
+    size_t at                 # [B] from the begin of the struct
+    int32_t width             # [B] of a value: 1, 4 or 8
+    int32_t length            # values: more than 1 for an array
+    int32_t span              # Range
+
+cdef struct Record:           # what a snapshot holds of a struct
+    const char* name
+    const Field* field
+    int32_t n
+    size_t nbytes             # [B] in a snapshot
+
+cdef struct Limits:           # of each range
+    int64_t[RANGES] low
+    int64_t[RANGES] high
+    int64_t[RANGES] also      # one value more: NEVER, NONE, or `low` again
+
+cdef class Visitor:
+    """Goes over the tables of a run, one after the other, always in the same order (state/snapshot.pyx)."""
+    cdef int table(self, const Record* r, void* base, size_t stride, int64_t items) except -1
+
+cdef class Pack(Visitor):
+    cdef list parts
+
+cdef class Unpack(Visitor):
+    cdef Limits limits
+    cdef bytes image
+    cdef Py_ssize_t at
+    cdef int end(self) except -1
+
+cdef class Show(Visitor):
+    cdef dict tables
+
+cdef class Compare(Visitor):
+    cdef bytes image
+    cdef Py_ssize_t at
+    cdef readonly str found
+
+cdef Record SIM, SHARE, ENTRY, DMAJOB, DMAENGINE, RESOURCE, COMPUTE, LANE, FLOW, FLOWTRACE, STREAMTRACE
+cdef Record BANK, DEVICE, BURST, GIVEN, FETCH, ROWCHANNEL
+cdef Record WORD, COUNTER, TIME, OVERLAPPED
+
+cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept

@@ -1,0 +1,379 @@
+"""Builds the tables of a run from a machine and a program that are valid already (`kernbench` checks them).
+
+`machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
+here: no table grows during a run but those of routes that are added to it (model/routes.pyx).
+"""
+import numpy as np
+
+from kernbench_core.plugin.abi cimport KB_HOPS
+from kernbench_core.fast.ahead cimport Ahead
+from kernbench_core.state.arena cimport Arena
+from kernbench_core.model.bank cimport DENIED, Lane, Spm
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
+from kernbench_core.model.control cimport Control, Entry, control_open
+from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes
+from kernbench_core.trace.events cimport FlowTrace, StreamTrace
+from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
+from kernbench_core.model.heap cimport Timer
+from kernbench_core.model.share.max_min cimport Fill
+from kernbench_core.state.device_layout cimport lay_out_rows
+from kernbench_core.model.share.membership cimport Flow, Resource, Route
+from kernbench_core.model.sim cimport Sim, memory_of
+from kernbench_core.model.tally cimport Tally
+from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.fast.wheel cimport Wheel
+
+
+cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
+    """Routes of all transfers; returns the resources of the longest path. Paths of components' flows stand before theirs."""
+    cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
+    cdef int32_t k, hops = min(<int32_t>KB_HOPS, s.share.n_res) if s.n_open else 0, first = s.n_open * hops
+    s.roads.n_path = first + <int32_t>path.shape[0]
+    s.roads.n = <int32_t>latency.shape[0]
+    a.own(<void**>&s.share.path, s.roads.n_path, sizeof(slot_t), s.n_open > 0)
+    for k in range(<int32_t>path.shape[0]):
+        s.share.path[first + k] = <slot_t>path[k]
+    a.own(<void**>&s.route, s.roads.n, sizeof(Route), False)
+    a.own(<void**>&s.route_latency, s.roads.n, sizeof(int64_t), False)
+    a.own(<void**>&s.roads.memory, s.roads.n, sizeof(int32_t), False)
+    for k in range(s.roads.n):
+        s.route[k].first = first + <int32_t>start[k]
+        s.route[k].length = <int32_t>(start[k + 1] - start[k])
+        s.route_latency[k] = latency[k]
+        s.roads.memory[k] = NONE
+        hops = max(hops, s.route[k].length)
+    for k in range(s.n_dma_jobs):
+        s.roads.memory[s.dma_job[k].route] = s.dma_job[k].memory
+    return hops
+
+
+cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
+    cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
+    cdef int32_t k
+    cdef object hops
+    s.share.rule = m["allocation"]
+    s.share.n_res = <int32_t>num.shape[0]
+    s.share.channels = m["channels"]
+    a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
+    a.keep_before(&s.share.res[0].num)
+    a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
+    a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))
+    a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)
+    for k in range(s.share.n_res):
+        s.share.res[k].num = num[k]
+        s.share.res[k].den = den[k]
+        s.share.res[k].first = NONE
+    for k in range(s.share.channels):
+        s.share.line[k] = NONE
+    hops = lay_out_routes(s, a, m)
+    s.share.hop_shift = max(hops - 1, 0).bit_length()
+    a.own(<void**>&s.share.flow, s.n_flows, sizeof(Flow))
+    if s.n_open == 0:
+        a.keep_before(&s.share.flow[0].num)
+    a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
+    a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t), False)
+    return lay_out_rows(s, a, m.get("rows"))
+
+
+cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:
+    t.banks = banks
+    t.words = words
+    a.own(<void**>&t.low, 8 * words, sizeof(uint64_t), False)
+    a.own(<void**>&t.count, banks, sizeof(int64_t))
+    return 0
+
+
+cdef int32_t log2_or_none(object n) except -2:
+    """The shift that divides by `n`; -1 where there is none."""
+    return n.bit_length() - 1 if n & (n - 1) == 0 else -1
+
+
+cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) except -1:
+    cdef int32_t side
+    p.banks = m["banks"]
+    p.words = (p.banks + 63) // 64
+    p.line = m["line"]
+    p.line_shift = log2_or_none(p.line)
+    p.bank_lines = m["bank_lines"]
+    p.blocked = m["blocked"]
+    p.nowhere = m.get("nowhere", False)
+    p.split = m["split"]
+    p.penalty = m["penalty"]
+    p.max_wait = m["max_wait"]
+    p.backpressure = m["backpressure"]
+    p.row = p.line * p.banks
+    p.oldest = NEVER
+    p.calm = NEVER
+    p.judge = True
+    p.lanes = max(lanes, 1)
+    for side in range(2):
+        p.given[side] = m["ports"][side]
+        p.ports[side] = min(p.given[side], p.lanes)                # more ports than lanes are never used up
+        a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
+    lay_out_tally(&p.grants, a, p.banks, p.words)
+    lay_out_tally(&p.denials, a, p.banks, p.words)
+    a.own(<void**>&p.order, lanes, sizeof(slot_t))
+    a.own(<void**>&p.watch, engines, sizeof(int32_t))
+    a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
+    a.own(<void**>&p.due, lanes + 1, sizeof(slot_t), False)
+    p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
+    p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
+    return 0
+
+
+cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
+    cdef Dram* d
+    cdef int32_t k, channels = 1
+    s.n_memories = len(m["memories"])
+    a.own(<void**>&s.memory, s.n_memories, sizeof(Dram), False)
+    for k in range(s.n_memories):
+        d = &s.memory[k]
+        spec = m["memories"][k]
+        d.first = spec["first"]
+        d.channels = spec["channels"]
+        d.interleave = spec["interleave"]
+        d.align = spec["align"]
+        d.setup = spec["setup"]
+        d.interleave_shift = log2_or_none(d.interleave)
+        d.channel_mask = d.channels - 1 if log2_or_none(d.channels) >= 0 else -1
+        channels = max(channels, d.channels)
+    a.own(<void**>&s.channel_bytes, channels, sizeof(int64_t), False)
+    return 0
+
+
+cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] engine = p["engine"], channel = p["channel"], group = p["group"], write = p["write"]
+    cdef const int64_t[::1] t_start = p["t_start"], dram_addr = p["dram_addr"], row_bytes = p["row_bytes"]
+    cdef const int64_t[::1] stride = p["stride"], rows = p["rows"], spm_addr = p["spm_addr"], entry = p["entry"]
+    cdef const int64_t[::1] memory = p["memory"], route = p["route"], peer = p["peer"]
+    cdef int32_t k, c
+    cdef DmaJob* j
+    cdef DmaEngine* e
+    s.n_dma = len(m["dma"])
+    s.n_dma_jobs = <int32_t>engine.shape[0]
+    a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
+    a.keep_before(&s.dma[0].id)
+    a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
+    a.own(<void**>&s.dma_job, s.n_dma_jobs + s.n_ghosts, sizeof(DmaJob))
+    for k in range(s.n_dma):
+        e = &s.dma[k]
+        spec = m["dma"][k]
+        e.id = k
+        e.period = spec["period"]
+        e.max_concurrent = spec["max_concurrent"]
+        e.queue_depth = spec["queue_depth"]
+        s.dma_spm[k] = spec["spm"]
+        for c in range(CHANNELS):
+            if c < len(spec["channels"]):               # else nothing goes through it
+                e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
+            e.channel[c].first = NONE
+            e.channel[c].last = NONE
+    for k in range(s.n_dma_jobs):
+        j = &s.dma_job[k]
+        j.extent.dram_addr = dram_addr[k]
+        j.extent.row_bytes = row_bytes[k]
+        j.extent.stride = stride[k]
+        j.extent.rows = rows[k]
+        j.extent.spm_addr = spm_addr[k]
+        j.engine = <int32_t>engine[k]
+        j.memory = <int32_t>memory[k]
+        j.route = <int32_t>route[k]
+        j.peer = <int32_t>peer[k]
+        j.channel = <int32_t>channel[k]
+        j.group = <int32_t>group[k]
+        j.write = write[k] != 0
+        j.t_start = t_start[k]
+        j.entry = <int32_t>entry[k]
+        j.flows = NONE
+        channel_bytes(s.channel_bytes, memory_of(s, k), &j.extent)
+        for c in range(memory_of(s, k).channels):
+            j.nbytes += s.channel_bytes[c]
+    return 0
+
+
+cdef int lay_out_streams(Sim* s, Arena a) except -1:
+    """One for each region of an engine's jobs; those of components may have as many as there are."""
+    cdef int32_t k, n = 0
+    cdef int32_t[::1] regions = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
+    for k in range(s.n_compute_jobs):
+        regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
+    a.own(<void**>&s.stream, sum(regions), sizeof(Stream))
+    a.keep_before(&s.stream[0].nbytes)
+    for k in range(s.n_compute):
+        s.compute[k].stream = s.stream + n
+        n += regions[k]
+    return 0
+
+
+cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] engine = p["engine"], init = p["init"], body = p["body"], finalize = p["finalize"]
+    cdef const int64_t[::1] work = p["work"], regions = p["regions"], entry = p["entry"]
+    cdef const int64_t[:, ::1] addr = p["region_addr"], nbytes = p["region_bytes"], write = p["region_write"]
+    cdef int32_t k, r
+    cdef Compute* e
+    cdef ComputeJob* j
+    s.n_compute = len(m["compute"])
+    s.n_compute_jobs = <int32_t>engine.shape[0]
+    a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
+    a.keep_before(&s.compute[0].period)
+    a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
+    a.own(<void**>&s.ahead, s.n_compute, sizeof(Ahead), False)
+    a.own(<void**>&s.wheel, 1, sizeof(Wheel), False)
+    a.own(<void**>&s.kept, 2 * len(m["spm"]) + 1, sizeof(int64_t), False)
+    a.own(<void**>&s.compute_job, s.n_compute_jobs + s.n_ghosts, sizeof(ComputeJob))
+    for k in range(s.n_compute):
+        e = &s.compute[k]
+        spec = m["compute"][k]
+        e.kind, e.id = spec["kind"], spec["id"]
+        e.period = spec["period"]
+        e.traffic = spec["traffic"]
+        e.job = e.queue_first = e.queue_last = NONE
+        e.done_at = NEVER
+        s.compute_spm[k] = spec["spm"]
+        s.ahead[k].job = NONE
+    for k in range(s.n_compute_jobs):
+        j = &s.compute_job[k]
+        j.engine = <int32_t>engine[k]
+        j.init = init[k]
+        j.body = body[k]
+        j.finalize = finalize[k]
+        j.work = work[k]
+        j.entry = <int32_t>entry[k]
+        j.regions = <int32_t>regions[k]
+        for r in range(j.regions):
+            j.region[r].addr = addr[k, r]
+            j.region[r].nbytes = nbytes[k, r]
+            j.written |= (write[k, r] != 0) << r
+    return lay_out_streams(s, a)
+
+
+cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
+    cdef const int64_t[::1] op = p["op"], job = p["job"], waits = p["waits"], after = p["after"]
+    cdef const int64_t[::1] dependents = p["dependents"]
+    cdef Control* q = &s.control
+    cdef int32_t k
+    q.n = <int32_t>op.shape[0]
+    q.width = m["issue_width"]
+    q.end = -1
+    a.own(<void**>&q.entry, q.n + 1 + s.n_ghosts, sizeof(Entry))
+    a.own(<void**>&q.dependents, dependents.shape[0], sizeof(int32_t), False)
+    a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
+    a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
+    a.own(<void**>&q.ready_control, q.n, sizeof(int32_t))
+    a.own(<void**>&q.later, q.n, sizeof(int32_t), False)
+    a.own(<void**>&q.finished, s.n_dma_jobs + s.n_compute_jobs, sizeof(int32_t))
+    for k in range(<int32_t>dependents.shape[0]):
+        q.dependents[k] = <int32_t>dependents[k]
+    for k in range(q.n + 1):
+        q.entry[k].after = <int32_t>after[k]
+    for k in range(q.n):
+        q.entry[k].op = <int32_t>op[k]
+        q.entry[k].job = <int32_t>job[k]
+        q.entry[k].waits = <int32_t>waits[k]
+        q.entry[k].issue = q.entry[k].start = q.entry[k].end = NEVER
+        if op[k] == OP_BARRIER:
+            q.barriers[q.n_barriers] = k
+            q.n_barriers += 1
+        elif op[k] == OP_END:
+            q.end = k
+    control_open(q)
+    return 0
+
+
+cdef list flows_at_once(Sim* s, dict program):
+    """For each DMA engine, how many flows it can have at one time."""
+    cdef int32_t k
+    most = max([s.memory[k].channels for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may reach any memory
+    jobs, channels = [s.n_ghosts] * s.n_dma, [most] * s.n_dma
+    for k in range(s.n_dma_jobs):
+        jobs[s.dma_job[k].engine] += 1
+        channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
+    return [
+        channels[k] * (min(s.dma[k].limit[COMM].max_concurrent, s.n_ghosts) + min(
+            jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].limit[c].max_concurrent, jobs[k]) for c in range(COMM))))
+        for k in range(s.n_dma)
+    ]
+
+
+cdef list far_lanes(Sim* s, n_spm, list flows):
+    """For each scratchpad, how many lanes of other engines' flows it can have at one time."""
+    cdef int32_t k
+    reach = sorted({(s.dma_job[k].peer, s.dma_job[k].engine) for k in range(s.n_dma_jobs) if s.dma_job[k].peer != NONE})
+    far = [0] * n_spm
+    for peer, engine in reach:
+        far[peer] += flows[engine]
+    s.far_lanes = any(far)
+    return far
+
+
+cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1:
+    """What traces need of flows and streams: there is nothing of it before the first traced run."""
+    cdef bint there = s.flow_trace != NULL
+    if wanted and not there:
+        a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
+        a.own(<void**>&s.stream_trace, s.n_compute * MAX_REGIONS, sizeof(StreamTrace))
+    if wanted == s.traced:
+        return 0
+    s.traced = wanted
+    if there:
+        a.clear(<void**>&s.flow_trace, wanted)
+        a.clear(<void**>&s.stream_trace, wanted)
+    return 0
+
+
+cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
+    """Fill `s`; its tables belong to `a`."""
+    cdef int32_t k, engines
+    a.adopt(s, sizeof(Sim))
+    s.max_cycles = machine["max_cycles"]
+    s.overlap = machine["overlap"]
+    lay_out_memories(s, a, machine)
+    s.own_routes = machine.get("own_routes", False)
+    s.stops.start_of = s.stops.end_of = NONE
+    s.failed_entry = NONE
+    lay_out_dma(s, a, machine, program["dma"])
+    lay_out_compute(s, a, machine, program["compute"])
+    lay_out_control(s, a, machine, program)
+    flows = flows_at_once(s, program)
+    s.n_flows = sum(flows) + s.n_open
+    far = far_lanes(s, len(machine["spm"]), flows)
+    lay_out_share(s, a, machine)
+    s.n_spm = len(machine["spm"])
+    a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
+    a.keep_before(&s.spm[0].banks)
+    a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
+    a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
+    for k in range(s.n_spm):
+        lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
+        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
+        lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
+        s.mask_words = max(s.mask_words, s.spm[k].words)
+        s.spm[k].touched = True
+        s.spm[k].denied = s.denials
+    lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
+    a.own(<void**>&s.lane, lanes, sizeof(Lane))
+    a.keep_before(&s.lane[0].ends_at)
+    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t), False)
+    a.alias(<void**>&s.share.lane, s.lane)
+    a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
+    for k in range(lanes):
+        s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
+        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
+    lay_out_groups(s, a, flows)
+    engines = s.n_dma + s.n_compute
+    a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))
+    a.own(<void**>&s.ends.item, s.n_compute, sizeof(Timer))
+    a.own(<void**>&s.rejoin, s.n_flows, sizeof(slot_t))
+    a.own(<void**>&s.done_flow, s.n_flows, sizeof(slot_t), False)
+    a.own(<void**>&s.done_compute, s.n_compute, sizeof(slot_t), False)
+    a.own(<void**>&s.pressed, s.n_flows, sizeof(slot_t), False)
+    # A component may work on any number of jobs at a time.
+    a.own(<void**>&s.running, engines if s.overlap == 0 else s.control.n if s.n_plugs else s.n_flows + engines, sizeof(int32_t))
+    a.own(<void**>&s.overlap_with, s.control.n if s.overlap else 0, sizeof(int32_t))
+    if s.overlap:
+        for k in range(s.control.n):
+            s.overlap_with[k] = NONE
+    groups_look(s)
+    return 0

@@ -1,0 +1,52 @@
+"""What a snapshot does not hold, because it follows from what it holds.
+
+`fold` brings it into the tables that are kept, `rebuild` makes it from them: counts that stand in planes, what follows from a rate, a
+job or a channel, links backwards. Of what is kept for speed alone nothing is known after a snapshot.
+"""
+from kernbench_core.model.compute cimport compute_rebuild
+from kernbench_core.model.dma cimport DMA_TRANSFERRING
+from kernbench_core.model.phases cimport describe_flow
+from kernbench_core.model.share.membership cimport Flow, pace_rebuild, share_rebuild
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.model.tally cimport Tally, tally_drain
+from kernbench_core.types cimport NONE, int32_t, slot_t
+from libc.string cimport memset
+
+
+cdef void fold(Sim* s) noexcept nogil:
+    """Before a snapshot: all grants and denials are counted."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        tally_drain(&s.spm[k].grants)
+        tally_drain(&s.spm[k].denials)
+
+
+cdef void empty(Tally* t) noexcept nogil:
+    memset(t.low, 0, 8 * t.words * sizeof(t.low[0]))
+    t.adds = 0
+
+
+cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:
+    """Those of a transfer."""
+    cdef Flow* f
+    while flow != NONE:
+        f = &s.share.flow[flow]
+        describe_flow(s, f)
+        pace_rebuild(f)
+        flow = f.sibling
+
+
+cdef void rebuild(Sim* s) noexcept nogil:
+    """After a snapshot was loaded."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        empty(&s.spm[k].grants)
+        empty(&s.spm[k].denials)
+    for k in range(s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows):
+        s.lane[k].ends_at = 0
+    for k in range(s.n_compute):
+        compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])
+    for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):  # with flows of components a snapshot holds all (state/layout.pyx)
+        if s.dma_job[k].state == DMA_TRANSFERRING:
+            rebuild_flows(s, s.dma_job[k].flows)
+    share_rebuild(&s.share)

@@ -1,0 +1,9 @@
+"""What a run can tell while it stands still: entries, counters, engines."""
+from kernbench_core.model.sim cimport Sim
+
+cdef tuple entries_of(Sim* s)
+cdef dict counters_of(Sim* s)
+cdef dict engines_of(Sim* s)
+cdef tuple waiting_of(Sim* s)
+cdef list overlaps_of(Sim* s)
+cdef tuple totals_of(Sim* s)

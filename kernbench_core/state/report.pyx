@@ -1,0 +1,322 @@
+"""Reads the tables of a standing run. Counters that the loop keeps as intervals are closed here up to the current cycle, on copies:
+looking changes nothing."""
+import numpy as np
+
+from kernbench_core.model.compute cimport Compute
+from kernbench_core.model.control cimport Control
+from kernbench_core.plugin.described cimport command_of
+from kernbench_core.model.dma cimport (
+    BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+from kernbench_core.model.heap cimport Timer
+from kernbench_core.model.dram.queue cimport RowChannel, Rows
+from kernbench_core.model.share.membership cimport Flow, Resource
+from kernbench_core.model.tally cimport Tally, tally_drain
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
+
+
+cdef object seen(cycle_t at):
+    return None if at == NEVER else at
+
+
+cdef tuple entries_of(Sim* s):
+    cdef int32_t k, n = s.control.n
+    issue, start, end = (np.empty(n, dtype=np.int64) for _ in range(3))
+    cdef int64_t[::1] i = issue, b = start, e = end
+    for k in range(n):
+        i[k] = -1 if s.control.entry[k].issue == NEVER else s.control.entry[k].issue
+        b[k] = -1 if s.control.entry[k].start == NEVER else s.control.entry[k].start
+        e[k] = -1 if s.control.entry[k].end == NEVER else s.control.entry[k].end
+    return issue, start, end
+
+
+cdef list tally_list(Tally* t):
+    cdef int32_t k
+    tally_drain(t)                      # totals are the same, only more of them stand in `count`
+    return [t.count[k] for k in range(t.banks)]
+
+
+cdef dict dma_counters(Sim* s, int32_t engine):
+    cdef DmaEngine* e = &s.dma[engine]
+    cdef DmaJob* j
+    cdef slot_t job
+    cdef int32_t c
+    cdef int64_t full = e.queue_full, deferred = e.deferred
+    spent = [e.spent[c] for c in range(4)]
+    spent[e.activity] += s.cycle - e.since
+    for c in range(CHANNELS):
+        job = e.channel[c].first
+        while job != NONE:
+            j = &s.dma_job[job]
+            if j.reason == QUEUE_FULL:
+                full += s.cycle - j.stalled_at
+            elif j.reason == PRIORITY_DEFERRED:
+                deferred += s.cycle - j.stalled_at
+            job = j.next
+    return {
+        "jobs": e.jobs, "busy": spent[BUSY], "idle": spent[IDLE], "backpressure": spent[STALLED_BACKPRESSURE],
+        "bank_conflict": spent[STALLED_BANK], "queue_full": full, "priority_deferred": deferred, "bytes": e.nbytes,
+    }
+
+
+cdef dict compute_counters(Sim* s, Compute* e):
+    cdef cycle_t cycles = e.job_cycles, conflict = e.conflict, held = s.lane[s.n_flows + <slot_t>(e - s.compute)].first_denied
+    if e.job != NONE:
+        cycles += s.cycle - e.started
+        if held != NEVER:
+            conflict += s.cycle - held
+    return {
+        "kind": e.kind, "id": e.id, "jobs": e.jobs, "busy": cycles - conflict, "idle": s.cycle - cycles,
+        "bank_conflict": conflict, "work": e.work,
+    }
+
+
+cdef dict row_counters(Sim* s, int32_t resource):
+    """What the controller of a DRAM channel under row_buffer_v1 gave."""
+    cdef RowChannel* c
+    if s.share.rows == NULL or resource >= s.share.channels:
+        return {}
+    c = &(<Rows*>s.share.rows).channel[resource]
+    return {"bursts": c.bursts, "activations": c.activations, "refreshes": c.refreshes}
+
+
+cdef dict counters_of(Sim* s):
+    """`dma`, `compute`, `resources`, `spm`: lists in the order of the machine's tables."""
+    cdef int32_t k, h
+    cdef Resource* r
+    cdef Flow* f
+    cdef slot_t flow
+    dma = [dma_counters(s, k) for k in range(s.n_dma)]
+    resources = []
+    for k in range(s.share.n_res):
+        r = &s.share.res[k]
+        gap = s.cycle - r.since if r.members else 0
+        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members, **row_counters(s, k)})
+    for flow in live_flows(s):
+        f = &s.share.flow[flow]
+        dma[f.engine]["bytes"] += f.total - f.left
+        for h in range(f.route.length):
+            resources[s.share.path[f.route.first + h]]["bytes"] += f.total - f.left
+    spms = []
+    for k in range(s.n_spm):
+        grants = tally_list(&s.spm[k].grants)
+        denials = tally_list(&s.spm[k].denials)
+        spms.append({"requests": [g + d for g, d in zip(grants, denials)], "grants": grants, "denials": denials})
+    return {
+        "dma": dma, "compute": [compute_counters(s, &s.compute[k]) for k in range(s.n_compute)],
+        "resources": resources, "spm": spms,
+    }
+
+
+cdef object bank_counts(Tally* t):
+    cdef int32_t k
+    cdef int64_t[::1] c
+    counts = np.empty(t.banks, dtype=np.int64)
+    c = counts
+    tally_drain(t)
+    for k in range(t.banks):
+        c[k] = t.count[k]
+    return counts
+
+
+cdef object resource_totals(Sim* s):
+    """Bytes towards the scratchpad, towards DRAM, busy and member cycles of each resource."""
+    cdef int32_t k, i, h
+    cdef slot_t flow
+    cdef cycle_t gap
+    cdef Resource* r
+    cdef Flow* f
+    cdef int64_t[:, ::1] t
+    totals = np.empty((s.share.n_res, 4), dtype=np.int64)
+    t = totals
+    for k in range(s.share.n_res):
+        r = &s.share.res[k]
+        gap = s.cycle - r.since if r.members else 0
+        t[k, 0] = r.bytes - r.stored
+        t[k, 1] = r.stored
+        t[k, 2] = r.busy + gap
+        t[k, 3] = r.member_cycles + gap * r.members
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            flow = s.spm[k].order[i]
+            if flow < s.n_flows:
+                f = &s.share.flow[flow]
+                for h in range(f.route.length):
+                    t[s.share.path[f.route.first + h], 1 if s.dma_job[f.job].write else 0] += f.total - f.left
+    return totals
+
+
+cdef list queue_depths(Sim* s):
+    """(queued, active): of each DMA engine by channel, of each TE and VE. Without queues between PEs nobody hears of COMM."""
+    cdef int32_t k, c, channels = CHANNELS if s.far_open != NULL else COMM
+    cdef slot_t job
+    out = []
+    for k in range(s.n_dma):
+        waiting = [0] * channels
+        for c in range(channels):
+            job = s.dma[k].channel[c].first
+            while job != NONE:
+                waiting[c] += 1
+                job = s.dma_job[job].next
+        out.append((waiting, [s.dma[k].channel[c].outstanding for c in range(channels)]))
+    for k in range(s.n_compute):
+        out.append(([s.compute[k].queued], [int(s.compute[k].job != NONE)]))
+    return out
+
+
+cdef tuple totals_of(Sim* s):
+    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict),
+    resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
+    cdef int32_t k, i
+    cdef DmaEngine* e
+    cdef Flow* f
+    cdef slot_t slot
+    cdef cycle_t held, cycles, conflict
+    cdef int64_t[:, ::1] d
+    cdef int64_t[:, ::1] c
+    dma, compute = np.empty((s.n_dma, 4), dtype=np.int64), np.empty((s.n_compute, 2), dtype=np.int64)
+    d = dma
+    c = compute
+    for k in range(s.n_dma):
+        e = &s.dma[k]
+        d[k, 0] = e.spent[<int32_t>BUSY]
+        d[k, 1] = e.spent[<int32_t>STALLED_BACKPRESSURE]
+        d[k, 2] = e.spent[<int32_t>STALLED_BANK]
+        d[k, 3] = e.nbytes
+        if e.activity != IDLE:
+            d[k, 0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2] += s.cycle - e.since
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            slot = s.spm[k].order[i]
+            if slot < s.n_flows:
+                f = &s.share.flow[slot]
+                d[f.engine, 3] += f.total - f.left
+    for k in range(s.n_compute):
+        cycles = s.compute[k].job_cycles
+        conflict = s.compute[k].conflict
+        held = s.lane[s.n_flows + k].first_denied
+        if s.compute[k].job != NONE:
+            cycles += s.cycle - s.compute[k].started
+            if held != NEVER:
+                conflict += s.cycle - held
+        c[k, 0] = cycles - conflict
+        c[k, 1] = conflict
+    banks = [(bank_counts(&s.spm[k].grants), bank_counts(&s.spm[k].denials)) for k in range(s.n_spm)]
+    return dma, compute, resource_totals(s), banks, queue_depths(s)
+
+
+cdef list live_flows(Sim* s):
+    """Slots of flows that are lanes of a scratchpad, in its order."""
+    cdef int32_t k, i
+    return [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
+
+
+cdef dict flow_state(Sim* s, slot_t slot):
+    cdef Flow* f = &s.share.flow[slot]
+    rate = (0, 1)
+    if f.member:
+        rate = (f.num, f.den)
+    return {
+        "channel": f.bus, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
+        "rate": rate,
+        "held_since": seen(s.lane[slot].first_denied), "asks_at": seen(s.lane[slot].next_at),
+        "in_line": bool(f.entered and not f.member),
+    }
+
+
+cdef dict job_state(Sim* s, slot_t job):
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef slot_t flow = j.flows
+    flows = []
+    left = 0 if flow != NONE else j.nbytes
+    while flow != NONE:
+        left += s.share.flow[flow].left
+        if s.share.flow[flow].left:
+            flows.append(flow_state(s, flow))
+        flow = s.share.flow[flow].sibling
+    return {
+        "entry": command_of(s, j.entry),
+        "state": j.state, "channel": j.channel, "write": bool(j.write), "bytes": j.nbytes, "bytes_left": left,
+        "stall": j.reason, "stalled_since": j.stalled_at if j.reason else None, "in_head": bool(j.in_head), "flows": flows,
+    }
+
+
+cdef dict dma_state(Sim* s, int32_t engine, list active):
+    cdef DmaEngine* e = &s.dma[engine]
+    cdef slot_t job
+    cdef int32_t c
+    queue = []
+    for c in range(CHANNELS):
+        job = e.channel[c].first
+        while job != NONE:
+            queue.append((s.dma_job[job].seq, job))
+            job = s.dma_job[job].next
+    return {"active": active, "queue": [job_state(s, job) for _, job in sorted(queue)]}
+
+
+cdef cycle_t body_left(Sim* s, int32_t c):
+    """Body cycles not done, those that a lane sleeps through counted as their cycles come."""
+    cdef Compute* e = &s.compute[c]
+    cdef cycle_t ahead = (s.lane[s.n_flows + c].next_at - s.cycle) // e.period if e.streams and e.idle else 0
+    return e.body_left + max(0, min(e.idle, ahead))
+
+
+cdef dict compute_state(Sim* s, int32_t c):
+    cdef Compute* e = &s.compute[c]
+    cdef slot_t job = e.queue_first
+    queue = []
+    while job != NONE:
+        queue.append(command_of(s, s.compute_job[job].entry))
+        job = s.compute_job[job].next
+    state = {"kind": e.kind, "id": e.id, "entry": None, "queue": queue}
+    if e.job != NONE:
+        state.update(
+            entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
+            streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.lane[s.n_flows + c].first_denied),
+            next_at=seen(s.lane[s.n_flows + c].next_at) if e.streams else None)
+    return state
+
+
+cdef dict engines_of(Sim* s):
+    """`dma`: {active, queue} of job states; `compute`: entry, body cycles left, held since; `resources`: members."""
+    cdef int32_t k, i, n
+    cdef Timer* join
+    active = [[] for _ in range(s.n_dma)]
+    transferring = []
+    for k in range(s.groups.n):
+        join = s.joins.item + s.groups.group[k].first_flow
+        n = s.groups.group[k].n_joins if s.groups.n > 1 else s.joins.n
+        for i in range(n):
+            transferring.append((s.dma_job[join[i].id].seq, join[i].id, join[i].at))
+    for slot in live_flows(s):
+        k = s.share.flow[slot].job
+        transferring.append((s.dma_job[k].seq, k, None))
+    done = set()
+    for _, job, joins_at in sorted(transferring, key=lambda item: item[:2]):
+        if job not in done:
+            done.add(job)
+            state = job_state(s, job)
+            state["joins_at"] = joins_at
+            active[s.dma_job[<slot_t>job].engine].append(state)
+    return {
+        "dma": [dma_state(s, k, active[k]) for k in range(s.n_dma)],
+        "compute": [compute_state(s, k) for k in range(s.n_compute)],
+        "resources": [{"members": s.share.res[k].members, "num": s.share.res[k].num, "den": s.share.res[k].den}
+                      for k in range(s.share.n_res)],
+    }
+
+
+cdef tuple waiting_of(Sim* s):
+    cdef Control* q = &s.control
+    cdef int32_t k
+    waits = np.empty(q.n, dtype=np.int64)
+    cdef int64_t[::1] w = waits
+    for k in range(q.n):
+        w[k] = q.entry[k].waits
+    return waits, (q.barriers[q.passed] if q.passed < q.n_barriers else -1)
+
+
+cdef list overlaps_of(Sim* s):
+    cdef int32_t k
+    if s.overlap == 0:
+        return []
+    return [(k, s.overlap_with[k]) for k in range(s.control.n) if s.overlap_with[k] != NONE]

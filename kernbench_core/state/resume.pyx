@@ -1,0 +1,511 @@
+"""Takes a run up from a snapshot.
+
+The command queue is the skeleton: when each entry was issued, started and ended says which jobs wait, which transfer, and which are over.
+`resume` goes through the jobs in the order of their issue with the same functions that the run uses, and then sets what each transfer,
+flow and request is at. Lists, heaps, counts, shares and whatever is kept for speed are made anew, so a snapshot cannot contradict them.
+
+A snapshot may come from a file, and a file may hold anything. Every field is checked against its range before it is written
+(state/fields.pyx), and against the others before anything is made of it (state/audit.pyx).
+"""
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from kernbench_core.state.audit cimport (
+    Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start, check_status,
+    p2_is_over)
+from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
+from kernbench_core.model.control cimport Control, Entry
+from kernbench_core.model.dma cimport CHANNELS, DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance
+from kernbench_core.trace.events cimport FlowTrace, StreamTrace
+from kernbench_core.model.flow cimport settle_cursor
+from kernbench_core.fast.group cimport Group
+from kernbench_core.fast.group_layout cimport groups_look
+from kernbench_core.fast.groups cimport group_enter, group_leave
+from kernbench_core.model.heap cimport int_push, timer_push
+from kernbench_core.state.layout cimport lay_out_traces
+from kernbench_core.model.overlap cimport overlap_started
+from kernbench_core.model.pair cimport pair_open
+from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.model.phases cimport open_flows, open_lane
+from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
+from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join
+from kernbench_core.model.sim cimport memory_of, watch
+from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
+from kernbench_core.state.fields cimport SIM, Unpack, limits_of
+from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef enum:
+    MANY = 1 << 20            # askings of one bank: more than may matter (model/share/membership.pyx finds the number when the rate is found)
+
+
+cdef void reset_groups(Sim* s) noexcept nogil:
+    cdef int32_t k, i, end
+    cdef Group* g
+    s.n_free = s.n_rejoin = s.joins.n = s.ends.n = s.share.n_dirty = s.groups.early.n = 0
+    for k in range(s.groups.n):
+        g = &s.groups.group[k]
+        end = s.groups.group[k + 1].first_flow if k + 1 < s.groups.n else s.n_flows
+        g.n_free = end - g.first_flow
+        for i in range(g.n_free):
+            s.free_flow[g.first_flow + i] = end - 1 - i
+        g.n_rejoin = g.n_joins = g.n_ends = g.n_dirty = 0
+        g.any_wanted = True
+    if s.groups.n == 1:
+        s.n_free = s.groups.group[0].n_free
+    s.any_wanted = True
+
+
+cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
+    p.n_order = p.n_held = p.n_out = p.n_pairs = p.n_asks = p.n_watch = 0
+    p.oldest = p.calm = NEVER
+    p.often = 0
+    p.done = cycle
+    p.uncontended = p.rolls = p.laid = False
+    p.judge = p.touched = True
+    p.clear = p.doubt = p.trial = p.looked = 0
+    p.doubts = p.trials = p.step = p.n_denied = 0
+    memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
+    memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
+    p.grants.adds = p.denials.adds = 0
+
+
+cdef void reset_engines(Sim* s) noexcept nogil:
+    cdef int32_t k, c
+    cdef DmaEngine* d
+    cdef Compute* e
+    for k in range(s.n_dma):
+        d = &s.dma[k]
+        d.active = d.pending = d.free = d.backpressured = 0
+        d.jobs = d.nbytes = 0
+        d.watched = False
+        d.changed = 0
+        memset(d.change, 0, sizeof(d.change))
+        for c in range(CHANNELS):
+            d.channel[c].first = d.channel[c].last = NONE
+            d.channel[c].outstanding = 0
+    for k in range(s.n_dma_jobs):
+        s.dma_job[k].state = s.dma_job[k].reason = s.dma_job[k].in_head = 0
+        s.dma_job[k].flows = NONE
+        s.dma_job[k].live = s.dma_job[k].out = 0
+    for k in range(s.n_compute):
+        e = &s.compute[k]
+        e.queue_first = e.queue_last = e.job = NONE
+        e.queued = e.streams = e.often = 0
+        e.jobs = e.work = e.job_cycles = e.idle = e.body_left = 0
+        e.done_at = NEVER
+        s.ahead[k].job = NONE
+
+
+cdef void reset(Sim* s) noexcept nogil:
+    """Nothing of what a run was at is left."""
+    cdef int32_t k, lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
+    for k in range(s.share.n_res):
+        s.share.res[k].weight = s.share.res[k].bytes = s.share.res[k].stored = 0
+        s.share.res[k].members = 0
+        s.share.res[k].dirty = False
+        s.share.res[k].first = NONE
+        s.share.res[k].since = s.cycle
+    for k in range(s.share.channels):
+        s.share.line[k] = NONE
+    for k in range(lanes):
+        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
+        s.lane[k].reads = s.lane[k].writes = 0
+        s.lane[k].paired = False
+    if s.mask_words > 1:
+        memset(s.mask, 0, <size_t>lanes * 2 * s.mask_words * sizeof(uint64_t))
+    for k in range(s.n_spm):
+        reset_spm(&s.spm[k], s.cycle)
+    reset_engines(s)
+    reset_groups(s)
+    if s.traced:
+        memset(s.flow_trace, 0, s.n_flows * sizeof(FlowTrace))
+        memset(s.stream_trace, 0, s.n_compute * MAX_REGIONS * sizeof(StreamTrace))
+    s.n_running = s.n_paired = s.n_done_flow = s.n_done_compute = s.n_pressed = s.n_touched = 0
+    if s.share.rows != NULL:
+        reset_rows(s)
+
+
+cdef void resume_control(Sim* s) noexcept nogil:
+    """The lists of the command queue, from the times of its entries."""
+    cdef Control* q = &s.control
+    cdef int32_t k, i
+    cdef bint job, p2_over = p2_is_over(s)
+    q.completed = q.tied = q.passed = q.n_finished = q.in_flight = 0
+    q.n_ready_jobs = q.n_ready_control = q.n_later = 0
+    q.submitted = 0
+    q.cursor = -1
+    for k in range(q.n):
+        q.entry[k].waits = 0
+    for k in range(q.n):
+        job = q.entry[k].op == OP_DMA or q.entry[k].op == OP_COMPUTE
+        if job and q.entry[k].issue != NEVER:
+            q.submitted += 1
+            q.in_flight += q.entry[k].end == NEVER
+        if q.entry[k].end != NEVER and (not job or p2_over or q.entry[k].end < s.cycle):
+            q.completed += 1
+            q.passed += q.entry[k].op == OP_BARRIER
+            continue
+        if q.entry[k].end != NEVER:             # the next P2 completes it
+            q.finished[q.n_finished] = k
+            q.n_finished += 1
+        q.tied += q.entry[k].tied
+        for i in range(q.entry[k].after, q.entry[k + 1].after):
+            q.entry[q.dependents[i]].waits += 1
+    if q.end >= 0 and q.completed < q.end:
+        q.entry[q.end].waits += 1
+    for k in range(q.n):
+        if q.entry[k].issue != NEVER or q.entry[k].waits:
+            continue
+        if q.entry[k].op == OP_DMA or q.entry[k].op == OP_COMPUTE:
+            int_push(q.ready_jobs, &q.n_ready_jobs, k)
+        else:
+            int_push(q.ready_control, &q.n_ready_control, k)
+    q.limited = q.width != 0 and q.n_ready_jobs > 0
+
+
+cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:
+    return &s.groups.group[s.groups.word[s.groups.seat[engine] >> 6]]
+
+
+cdef int resume_transfer(Sim* s, slot_t job, cycle_t start) except -1:
+    """A transfer that has started: its flows, and whether it is in its head latency."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef int32_t k, n = 0
+    channel_bytes(s.channel_bytes, memory_of(s, job), &j.extent)
+    for k in range(memory_of(s, job).channels):
+        n += s.channel_bytes[k] > 0
+    if n > s.n_free:
+        raise ValueError(f"entry {j.entry}: more transfers have started on dma{j.engine} than it works on at a time")
+    start += open_flows(s, job)
+    j.in_head = start >= s.cycle
+    if j.in_head:
+        timer_push(&s.joins, start, job)
+        s.dma[j.engine].free += 1
+    return 0
+
+
+cdef int resume_dma_job(Sim* s, Entry* e) except -1:
+    """A transfer that was issued: through its engine's queue as far as it has come."""
+    cdef DmaJob* j = &s.dma_job[e.job]
+    cdef DmaEngine* d = &s.dma[j.engine]
+    cdef Group* g
+    dma_submit(d, s.dma_job, e.job, e.number)
+    if e.start == NEVER:
+        return 0
+    check_start(s, e.job)
+    dma_start(d, s.dma_job, e.job, e.start)
+    if e.end != NEVER:
+        dma_complete(d, j)
+        count_bytes(s, e.job)
+        return 0
+    overlap_started(s, j.entry)
+    g = group_of(s, j.engine)
+    if s.groups.n > 1:
+        group_enter(s, g)
+    try:
+        resume_transfer(s, e.job, e.start)
+    finally:
+        if s.groups.n > 1:
+            group_leave(s, g)
+    return 0
+
+
+cdef void count_route(Sim* s, int32_t route, nbytes_t nbytes, bint write) noexcept nogil:
+    """A flow that has finished is in the counters of its resources."""
+    cdef int32_t h
+    cdef Resource* r
+    for h in range(s.route[route].length):
+        r = &s.share.res[s.share.path[s.route[route].first + h]]
+        r.bytes += nbytes
+        if write:
+            r.stored += nbytes
+
+
+cdef void count_bytes(Sim* s, slot_t job) noexcept nogil:
+    """A transfer that is over."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef Dram* m = memory_of(s, job)
+    cdef int32_t k
+    channel_bytes(s.channel_bytes, m, &j.extent)
+    s.dma[j.engine].nbytes += j.nbytes
+    for k in range(m.channels):
+        if s.channel_bytes[k]:
+            count_route(s, j.route + k, s.channel_bytes[k], j.write)
+
+
+cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
+    cdef ComputeJob* j = &s.compute_job[e.job]
+    cdef Compute* c = &s.compute[j.engine]
+    cdef cycle_t least
+    compute_enqueue(c, s.compute_job, e.job)
+    if e.start == NEVER:
+        return 0
+    if c.job != NONE or c.queue_first != e.job:
+        raise ValueError(f"entry {j.entry}: it has started, and a job before it in the queue of its engine is not over")
+    if e.start % c.period:
+        raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is no multiple of its engine's period")
+    compute_start(c, s.compute_job, &s.spm[s.compute_spm[j.engine]], e.start)
+    least = (j.init + j.body + j.finalize - 1) * c.period + 1
+    if e.end == NEVER:
+        overlap_started(s, j.entry)
+        return 0
+    if e.end - e.start < least or (c.streams == 0 and e.end - e.start > least):
+        raise ValueError(f"entry {j.entry}: it took {e.end - e.start} cycles, and its work {least}")
+    compute_complete(c, s.compute_job, e.end)
+    known[j.engine].work += j.init + j.body + j.finalize
+    return 0
+
+
+cdef int resume_jobs(Sim* s, int32_t* by_number, Known* known) except -1:
+    """All jobs that were issued, in that order."""
+    cdef int64_t n
+    cdef int32_t k
+    cdef Compute* c
+    cdef Entry* e
+    for n in range(s.control.submitted):
+        e = &s.control.entry[by_number[n]]
+        if e.op == OP_DMA:
+            resume_dma_job(s, e)
+        else:
+            resume_compute_job(s, e, known)
+    for k in range(s.n_compute):
+        c = &s.compute[k]
+        known[k].done_at = c.done_at if c.job != NONE and c.streams == 0 else NEVER
+    return 0
+
+
+cdef void seek_flow(Sim* s, slot_t flow) noexcept nogil:
+    """Let the cursor of a flow stand behind what has moved and what was asked for; of an open run, the trace's at its first byte."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Dram* m = memory_of(s, f.job)
+    cdef Spm* p = &s.spm[s.dma_spm[j.engine]]
+    cdef nbytes_t moved = f.total - f.left, step
+    cdef FlowTrace* t
+    while moved >= f.at.run_left and f.at.run_left:
+        moved -= f.at.run_left
+        cursor_advance(&f.at, m, &j.extent, f.channel, f.at.run_left)
+    if s.traced and s.flow_trace[flow].asked != NEVER:
+        t = &s.flow_trace[flow]
+        settle_cursor(f, p)
+        t.at = f.at
+        t.bank = f.bank
+        t.left = f.at.run_left - moved
+    moved += f.asked
+    while moved:
+        step = min(moved, f.at.run_left)
+        cursor_advance(&f.at, m, &j.extent, f.channel, step)
+        moved -= step
+    settle_cursor(f, p)
+
+
+cdef void resume_held(Sim* s, slot_t flow, cycle_t since, cycle_t next_at) noexcept nogil:
+    """The flow's request was denied since then: both of its sides are held."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef slot_t lane = flow
+    cdef Spm* p
+    cdef int32_t _side
+    for _side in range(1 + (j.peer != NONE)):
+        p = &s.spm[s.lane[lane].spm]
+        s.lane[lane].next_at = next_at
+        s.lane[lane].first_denied = since
+        p.n_held += 1
+        p.oldest = min(p.oldest, since)
+        lane = far_lane(s, flow)
+    s.lane[flow].rounds = MANY
+    if not f.out:
+        s.lane[flow].backpressure_at = since + s.spm[s.lane[flow].spm].backpressure - 1
+
+
+cdef int resume_joined(Sim* s, slot_t flow) except -1:
+    """A flow past its head latency, with bytes left."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef Lane* a = &s.lane[flow]
+    cdef cycle_t since = a.first_denied, next_at = a.next_at
+    cdef bint entered = f.entered, member = f.member
+    seek_flow(s, flow)
+    check_request(s, flow)
+    f.raw_num = f.num
+    f.raw_den = f.den if f.num else 0
+    pace_rebuild(f)
+    f.seen = s.cycle
+    f.entered = f.member = False
+    open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | f.channel, not j.write, NEVER)
+    if j.peer != NONE:
+        open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+        pair_open(s, flow)
+    if since != NEVER:
+        resume_held(s, flow, since, next_at)
+    else:
+        s.dma[j.engine].free += 1
+    if entered:
+        share_enter(&s.share, flow, s.cycle)
+        if member and not f.member:
+            share_join(&s.share, flow, s.cycle)
+    elif f.out:
+        s.spm[a.spm].n_out += 1
+        j.out += 1
+    else:                                       # served while it was out: the next P4 lets it in
+        s.rejoin[s.n_rejoin] = flow
+        s.n_rejoin += 1
+    if since == NEVER:
+        a.next_at = flow_next(f) if f.member else NEVER
+        if j.peer != NONE:
+            s.lane[far_lane(s, flow)].next_at = a.next_at
+    return 0
+
+
+cdef int resume_flow(Sim* s, slot_t flow) except -1:
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    check_flow(s, flow)
+    if s.traced:
+        s.flow_trace[flow].used = True
+        s.flow_trace[flow].held = -1
+        s.flow_trace[flow].entered = f.left > 0 and not j.in_head
+    if j.in_head:
+        return 0
+    if f.left == 0:
+        s.dma[j.engine].nbytes += f.total
+        count_route(s, j.route + f.channel, f.total, j.write)
+        return 0
+    j.live += 1
+    return resume_joined(s, flow)
+
+
+cdef int resume_flows(Sim* s, slot_t* live, int32_t n) except -1:
+    cdef int32_t k
+    cdef Group* g = NULL
+    for k in range(n):
+        g = group_of(s, s.share.flow[live[k]].engine)
+        if s.groups.n > 1:
+            group_enter(s, g)
+        try:
+            resume_flow(s, live[k])
+        finally:
+            if s.groups.n > 1:
+                group_leave(s, g)
+    return 0
+
+
+cdef int resume_dma(Sim* s) except -1:
+    """Stalls of jobs, and what each DMA engine is doing."""
+    cdef int32_t k
+    for k in range(s.n_dma_jobs):
+        check_stall(s, k)
+        s.dma[s.dma_job[k].engine].backpressured += s.dma_job[k].out > 0
+    for k in range(s.n_dma):
+        check_dma(s, k)
+        watch(s, k)                             # the next cycle finds out what it does
+    return 0
+
+
+cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
+    """What a TE or VE works on."""
+    cdef Compute* e = &s.compute[c]
+    cdef slot_t lane = s.n_flows + c
+    cdef Lane* a = &s.lane[lane]
+    cdef Spm* p = &s.spm[s.compute_spm[c]]
+    cdef cycle_t since = a.first_denied, next_at = a.next_at, i
+    cdef int32_t k
+    check_compute(s, c, known)
+    if e.job == NONE:
+        return 0
+    if e.done_at != NEVER:
+        timer_push(&s.ends, e.done_at, c)
+    if e.streams == 0:
+        return 0
+    p.often += e.often
+    open_lane(s, lane, s.compute_spm[c], (<int64_t>e.kind << 32) | e.id, 0, False, next_at)
+    i = e.body - e.body_left
+    compute_seek(e, s.compute_job, p, i)
+    if since != NEVER:
+        a.first_denied = since
+        p.n_held += 1
+        p.oldest = min(p.oldest, since)
+        for k in range(e.streams if s.traced else 0):
+            s.stream_trace[c * MAX_REGIONS + k].first = max(e.stream[k].at, 0)
+        compute_seek(e, s.compute_job, p, i + 1)       # its request has been made
+        for k in range(e.streams if s.traced else 0):
+            s.stream_trace[c * MAX_REGIONS + k].last = min(e.stream[k].at, e.stream[k].nbytes)
+    elif e.sparse and i and e.body_left:
+        e.idle = (next_at - s.cycle) // e.period
+    return 0
+
+
+cdef int resume_all_compute(Sim* s, Known* known) except -1:
+    cdef int32_t k
+    cdef Group* g
+    for k in range(s.n_compute):
+        g = group_of(s, s.n_dma + k)
+        if s.groups.n > 1:
+            group_enter(s, g)
+        try:
+            resume_compute(s, k, &known[k])
+        finally:
+            if s.groups.n > 1:
+                group_leave(s, g)
+    return 0
+
+
+cdef void want_all(Sim* s) noexcept nogil:
+    """The next P3 looks at every engine: what it finds nothing at stays as it is."""
+    cdef int32_t k, bit
+    cdef Group* last = &s.groups.group[s.groups.n - 1]
+    memset(s.wanted, 0, (last.word + last.words) * sizeof(uint64_t))
+    for k in range(s.n_dma + s.n_compute):
+        bit = s.groups.seat[k]
+        s.wanted[bit >> 6] |= <uint64_t>1 << (bit & 63)
+    for k in range(s.groups.n):
+        s.groups.group[k].any_wanted = True
+    s.any_wanted = s.groups.n == 1
+
+
+cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* known) except -1:
+    cdef int32_t n
+    visit_queue(s, v)
+    check_status(s)
+    check_entries(s, by_number)
+    resume_control(s)
+    resume_jobs(s, by_number, known)
+    visit_engines(s, v)
+    n = live_flows(s, live)
+    visit_flows(s, v, live, n)
+    v.end()
+    resume_flows(s, live, n)
+    check_shares(s, live, n)
+    resume_dma(s)
+    resume_all_compute(s, known)
+    if s.share.rows != NULL:
+        resume_rows(s, live, n)
+    groups_look(s)
+    want_all(s)
+    return 0
+
+
+cdef int resume(Sim* s, Arena a, bytes image) except -1:
+    """Let a run be where the snapshot of a run of the same machine and program was. ValueError where it is none; the run is then
+    nowhere, until another one is put back."""
+    cdef Unpack v = Unpack(image)
+    cdef int32_t* by_number = <int32_t*>malloc((s.control.n + 1) * sizeof(int32_t))
+    cdef slot_t* live = <slot_t*>malloc((s.n_flows + 1) * sizeof(slot_t))
+    cdef Known* known = <Known*>calloc(s.n_compute + 1, sizeof(Known))
+    try:
+        if by_number == NULL or live == NULL or known == NULL:
+            raise MemoryError("no memory to take up a snapshot")
+        limits_of(&v.limits, 0, s.max_cycles, s.control.n, s.share.n_res)
+        v.table(&SIM, s, sizeof(Sim), 1)
+        limits_of(&v.limits, s.cycle, s.max_cycles, s.control.n, s.share.n_res)
+        lay_out_traces(s, a, s.traced)
+        reset(s)
+        put_back(s, v, by_number, live, known)
+        check_same(s, image)
+    finally:
+        free(by_number)
+        free(live)
+        free(known)
+    return 0

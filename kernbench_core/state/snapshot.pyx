@@ -1,0 +1,204 @@
+"""Snapshots hold the model state and nothing else: what MODEL.md names and what does not follow from the rest.
+
+Which tables, in which order, is said here once for packing, showing, comparing and taking up (state/fields.pyx). Before any of that the run is
+settled: what it has earned is brought up to its cycle, and what means nothing where it stands is zero. So runs that stand alike have
+equal snapshots, however they were walked.
+"""
+from libc.stdlib cimport free, malloc
+
+from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute
+from kernbench_core.model.control cimport Entry
+from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
+from kernbench_core.trace.events cimport FlowTrace, StreamTrace
+from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.state.device_snapshot cimport most_row_bytes, visit_rows
+from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
+from kernbench_core.model.sim cimport reads_of, writes_of
+from kernbench_core.state.fields cimport (
+    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, LANE, OVERLAPPED, RESOURCE, SHARE, SIM, STREAMTRACE, WORD, Compare, Pack,
+    Show)
+from kernbench_core.model.tally cimport tally_drain
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t, uint64_t
+
+
+cdef int visit_queue(Sim* s, Visitor v) except -1:
+    """What says which jobs there are."""
+    v.table(&SHARE, &s.share, sizeof(s.share), 1)
+    v.table(&ENTRY, s.control.entry, sizeof(Entry), s.control.n)
+    return 0
+
+
+cdef int visit_engines(Sim* s, Visitor v) except -1:
+    """Of engines, resources, banks: so many, whatever runs."""
+    cdef int32_t k
+    v.table(&DMAENGINE, s.dma, sizeof(DmaEngine), s.n_dma)
+    v.table(&DMAJOB, s.dma_job, sizeof(DmaJob), s.n_dma_jobs)
+    v.table(&RESOURCE, s.share.res, sizeof(Resource), s.share.n_res)
+    v.table(&COMPUTE, s.compute, sizeof(Compute), s.n_compute)
+    for k in range(s.n_compute):
+        visit_lane(s, v, s.n_flows + k)
+    for k in range(s.n_spm):
+        v.table(&COUNTER, s.spm[k].grants.count, sizeof(int64_t), s.spm[k].banks)
+        v.table(&COUNTER, s.spm[k].denials.count, sizeof(int64_t), s.spm[k].banks)
+    if s.overlap:
+        v.table(&OVERLAPPED, s.overlap_with, sizeof(int32_t), s.control.n)
+    if s.traced:
+        v.table(&STREAMTRACE, s.stream_trace, sizeof(StreamTrace), s.n_compute * MAX_REGIONS)
+    return 0
+
+
+cdef int visit_lane(Sim* s, Visitor v, slot_t lane) except -1:
+    v.table(&LANE, &s.lane[lane], sizeof(Lane), 1)
+    return visit_masks(s, v, lane)
+
+
+cdef int visit_masks(Sim* s, Visitor v, slot_t lane) except -1:
+    v.table(&WORD, reads_of(s, lane), sizeof(uint64_t), s.mask_words)
+    v.table(&WORD, writes_of(s, lane), sizeof(uint64_t), s.mask_words)
+    return 0
+
+
+cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
+    """The flows of started transfers, in the order of jobs and channels."""
+    cdef int32_t k
+    for k in range(n):
+        v.table(&FLOW, &s.share.flow[live[k]], sizeof(Flow), 1)
+        visit_lane(s, v, live[k])
+        if s.dma_job[s.share.flow[live[k]].job].peer != NONE:
+            visit_masks(s, v, far_lane(s, live[k]))
+        if s.traced:
+            v.table(&FLOWTRACE, &s.flow_trace[live[k]], sizeof(FlowTrace), 1)
+    if s.share.rows != NULL:
+        visit_rows(s, v, live, n)
+    return 0
+
+
+cdef int32_t live_flows(Sim* s, slot_t* live) noexcept nogil:
+    """Slots of the flows of started transfers, by job and channel; how many."""
+    cdef int32_t k, n = 0
+    cdef slot_t flow
+    for k in range(s.n_dma_jobs):
+        if s.dma_job[k].state != DMA_TRANSFERRING:
+            continue
+        flow = s.dma_job[k].flows
+        while flow != NONE:
+            live[n] = flow
+            n += 1
+            flow = s.share.flow[flow].sibling
+    return n
+
+
+cdef int visit(Sim* s, Visitor v) except -1:
+    cdef slot_t* live = <slot_t*>malloc((s.n_flows + 1) * sizeof(slot_t))
+    if live == NULL:
+        raise MemoryError("no memory for a snapshot")
+    try:
+        v.table(&SIM, s, sizeof(Sim), 1)
+        visit_queue(s, v)
+        visit_engines(s, v)
+        visit_flows(s, v, live, live_flows(s, live))
+    finally:
+        free(live)
+    return 0
+
+
+cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
+    """What a flow has earned is brought up to the run's cycle; what means nothing where it stands is zero."""
+    cdef Flow* f = &s.share.flow[slot]
+    cdef Lane* a = &s.lane[slot]
+    cdef bint held = a.first_denied != NEVER
+    cdef FlowTrace* t = &s.flow_trace[slot] if s.traced else NULL
+    if f.left == 0 or s.dma_job[f.job].in_head:
+        f.asked = f.carry = f.num = 0
+        f.den = 1
+        f.entered = f.member = f.out = False
+    elif not held:
+        f.asked = 0
+        if f.member and s.cycle > f.seen:
+            f.carry += (s.cycle - f.seen) * f.num
+    f.seen = s.cycle
+    if not held:
+        a.next_at = flow_next(f) if f.member else NEVER
+    if t != NULL and (f.left == 0 or t.asked == NEVER or s.dma_job[f.job].in_head):
+        t.asked = NEVER
+        t.conflict = False
+    if t != NULL and (f.left == 0 or s.dma_job[f.job].in_head):
+        t.suspended = False
+
+
+cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
+    cdef Compute* e = &s.compute[c]
+    cdef StreamTrace* t
+    cdef int32_t k
+    if e.job == NONE:
+        e.body_left = e.conflict_before = 0
+        e.done_at = NEVER
+    if not s.traced:
+        e.conflict_before = 0
+        return
+    for k in range(MAX_REGIONS):
+        t = &s.stream_trace[c * MAX_REGIONS + k]
+        if e.job == NONE or k >= e.streams or (e.body_left == e.body and s.lane[s.n_flows + c].first_denied == NEVER) or t.asked == NEVER:
+            t.asked = NEVER
+            t.conflict = False
+
+
+cdef void settle_state(Sim* s) noexcept nogil:
+    """Between two runs: every field that a snapshot holds says what its declaration says, up to the run's cycle."""
+    cdef int32_t k
+    cdef slot_t flow
+    cdef Entry* e
+    cdef DmaJob* j
+    for k in range(s.n_spm):
+        tally_drain(&s.spm[k].grants)
+        tally_drain(&s.spm[k].denials)
+    for k in range(s.share.n_res):
+        share_accrue(&s.share.res[k], s.cycle)
+    for k in range(s.control.n):
+        e = &s.control.entry[k]
+        if e.issue == NEVER or (e.op != OP_DMA and e.op != OP_COMPUTE):
+            e.number = 0
+    for k in range(s.n_dma_jobs):
+        j = &s.dma_job[k]
+        if j.reason == NOT_STALLED:
+            j.stalled_at = 0
+        if j.reason != BACKPRESSURE or not s.traced:
+            j.pressed_channel = NONE
+        flow = j.flows if j.state == DMA_TRANSFERRING else NONE
+        while flow != NONE:
+            settle_flow(s, flow)
+            flow = s.share.flow[flow].sibling
+    for k in range(s.n_compute):
+        settle_compute(s, k)
+
+
+cdef bytes take_snapshot(Sim* s):
+    cdef Pack v = Pack()
+    settle_state(s)
+    visit(s, v)
+    return b"".join(v.parts)
+
+
+cdef int64_t most_bytes(Sim* s):
+    """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
+    cdef int64_t flow = FLOW.nbytes + LANE.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
+    cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_row_bytes(s)
+
+
+cdef dict show_snapshot(Sim* s):
+    cdef Show v = Show()
+    settle_state(s)
+    visit(s, v)
+    return v.tables
+
+
+cdef int check_same(Sim* s, bytes image) except -1:
+    """ValueError where a snapshot of the run, which was made of `image`, is not the same again."""
+    cdef Compare v = Compare(image)
+    settle_state(s)
+    visit(s, v)
+    if v.found:
+        raise ValueError(v.found)
+    return 0

@@ -1,0 +1,1 @@
+"""What a traced run records, the order of records, and the lines that they become."""

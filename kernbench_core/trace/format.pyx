@@ -1,0 +1,385 @@
+"""Records as lines of JSON, in batches, without a Python object a line.
+
+What a line looks like is data: for each kind of record a list of templates, each a list of parts, made by `kernbench` from the schema.
+A part is a text, a value of the record, a column of its entry, or a text chosen by one of these.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+from kernbench_core.trace.arrange cimport arrange
+from kernbench_core.trace.events cimport (
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
+    Event, Trace, forget)
+from kernbench_core.trace.text cimport CHUNK, Buffer, put_int, put_text
+from kernbench_core.types cimport cycle_t, int32_t, int64_t
+
+TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
+ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
+NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # where a template's unit is, besides the units from a number on
+
+cdef enum:
+    P_TEXT = 0
+    P_VALUE = 1
+    P_COLUMN = 2
+    P_CYCLE = 3
+    P_TEXT_OF_VALUE = 4
+    P_TEXT_OF_COLUMN = 5
+
+    PIECE = 1 << 17           # [B] of text at once, and a line more: it stays in a near cache
+
+cdef struct Part:
+    int32_t kind
+    int32_t at                # which value or column
+    int32_t table             # of texts
+    int64_t base              # added to the value before a text is looked up
+    const char* text          # TEXT; else written before the value, and not where that is missing
+    int64_t length
+
+cdef struct Template:
+    int32_t first             # of its parts
+    int32_t n
+    int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
+    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - a column that has it, or the number of the unit of value 0 ...
+    int32_t unit_value        # ... plus this value of the record; -1: plus nothing
+
+cdef struct Text:
+    const char* data
+    int64_t length
+
+
+cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
+    """Room for so many bytes more, and a chunk; false where there is no memory."""
+    cdef char* data
+    cdef int64_t room = b.n + more + CHUNK
+    if room <= b.room:
+        return True
+    data = <char*>realloc(b.data, 2 * room)
+    if data == NULL:
+        return False
+    b.data = data
+    b.room = 2 * room
+    return True
+
+
+cdef list padded(list texts):
+    """Each with a chunk of room behind it (trace/text.pxd)."""
+    return [text + bytes(CHUNK) for text in texts]
+
+
+cdef inline void put_part(Buffer* b, Part* p, Event* e, const int64_t** columns, Text** tables) noexcept nogil:
+    cdef int64_t value = 0
+    cdef Text* text
+    if p.kind == P_VALUE or p.kind == P_TEXT_OF_VALUE:
+        value = e.v[p.at]
+    elif p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN:
+        value = columns[p.at][e.entry]
+    elif p.kind == P_CYCLE:
+        value = e.cycle
+    if value == MISSING:
+        return
+    put_text(b, p.text, p.length)
+    if p.kind == P_TEXT:
+        return
+    if p.kind >= P_TEXT_OF_VALUE:
+        text = &tables[p.table][value + p.base]
+        put_text(b, text.data, text.length)
+    else:
+        put_int(b, value)
+
+
+cdef class Format:
+    """How records become lines.
+
+    `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record its templates, each a tuple
+    `(only_if, unit, unit_value, parts)`, a part `(kind, at, table, base, text)`. `units`: which are kept, one byte each.
+    `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: entries of each group.
+    """
+    cdef list keep                # everything that is pointed into,
+    cdef list pieces              # and texts, padded
+    cdef Part* part
+    cdef Template* template
+    cdef int32_t* kind            # [kinds + 1] first template of each
+    cdef int32_t kinds
+    cdef const int64_t** column
+    cdef Text** table
+    cdef int32_t n_tables
+    cdef const unsigned char* unit_kept
+    cdef int32_t unit_column
+    cdef int32_t token_column
+    cdef int32_t groups
+    cdef int64_t* token_left
+    cdef int64_t* token_start
+    cdef int64_t longest          # [B] of the lines of a record, at most
+    cdef readonly int64_t lines   # written so far
+    cdef cycle_t first            # only events of these cycles are written
+    cdef cycle_t last
+    cdef Buffer out
+    cdef int64_t arranged         # records that are in order,
+    cdef int64_t at               # and how many of them are lines
+
+    def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
+                 list token_left, list token_start, cycle_t first, cycle_t last):
+        cdef const int64_t[::1] view
+        cdef int32_t k, n_parts, n_templates
+        if self.part != NULL:
+            raise RuntimeError("a Format is made once")
+        self.keep = [columns, tables, kinds, units]
+        self.kinds = len(kinds)
+        self.first = first
+        self.last = last
+        n_templates = sum(len(templates) for templates in kinds)
+        n_parts = sum(len(t[3]) for templates in kinds for t in templates)
+        self.part = <Part*>calloc(n_parts + 1, sizeof(Part))
+        self.template = <Template*>calloc(n_templates + 1, sizeof(Template))
+        self.kind = <int32_t*>calloc(self.kinds + 1, sizeof(int32_t))
+        self.column = <const int64_t**>calloc(len(columns) + 1, sizeof(void*))
+        self.n_tables = len(tables)
+        self.table = <Text**>calloc(self.n_tables + 1, sizeof(void*))
+        self.token_left = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
+        self.token_start = <int64_t*>calloc(len(token_left) + 1, sizeof(int64_t))
+        if not (self.part and self.template and self.kind and self.column and self.table and self.token_left and self.token_start):
+            raise MemoryError("no memory for the templates of a trace")
+        self.unit_kept = <const unsigned char*>PyBytes_AS_STRING(units)
+        self.unit_column = unit_column
+        self.groups = len(token_left)
+        self.token_column = token_column
+        for k, (left, start) in enumerate(zip(token_left, token_start)):
+            self.token_left[k] = left
+            self.token_start[k] = start
+        for k, column in enumerate(columns):
+            if len(column):
+                view = column
+                self.column[k] = &view[0]
+        self.put_templates(kinds, self.put_tables(tables))
+
+    cdef int64_t put_tables(self, list tables) except -1:
+        """Point to the texts; the longest of them [B]."""
+        cdef int32_t k, i
+        cdef Text* texts
+        longest = 0
+        self.pieces = []
+        for k, table in enumerate(tables):
+            texts = <Text*>calloc(len(table) + 1, sizeof(Text))
+            if texts == NULL:
+                raise MemoryError("no memory for the texts of a trace")
+            self.table[k] = texts
+            pieces = padded(table)
+            self.pieces.append(pieces)
+            for i, text in enumerate(pieces):
+                texts[i].data = PyBytes_AS_STRING(text)
+                texts[i].length = PyBytes_GET_SIZE(text) - CHUNK
+                longest = max(longest, texts[i].length)
+        return longest
+
+    cdef int put_templates(self, list kinds, int64_t longest_text) except -1:
+        """Lay the templates and their parts out; and how long the lines of a record can be."""
+        cdef int32_t k = 0, i = 0
+        for number, templates in enumerate(kinds):
+            self.kind[number] = k
+            length = 0
+            for only_if, unit, unit_value, parts in templates:
+                self.template[k].first = i
+                self.template[k].n = len(parts)
+                self.template[k].only_if = only_if
+                self.template[k].unit = unit
+                self.template[k].unit_value = unit_value
+                length += 1
+                pieces = padded([part[4] for part in parts])
+                self.pieces.append(pieces)
+                for part, text in zip(parts, pieces):
+                    self.part[i].kind, self.part[i].at, self.part[i].table, self.part[i].base = part[:4]
+                    self.part[i].text = PyBytes_AS_STRING(text)
+                    self.part[i].length = PyBytes_GET_SIZE(text) - CHUNK
+                    length += self.part[i].length + max(20, longest_text)
+                    i += 1
+                k += 1
+            self.longest = max(self.longest, length)
+        self.kind[self.kinds] = k
+        return 0
+
+    def __dealloc__(self):
+        cdef int32_t k
+        if self.table:
+            for k in range(self.n_tables):
+                free(self.table[k])
+        free(self.table)
+        free(self.part)
+        free(self.template)
+        free(self.kind)
+        free(self.column)
+        free(self.token_left)
+        free(self.token_start)
+        free(self.out.data)
+
+    cdef bint wanted(self, Template* t, Event* e, int32_t token) noexcept nogil:
+        cdef int64_t unit
+        if t.only_if == -2:
+            if token < 0:
+                return False
+        elif t.only_if >= 0 and self.column[t.only_if][e.entry] == MISSING:
+            return False
+        if e.cycle < self.first or e.cycle >= self.last:
+            return False
+        if t.unit == -1:
+            return True
+        if t.unit == -2:
+            unit = self.column[self.unit_column][e.entry]
+        elif t.unit < -2:
+            unit = self.column[-3 - t.unit][e.entry]
+            if unit == MISSING:             # of what has no banks
+                return False
+        else:
+            unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
+        return self.unit_kept[unit] != 0
+
+    cdef int32_t follow_token(self, Event* e) noexcept nogil:
+        """A token group starts with its first entry and ends with its last: its number where it does that now, else -1."""
+        cdef int64_t group
+        if e.kind == REC_RUN or e.entry < 0:
+            return -1
+        group = self.column[self.token_column][e.entry]
+        if group == MISSING:
+            return -1
+        if (e.kind == REC_CONTROL or e.kind == REC_CPU_START or REC_START <= e.kind < REC_END) and self.token_start[group] < 0:
+            self.token_start[group] = e.cycle
+        if e.kind != REC_CONTROL and e.kind != REC_CPU_END and not REC_END <= e.kind < REC_STALL:
+            return -1
+        self.token_left[group] -= 1
+        if self.token_left[group]:
+            return -1
+        e.v[6] = self.token_start[group]
+        e.v[7] = e.cycle - e.v[6]
+        return <int32_t>group
+
+    cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
+        """Format events up to the first that only Python can, or a piece of text; how many were. -1: no memory."""
+        cdef int64_t k
+        cdef int32_t i, j, token
+        cdef Event* e
+        cdef Template* t
+        cdef Buffer b
+        if not reserve(&self.out, PIECE + self.longest):
+            return -1
+        b = self.out                            # a copy, so that it is in registers
+        for k in range(n):
+            e = &first[order[k]]
+            if e.kind == REC_OVERLAP or e.kind == REC_EMIT or e.kind == REC_ENQUEUE or b.n >= PIECE:
+                n = k
+                break
+            token = self.follow_token(e)
+            for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
+                t = &self.template[i]
+                if not self.wanted(t, e, token):
+                    continue
+                for j in range(t.first, t.first + t.n):
+                    put_part(&b, &self.part[j], e, self.column, self.table)
+                b.data[b.n] = b'\n'
+                b.n += 1
+                self.lines += 1
+        self.out = b
+        return n
+
+    def text(self, Trace trace not None, cycle_t before, said):
+        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
+        `said` makes lines, or None: `said.overlap(cycle, entry, with, job)` a WARN, `said.emitted(cycle, entry, value, name)` a
+        component's event, `said.enqueued(cycle, row)` a command of a component."""
+        cdef int64_t done
+        self.out.n = 0
+        if self.arranged == 0:
+            with nogil:
+                self.arranged = arrange(&trace.tracer, before)
+        while self.at < self.arranged and self.out.n < PIECE:
+            with nogil:
+                done = self.put_events(trace.tracer.event, trace.tracer.order + self.at, self.arranged - self.at)
+            if done < 0:
+                raise MemoryError("no memory for the lines of a trace")
+            self.at += done
+            if self.at < self.arranged and self.out.n < PIECE:
+                self.put_said(&trace.tracer.event[trace.tracer.order[self.at]], said)
+                self.at += 1
+        if self.at == self.arranged:
+            self.at = 0
+            self.arranged = 0
+            forget(&trace.tracer, before)
+        return PyBytes_FromStringAndSize(self.out.data, self.out.n)
+
+    cdef int put_said(self, Event* e, said) except -1:
+        """A line that Python makes; commands stand in a file of any cycles."""
+        if e.kind == REC_ENQUEUE:
+            line = said.enqueued(e.cycle, e.entry)
+        elif not self.first <= e.cycle < self.last:
+            return 0
+        else:
+            line = (said.emitted if e.kind == REC_EMIT else said.overlap)(e.cycle, e.entry, e.v[1], e.v[0])
+        if line is None:
+            return 0
+        if not reserve(&self.out, len(line) + 1):
+            raise MemoryError("no memory for the lines of a trace")
+        memcpy(self.out.data + self.out.n, PyBytes_AS_STRING(line), len(line))      # nothing may be read behind it
+        self.out.n += len(line)
+        self.out.data[self.out.n] = b'\n'
+        self.out.n += 1
+        self.lines += 1
+        return 0
+
+    def extend(self, list columns, list tables):
+        """There are more rows, and more texts: the same columns and tables as at first, grown."""
+        cdef const int64_t[::1] view
+        cdef int32_t k
+        self.keep[0], self.keep[1] = columns, tables
+        for k in range(self.n_tables):
+            free(self.table[k])
+            self.table[k] = NULL
+        for k, column in enumerate(columns):
+            view = column
+            self.column[k] = &view[0]
+        self.put_templates(self.keep[2], self.put_tables(tables))
+
+    cdef str fault_of(self, Event* e, int64_t rows, int64_t units):
+        """What is wrong with a record of which no line can be made; None where nothing is."""
+        cdef Template* t
+        cdef Part* p
+        cdef int64_t count
+        cdef int32_t i, j
+        if not 0 <= e.kind < self.kinds or e.kind == REC_EMIT or e.kind == REC_ENQUEUE:
+            return f"is of kind {e.kind}"
+        if not -1 <= e.entry < rows:
+            return f"is of entry {e.entry} of {rows}"
+        if e.kind == REC_OVERLAP and not (e.entry >= 0 and 0 <= e.v[1] < rows):
+            return f"tells an overlap of the entries {e.entry} and {e.v[1]} of {rows}"
+        for i in range(self.kind[e.kind], self.kind[e.kind + 1]):
+            t = &self.template[i]
+            if e.entry < 0 and (t.only_if >= 0 or t.unit < NO_UNIT):
+                return "is of no entry"
+            if t.unit >= 0 and t.unit_value >= 0 and not -t.unit <= e.v[t.unit_value] < units - t.unit:
+                return f"is of unit {e.v[t.unit_value]} of its kind"
+            for j in range(t.first, t.first + t.n):
+                p = &self.part[j]
+                if e.entry < 0 and (p.kind == P_COLUMN or p.kind == P_TEXT_OF_COLUMN):
+                    return "is of no entry"
+                count = len(self.pieces[p.table])
+                if p.kind == P_TEXT_OF_VALUE and e.v[p.at] != MISSING and not -p.base <= e.v[p.at] < count - p.base:
+                    return f"has a text of number {e.v[p.at]} of {count}"
+        return None
+
+    def fault(self, Trace trace not None, int64_t rows, int64_t units, cycle_t since, cycle_t until):
+        """What is wrong with records that a file brought back, of cycles from `since` to below `until`, in words; None where nothing
+        is. `rows`, `units`: how many entries and tracks there are."""
+        cdef Event* e
+        cdef int64_t k
+        for k in range(trace.tracer.n):
+            e = &trace.tracer.event[k]
+            found = self.fault_of(e, rows, units)
+            if found is None and not since <= e.cycle < until:
+                found = f"is of cycle {e.cycle}, and the run stands at {since}"
+            if found is not None:
+                return f"record {k} {found}"
+        return None
+
+    def tokens(self):
+        """`(left, start)` of each token group, to go on from."""
+        return [(self.token_left[k], self.token_start[k]) for k in range(self.groups)]
+
+    def count(self, int64_t lines):
+        """So many lines were written elsewhere."""
+        self.lines += lines

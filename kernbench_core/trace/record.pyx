@@ -1,0 +1,245 @@
+"""Jobs, transfers and flows as records of a trace; docs/adr/0011 says which cycle, phase and place each gets."""
+from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.compute cimport Compute
+from kernbench_core.model.control cimport Entry
+from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
+from kernbench_core.trace.events cimport (
+    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE,
+    REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit, late)
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.types cimport COMPONENT, CONTROL, DMA, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
+
+cdef struct Place:            # of a job in the order of a cycle
+    int32_t kind
+    int32_t engine
+    int64_t job
+
+
+cdef Place place_of(Sim* s, int32_t entry) noexcept nogil:
+    cdef Entry* e = &s.control.entry[entry]
+    cdef Place p
+    p.job = e.number
+    if e.op == OP_DMA:
+        p.kind = DMA
+        p.engine = s.dma_job[e.job].engine
+    elif e.op == OP_COMPONENT:
+        p.kind = COMPONENT
+        p.engine = s.n_dma + s.n_compute        # behind M_CPUs
+    else:
+        p.kind = s.compute[s.compute_job[e.job].engine].kind
+        p.engine = s.compute[s.compute_job[e.job].engine].id
+    return p
+
+
+cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
+    """P2: a job is issued, or a control entry has completed."""
+    cdef Entry* e = &s.control.entry[entry]
+    cdef bint job = e.op == OP_DMA or e.op == OP_COMPUTE or e.op == OP_COMPONENT
+    cdef Event* r
+    s.issued += 1
+    r = emit(s.trace, REC_ISSUE if job else REC_CONTROL, e.issue, 2, CONTROL, 0, s.issued, -1, 20 if job else 11, entry)
+    if r:
+        r.v[0] = e.number
+
+
+cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
+    """A component has submitted a job, and it is a command."""
+    cdef Event* r = emit(s.trace, REC_ENQUEUE, s.control.entry[entry].issue, 2, CONTROL, 0, s.issued + 1, -1, 10, entry)
+    if r:
+        record_issue(s, entry)
+
+
+cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
+    cdef Place p = place_of(s, entry)
+    cdef Event* r = emit(s.trace, REC_START + p.kind if p.kind < 3 else REC_CPU_START, now, 3, p.kind, p.engine, p.job, -1, 11, entry)
+    cdef Compute* e
+    if r:
+        r.v[0] = p.job
+    if s.control.entry[entry].op == OP_COMPUTE:
+        e = &s.compute[s.compute_job[s.control.entry[entry].job].engine]
+        e.conflict_before = e.conflict
+    if s.overlap and entry < s.control.n and s.overlap_with[entry] != NONE:
+        r = emit(s.trace, REC_OVERLAP, now, 7, p.kind, p.engine, p.job, -1, 101, entry)
+        if r:
+            r.v[0] = p.job
+            r.v[1] = s.overlap_with[entry]
+
+
+cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil:
+    cdef Entry* e = &s.control.entry[entry]
+    cdef Place p = place_of(s, entry)
+    cdef Event* r = emit(s.trace, REC_END + p.kind if p.kind < 3 else REC_CPU_END, end, 0, p.kind, p.engine, p.job, -1, 12, entry)
+    cdef Compute* c
+    if not r:
+        return
+    r.v[0] = p.job
+    r.v[1] = end - e.issue
+    r.v[2] = end - e.start
+    r.v[3] = e.start
+    r.v[5] = end
+    r.v[4] = 0
+    if e.op == OP_COMPUTE:
+        c = &s.compute[s.compute_job[e.job].engine]
+        r.v[4] = c.conflict - c.conflict_before
+
+
+cdef void emit_stall(Sim* s, DmaJob* j, int32_t phase, int64_t by_job, int32_t place, int32_t channel, cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, REC_STALL, now, phase, DMA, j.engine, j.seq, place, 112, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = j.reason
+        r.v[2] = channel if channel >= 0 else MISSING
+        r.v[3] = MISSING
+        r.v[4] = by_job
+
+
+cdef void emit_resume(Sim* s, DmaJob* j, int32_t phase, int32_t place, int32_t channel, cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, REC_RESUME, now, phase, DMA, j.engine, j.seq, place, 113, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = j.reason
+        r.v[2] = now - j.stalled_at
+        r.v[3] = channel if channel >= 0 else MISSING
+        if phase == 6:
+            late(r)                             # behind the RESUME_EVENT of a held request
+
+
+cdef int64_t longest_running(Sim* s, DmaJob* j) noexcept nogil:
+    """The transfer of the job's channel that started first."""
+    cdef slot_t flow
+    cdef DmaJob* other
+    cdef DmaJob* found = NULL
+    for flow in range(s.n_flows):
+        if s.flow_trace[flow].used:
+            other = &s.dma_job[s.share.flow[flow].job]
+            if other.engine == j.engine and other.channel == j.channel and (
+                    found == NULL or other.started < found.started or (other.started == found.started and other.seq < found.seq)):
+                found = other
+    return found.seq if found else MISSING
+
+
+cdef void record_queue_stall(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P3: `queue_full` or `priority_deferred` begins."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef int64_t by_job = longest_running(s, j) if j.reason == QUEUE_FULL else s.dma[j.engine].last_started
+    emit_stall(s, j, 3, by_job, -1, j.channel, now)
+
+
+cdef void record_queue_resume(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P3: it starts; the episode is still open."""
+    cdef DmaJob* j = &s.dma_job[job]
+    if j.reason == QUEUE_FULL or j.reason == PRIORITY_DEFERRED:
+        emit_resume(s, j, 3, -1, j.channel, now)
+
+
+cdef void record_press(Sim* s, slot_t job, int32_t channel, cycle_t now) noexcept nogil:
+    """P7: the first flow of the job leaves its resources; of several in one cycle the caller names the lowest channel."""
+    cdef DmaJob* j = &s.dma_job[job]
+    j.pressed_channel = channel
+    emit_stall(s, j, 7, MISSING, channel, channel, now)
+
+
+cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
+    """P6: the last one is served; the episode is still open."""
+    emit_resume(s, &s.dma_job[job], 6, s.dma_job[job].pressed_channel, s.dma_job[job].pressed_channel, now)
+
+
+cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
+    """P3: a transfer starts, and this flow of it waits for the head latency."""
+    cdef FlowTrace* t = &s.flow_trace[flow]
+    t.used = True
+    t.held = -1
+    t.entered = False
+    t.suspended = False
+    t.asked = NEVER
+
+
+cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """P4: the head latency is over."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef int32_t h, res
+    cdef Event* r
+    s.flow_trace[flow].entered = True
+    if s.trace.level < TRACE_FULL:
+        return
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.bus, 70, j.entry) if f.bus >= 0 else NULL
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = f.bus
+        r.v[2] = f.total
+        r.v[3] = f.weight
+    for h in range(f.route.length):
+        res = s.share.path[f.route.first + h]
+        if res >= s.share.channels:
+            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.bus, 80, j.entry)
+            if r:
+                r.v[0] = j.seq
+                r.v[1] = max(f.bus, 0)
+                r.v[2] = res - s.share.channels
+                r.v[3] = f.total
+
+
+cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    cdef FlowTrace* t = &s.flow_trace[flow]
+    cdef Flow* f = &s.share.flow[flow]
+    cdef Event* r
+    t.suspended = not t.suspended
+    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.bus,
+             72 if t.suspended else 73, s.dma_job[f.job].entry)
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = f.bus
+        r.v[2] = 0 if f.out else 1
+
+
+cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
+    """P4 is over: which flows are members no more, or again."""
+    cdef int32_t i, k
+    cdef slot_t lane
+    cdef Spm* p
+    if s.trace.level < TRACE_FULL:
+        return
+    for i in range(s.n_member):
+        p = &s.spm[s.member[i]]
+        for k in range(p.n_order):
+            lane = p.order[k]
+            if lane < s.n_flows and s.share.flow[lane].bus >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
+                record_member(s, lane, now)
+
+
+cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
+    """P7 of the cycle before: the flow's last byte has moved."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef int32_t h, res
+    cdef Event* r
+    s.flow_trace[flow].entered = False
+    if s.trace.level < TRACE_FULL:
+        return
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.bus, 71, s.dma_job[f.job].entry) if f.bus >= 0 else NULL
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = f.bus
+        r.v[2] = f.total
+    for h in range(f.route.length):
+        res = s.share.path[f.route.first + h]
+        if res >= s.share.channels:
+            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.bus, 81, s.dma_job[f.job].entry)
+            if r:
+                r.v[0] = f.job_seq
+                r.v[1] = max(f.bus, 0)
+                r.v[2] = res - s.share.channels
+
+
+cdef void record_emit(Sim* s, int32_t entry, cycle_t now, int32_t name, int64_t value) noexcept nogil:
+    """A component says something of a job that it works on, or has submitted: never before its issue."""
+    cdef Place p = place_of(s, entry)
+    cdef bint new = entry > s.control.n and s.control.entry[entry].issue == now
+    cdef Event* r
+    if new:
+        r = emit(s.trace, REC_EMIT, now, 2, CONTROL, 0, s.issued, -1, 92, entry)
+    else:
+        r = emit(s.trace, REC_EMIT, now, 0, p.kind, p.engine, p.job, -1, 92, entry)
+    if r:
+        r.v[0] = name
+        r.v[1] = value

@@ -1,0 +1,321 @@
+"""Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
+from kernbench_core.model.bank cimport Spm, bank_of, line_of, set_banks
+from kernbench_core.model.compute cimport Compute, ComputeJob, Region, writes_to
+from kernbench_core.model.dma cimport DmaJob
+from kernbench_core.model.dram.extent cimport cursor_advance
+from kernbench_core.trace.events cimport (
+    MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
+    FlowTrace, StreamTrace, Tracer, emit)
+from kernbench_core.model.masks cimport set_run
+from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.trace.record_walk cimport emit_moved, run_asked, streams_of
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport memory_of
+from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+cdef enum:
+    BANK_CONFLICT = 4         # a reason of its own: a DmaJob's StallReason has three
+    CLIENTS = 7               # DMA, TE, VE: who stands in a record of a conflict
+
+
+cdef struct Who:              # whose request it is
+    int32_t kind
+    int32_t engine
+    int64_t job
+    int32_t entry
+    int32_t channel           # DRAM channel of a flow, else -1
+
+
+cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
+    cdef Who w
+    cdef Compute* e
+    cdef Flow* f
+    if lane >= s.n_flows + s.n_compute + s.n_asks:
+        lane -= far_lane(s, 0)
+    if lane < s.n_flows:
+        f = &s.share.flow[lane]
+        w.kind = DMA
+        w.engine = f.engine
+        w.job = f.job_seq
+        w.entry = s.dma_job[f.job].entry
+        w.channel = f.bus
+    elif lane >= s.n_flows + s.n_compute:
+        w.kind = COMPONENT
+        w.engine = s.plugs.ask[lane - s.plugs.first_lane].by
+        w.entry = s.control.n               # no entry: `emit` leaves its records out
+        w.job = MISSING
+        w.channel = -1
+    else:
+        e = &s.compute[lane - s.n_flows]
+        w.kind = e.kind
+        w.engine = e.id
+        w.entry = s.compute_job[e.job].entry
+        w.job = s.control.entry[w.entry].number
+        w.channel = -1
+    return w
+
+
+cdef void emit_access(
+        Sim* s, int32_t kind, Spm* p, Who w, nbytes_t addr, nbytes_t size, bint writes, bint conflict, cycle_t asked,
+        cycle_t now) noexcept nogil:
+    cdef Event* r = emit(s.trace, kind, now, 6, w.kind, w.engine, w.job, w.channel, 60, w.entry)
+    if r:
+        r.v[0] = w.job
+        r.v[1] = addr
+        r.v[2] = size
+        r.v[3] = bank_of(p, line_of(p, addr))
+        r.v[4] = writes
+        r.v[5] = conflict
+        r.v[6] = now + 1 - asked
+
+
+cdef void flow_touched(
+        Sim* s, Spm* p, slot_t lane, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
+    """Bytes of the open run, `ahead` of its first: in the scratchpad, and in the other one of a flow between two."""
+    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef Who w = who_asks(s, lane)
+    cdef bint writes = not s.dma_job[s.share.flow[lane].job].write
+    emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, asked, now)
+    if s.lane[lane].paired:
+        p = &s.spm[s.lane[far_lane(s, lane)].spm]
+        emit_access(s, REC_FAR, p, w, t.at.dram + ahead, size, not writes, denied, asked, now)
+
+
+cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+    """The bytes of a flow's request move: run by run."""
+    cdef Flow* f = &s.share.flow[lane]
+    cdef DmaJob* j = &s.dma_job[f.job]
+    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef nbytes_t left = f.asked, size
+    cdef bint ranges = s.trace.level < TRACE_ACCESS
+    t.conflict = t.conflict or denied
+    if ranges and left < t.left:
+        return
+    if ranges and left == t.left and not s.lane[lane].paired:   # one run ends: the lines of both events are next to each other
+        emit_moved(s, f, t, REC_RUN, now)
+        t.asked = NEVER
+        return
+    while True:
+        size = min(left, t.left)
+        if not ranges:
+            flow_touched(s, p, lane, t.at.run_left - t.left, size, denied, asked, now)
+        left -= size
+        t.left -= size
+        if t.left:
+            return
+        if ranges:
+            flow_touched(s, p, lane, 0, t.at.run_left, t.conflict, t.asked, now)
+        emit_moved(s, f, t, REC_MOVED, now)
+        t.asked = NEVER
+        if left == 0:
+            return
+        cursor_advance(&t.at, memory_of(s, f.job), &j.extent, f.channel, t.at.run_left)
+        t.left = t.at.run_left
+        t.bank = bank_of(p, line_of(p, t.at.addr))
+        t.asked = asked
+        t.conflict = denied
+
+
+cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+    """The request of a body cycle is served: region by region."""
+    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef ComputeJob* j = &s.compute_job[e.job]
+    cdef StreamTrace* t = streams_of(s, lane)
+    cdef Region* g
+    cdef int32_t k
+    for k in range(e.streams):
+        g = &j.region[k]
+        if t[k].last <= t[k].first:
+            continue
+        if t[k].asked == NEVER:
+            t[k].asked = asked
+        t[k].conflict = t[k].conflict or denied
+        if s.trace.level == TRACE_ACCESS:
+            emit_access(
+                s, REC_ACCESS, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
+        elif t[k].last == g.nbytes:
+            emit_access(s, REC_ACCESS, p, who_asks(s, lane), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
+        t[k].first = t[k].last
+
+
+cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t since, cycle_t now) noexcept nogil:
+    """P6: a request is served; it was first denied in cycle `since`."""
+    cdef bint denied = since != NEVER
+    cdef Who w
+    cdef Event* r
+    if lane < s.n_flows:
+        flow_moved(s, p, lane, since if denied else now, denied, now)
+    else:
+        work_moved(s, p, lane, since if denied else now, denied, now)
+    if denied:
+        w = who_asks(s, lane)
+        r = emit(s.trace, REC_RESUME, now, 6, w.kind, w.engine, w.job, w.channel, 113, w.entry)
+        if r:
+            r.v[0] = w.job
+            r.v[1] = BANK_CONFLICT
+            r.v[2] = now - since
+            r.v[3] = w.channel if w.channel >= 0 else MISSING
+
+
+cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept nogil:
+    """Add the banks that an open request of a scratchpad with shared ports reads; it writes the others."""
+    cdef StreamTrace* t
+    cdef Compute* e
+    cdef ComputeJob* j
+    cdef int32_t k
+    cdef int64_t line, last
+    cdef bint far = lane >= far_lane(s, 0)
+    if far:
+        lane -= far_lane(s, 0)
+    if lane < s.n_flows:
+        if s.dma_job[s.share.flow[lane].job].write != far:
+            set_run(mask, 0, p.banks)
+        return
+    if lane >= s.n_flows + s.n_compute:         # a component's ask: its writes are not told apart
+        set_run(mask, 0, p.banks)
+        return
+    t = streams_of(s, lane)
+    e = &s.compute[lane - s.n_flows]
+    j = &s.compute_job[e.job]
+    for k in range(e.streams):
+        if writes_to(j, k) or t[k].last <= t[k].first:
+            continue
+        line = line_of(p, j.region[k].addr + t[k].first)
+        last = line_of(p, j.region[k].addr + t[k].last - 1)
+        if p.blocked:
+            set_run(mask, bank_of(p, line), bank_of(p, last) - bank_of(p, line) + 1)
+        else:
+            set_banks(p, mask, bank_of(p, line), last - line + 1)
+
+
+cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+    """P5: before a request is arbitrated; `reads` and `writes` are what it still lacks, ports are what is left for it."""
+    cdef Tracer* t = s.trace
+    cdef Asking* a = &t.asking[t.n_asking]
+    cdef int32_t k
+    cdef uint64_t missing = 0
+    if lane < s.n_flows:
+        run_asked(&s.flow_trace[lane], now)
+    t.n_asking += 1
+    a.lane = lane
+    for k in range(p.words):
+        a.asked_reads[k] = reads[k]
+        a.asked_writes[k] = writes[k]
+        a.no_read[k] = reads[k] & ~p.free[0][k]
+        a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
+        a.by_read[k] = 0
+        missing |= a.no_read[k] | a.no_write[k]
+    a.fresh = missing and s.lane[lane].first_denied == NEVER
+    t.denied = t.denied or a.fresh
+    if missing and not p.split:
+        add_read_banks(s, p, lane, a.by_read)
+
+
+cdef inline bint has(uint64_t* mask, int32_t bank) noexcept nogil:
+    return mask[bank >> 6] >> (bank & 63) & 1
+
+
+cdef bint denied_so(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
+    """A port of the direction was missing; a shared one counts for reads where the request reads the bank."""
+    if p.split:
+        return has(a.no_write if writes else a.no_read, bank)
+    return has(a.no_read, bank) and has(a.by_read, bank) != writes
+
+
+cdef bint asks(Spm* p, Asking* a, int32_t bank, bint writes) noexcept nogil:
+    """The request wants a port of the kind that serves the direction."""
+    return has(a.asked_writes if p.split and writes else a.asked_reads, bank)
+
+
+cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) noexcept nogil:
+    cdef Asking* a
+    cdef Asking* first = NULL
+    cdef int32_t k, asked = 0, kinds = 0
+    cdef Event* r
+    for k in range(s.trace.n_asking):
+        a = &s.trace.asking[k]
+        asked += asks(p, a, bank, writes)
+        if denied_so(p, a, bank, writes):
+            if first == NULL:
+                first = a
+            kinds |= 1 << who_asks(s, a.lane).kind
+    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, 0, 0, -1, 61, who_asks(s, first.lane).entry)
+    if r:
+        r.v[0] = bank
+        r.v[1] = writes
+        r.v[2] = asked
+        r.v[3] = p.ports[1] if p.split and writes else p.ports[0]
+        r.v[4] = kinds & CLIENTS
+        r.v[5] = p - s.spm
+
+
+cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
+    """A request is held: by the first that got a port of the missing kind on the lowest bank that it lacks."""
+    cdef Who w = who_asks(s, a.lane)
+    cdef int32_t record = REC_FAR_STALL if a.lane >= far_lane(s, 0) else REC_STALL
+    cdef Event* r = emit(s.trace, record, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
+    cdef Asking* b
+    cdef int32_t k, bank = 0
+    if not r:
+        return
+    while not (a.no_read[bank >> 6] | a.no_write[bank >> 6]):
+        bank += 64
+    bank = (bank & ~63) + trailing_zeros(a.no_read[bank >> 6] | a.no_write[bank >> 6])
+    r.v[0] = w.job
+    r.v[1] = BANK_CONFLICT
+    r.v[2] = w.channel if w.channel >= 0 else MISSING
+    r.v[3] = bank
+    r.v[4] = MISSING
+    for k in range(s.trace.n_asking):
+        b = &s.trace.asking[k]
+        if asks(p, b, bank, not has(a.no_read, bank)) and not has(b.no_read, bank) and not has(b.no_write, bank):
+            r.v[4] = who_asks(s, b.lane).job
+            return
+
+
+cdef bint told(Sim* s, slot_t lane, cycle_t now) noexcept nogil:
+    """A flow between scratchpads may be denied in both: it is held once."""
+    cdef FlowTrace* t
+    if not s.lane[lane].paired:
+        return False
+    t = &s.flow_trace[lane if lane < s.n_flows else lane - far_lane(s, 0)]
+    if t.held == now:
+        return True
+    t.held = now
+    return False
+
+
+cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P5 is over: what was denied for the first time."""
+    cdef Tracer* t = s.trace
+    cdef int32_t k, w, bank
+    cdef uint64_t news
+    cdef Asking* a
+    cdef bint[2] writes
+    if t.denied:
+        for w in range(p.words):
+            news = 0
+            for k in range(t.n_asking):
+                if t.asking[k].fresh:
+                    news |= t.asking[k].no_read[w] | t.asking[k].no_write[w]
+            while news:
+                bank = 64 * w + trailing_zeros(news)
+                news &= news - 1
+                writes[0] = writes[1] = False
+                for k in range(t.n_asking):
+                    a = &t.asking[k]
+                    if a.fresh:
+                        writes[0] = writes[0] or denied_so(p, a, bank, False)
+                        writes[1] = writes[1] or denied_so(p, a, bank, True)
+                if writes[0]:
+                    emit_conflict(s, p, bank, False, now)
+                if writes[1]:
+                    emit_conflict(s, p, bank, True, now)
+        for k in range(t.n_asking):
+            if t.asking[k].fresh and not told(s, t.asking[k].lane, now):
+                emit_held(s, p, &t.asking[k], now)
+    t.denied = False
+    t.n_asking = 0

@@ -1,0 +1,73 @@
+"""What the walks tell of nearly every request of a traced run: they are compiled into them."""
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute
+from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.fast.walk cimport Walk
+
+cdef inline void put_note(Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes) noexcept nogil:
+    """A traced lane was granted all that it asked for."""
+    cdef Note* note = w.trace.note
+    note.banks[0] = reads
+    note.banks[1] = writes
+    note.lane = lane
+    note.cycle = <int32_t>c
+    w.trace.note = note + 1
+
+cdef inline void open_run(FlowTrace* t, Flow* f, nbytes_t left, int32_t bank) noexcept nogil:
+    """A flow asks, or may; `left` bytes of its run are not asked for, the first on `bank`. Where no run is open one opens there."""
+    if t.asked == NEVER:
+        t.at = f.at
+        t.at.run_left = left
+        t.at.addr += t.at.run_seen - left
+        t.at.dram += t.at.run_seen - left
+        t.at.run_seen = left
+        t.bank = bank
+        t.conflict = False
+    t.left = left
+
+cdef inline void run_asked(FlowTrace* t, cycle_t now) noexcept nogil:
+    if t.asked == NEVER:
+        t.asked = now
+
+cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
+    """The open run of a flow has moved."""
+    cdef Event* r = emit(
+        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.bus, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
+    if r:
+        r.v[0] = f.job_seq
+        r.v[1] = max(f.bus, 0)
+        r.v[2] = t.at.dram
+        r.v[3] = t.at.addr
+        r.v[4] = t.at.run_left
+        r.v[5] = now + 1 - t.asked
+        r.v[6] = t.bank
+        r.v[7] = t.conflict
+
+cdef inline bint run_served(Sim* s, Flow* f, FlowTrace* t, cycle_t now) noexcept nogil:
+    """A request was served at once, and moves bytes of one run: nothing to tell but its end. False, and nothing done, else."""
+    if s.trace.level > TRACE_FULL or f.asked > t.left:
+        return False
+    if f.asked == t.left:
+        emit_moved(s, f, t, REC_RUN, now)
+        t.asked = NEVER
+    return True
+
+cdef inline StreamTrace* streams_of(Sim* s, slot_t lane) noexcept nogil:
+    return &s.stream_trace[(lane - s.n_flows) * MAX_REGIONS]
+
+cdef inline void before_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
+    """A TE or VE makes a new request: called before and after, to see what its regions ask for."""
+    cdef int32_t k
+    for k in range(e.streams):
+        if e.body_left == e.body:               # the first body cycle of the job
+            t[k].asked = NEVER
+            t[k].conflict = False
+        t[k].first = e.stream[k].at
+
+cdef inline void after_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
+    cdef int32_t k
+    for k in range(e.streams):
+        t[k].last = min(e.stream[k].at, e.stream[k].nbytes)
+        t[k].first = max(t[k].first, 0)

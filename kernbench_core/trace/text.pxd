@@ -1,0 +1,52 @@
+"""Text that is put together in a buffer, from pieces that are mostly short.
+
+A short piece costs least as a copy of fixed length. So CHUNK bytes are read from where a piece begins, and written behind what is there:
+whoever makes pieces and buffers leaves so much room behind them.
+"""
+from libc.string cimport memcpy
+
+from kernbench_core.types cimport int64_t, uint64_t
+
+cdef extern from "trace/digits.h":
+    const char* kb_pairs
+    const uint64_t* kb_tens
+
+cdef extern from *:
+    int leading_zeros "__builtin_clzll"(uint64_t v) noexcept nogil
+
+cdef enum:
+    CHUNK = 32                # [B]
+
+cdef struct Buffer:
+    char* data
+    int64_t n                 # [B] in use
+    int64_t room              # [B]
+
+cdef inline void put_text(Buffer* b, const char* text, int64_t n) noexcept nogil:
+    cdef char* to = b.data + b.n
+    cdef int64_t k = CHUNK
+    memcpy(to, text, CHUNK)
+    while k < n:
+        memcpy(to + k, text + k, CHUNK)
+        k += CHUNK
+    b.n += n
+
+cdef inline void put_int(Buffer* b, int64_t value) noexcept nogil:
+    cdef uint64_t v = <uint64_t>value, hundreds
+    cdef int64_t n
+    cdef char* at
+    if value < 0:
+        b.data[b.n] = b'-'
+        b.n += 1
+        v = 0 - v
+    n = (64 - leading_zeros(v | 1)) * 1233 >> 12      # 1233 / 4096 is a little more than log10 2
+    n += v >= kb_tens[n]
+    at = b.data + b.n + n
+    b.n += n
+    while v >= 10:
+        hundreds = v // 100
+        at -= 2
+        memcpy(at, kb_pairs + 2 * (v - 100 * hundreds), 2)
+        v = hundreds
+    if at != b.data + b.n - n:
+        (at - 1)[0] = <char>(48 + v)

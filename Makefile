@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS = 1
 FUZZ_MINUTES ?= 55
 FUZZ_KEEP    ?= /tmp/kernbench-fuzz
 
-.PHONY: demo test check bench nightly fuzz docs lint types checked sanitize package clean install
+.PHONY: demo test same check bench nightly fuzz docs lint types checked sanitize package clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
 demo: $(STAMP)
@@ -21,6 +21,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# The results of this code against those recorded in tests/same/manifest.txt: for changes that must not change any.
+same: $(STAMP)
+	$(BIN)/python -m tests.same --jobs $(JOBS)
 
 install: $(STAMP)
 

@@ -1,18 +1,23 @@
 """`kbsim` in children of a process that has imported everything: each starts at once, and may do to itself what it likes.
 
-As a program it reads one request a line from stdin (`{"arguments", "folder", "stop", "seconds"}`), and answers each with one
-line: the exit code (below 0: a signal), stdout and stderr. `stop`: that signal is sent when the child has made a file `here`.
+As a program it reads one request a line from stdin (`{"arguments", "folder", "stop", "seconds", "teardown"}`), and answers
+each with one line: the exit code (below 0: a signal), stdout and stderr. `stop`: that signal is sent when the child has made a
+file `here`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -29,12 +34,16 @@ class Ended(NamedTuple):
 
 
 class Forked:
-    """The process that is forked."""
+    """The process that is forked, in our environment or in the given one."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
 
     def __enter__(self) -> Forked:
         root = Path(__file__).parents[2]
         command = [sys.executable, str(Path(__file__).resolve())]
-        environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "1000"}
+        given = os.environ if self._environment is None else self._environment
+        environment = {**given, "PYTHONPATH": str(root), "COLUMNS": "1000"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=root
         )
@@ -46,10 +55,10 @@ class Forked:
         self._process.stdout.close()
         self._process.wait(60)
 
-    def kbsim(self, *arguments: str, folder: Path, stop: int = 0, seconds: float = 30.0) -> Ended:
-        """Run one command in a folder."""
+    def kbsim(self, *arguments: str, folder: Path, stop: int = 0, seconds: float = 30.0, teardown: bool = True) -> Ended:
+        """Run one command in a folder; without `teardown` it ends behind its last output, and Python takes nothing down."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        asked = {"arguments": arguments, "folder": str(folder), "stop": stop, "seconds": seconds}
+        asked = {"arguments": arguments, "folder": str(folder), "stop": stop, "seconds": seconds, "teardown": teardown}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return Ended(*json.loads(self._process.stdout.readline()))
@@ -66,7 +75,14 @@ def _child(asked: dict[str, Any]) -> None:
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(i, mode, encoding="utf-8") for i, mode in enumerate("rww"))
     sys.argv = ["kbsim", *asked["arguments"]]
-    main()  # it raises SystemExit, and Python ends the child as it ends any process
+    try:
+        main()
+    except SystemExit as end:
+        if asked["teardown"]:
+            raise  # Python ends the child as it ends any process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else 0)
 
 
 def _run(asked: dict[str, Any]) -> list[Any]:
@@ -96,13 +112,15 @@ def _run(asked: dict[str, Any]) -> list[Any]:
 
 def _serve() -> None:
     import kernbench.ccl.dist
-    import kernbench.cli.bench_run
-    import kernbench.cli.render_bench
-    import kernbench.cli.run
-    import kernbench.cli.triton_check
+    import kernbench.cli
+    import kernbench.cmdq.compiled
+    import kernbench.cmdq.lower_columns
     import kernbench.runtime_api.triton_run
-    import kernbench.triton.language  # noqa: F401
+    import kernbench.triton.language
 
+    for module in pkgutil.iter_modules(kernbench.cli.__path__, "kernbench.cli."):
+        importlib.import_module(module.name)
+    gc.freeze()  # children share the pages of what is there now
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for line in sys.stdin:
         asked = json.loads(line)

@@ -42,7 +42,7 @@ lint: $(VENV)/.check
 types: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/meta/stubtest.txt --ignore-unused-allowlist \
-		--ignore-disjoint-bases kernbench_core.model.loop kernbench_core.types kernbench_core.trace.events kernbench_core.trace.format kernbench_core.trace.samples
+		--ignore-disjoint-bases kernbench_core.core kernbench_core.types kernbench_core.trace.events kernbench_core.trace.format kernbench_core.trace.samples
 
 $(VENV)/.check: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,check]'

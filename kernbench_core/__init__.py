@@ -9,7 +9,7 @@ from kernbench_core.standalone.dma_engine import DmaEngine
 from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
 from kernbench_core.trace.events import Trace
 from kernbench_core.trace.format import Format
-from kernbench_core.model.loop import Core, state_layout
+from kernbench_core.core import Core, state_layout
 from kernbench_core.standalone.memory import CoreMemory
 from kernbench_core.standalone.process import Environment, Process
 from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused

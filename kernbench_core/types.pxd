@@ -45,6 +45,9 @@ cpdef enum Allocation:
     FIFO = 2
     ROW_BUFFER = 3
 
+cpdef enum ArbiterRule:       # of the banks of a scratchpad (model/arbiter)
+    OLDEST_FIRST = 0
+
 cpdef enum Overlap:
     OVERLAP_NONE = 0
     OVERLAP_WARN = 1

@@ -25,7 +25,7 @@ import kernbench_core
 
 assert json.load(open("run.json"))["status"] == "done"
 for package, name in [
-    ("kernbench", "py.typed"), ("kernbench_core", "py.typed"), ("kernbench_core", "model/loop.pyi"),
+    ("kernbench", "py.typed"), ("kernbench_core", "py.typed"), ("kernbench_core", "core.pyi"),
     ("kernbench_core", "types.pxd"), ("kernbench.trace", "report/page.html"), ("kernbench.configs", "npu_mobile.yaml"), ("kernbench.benches", "__init__.py"),
 ]:
     assert files(package).joinpath(name).is_file(), (package, name)

@@ -35,6 +35,7 @@ from kernbench.sim_engine.peek import machine_state
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing.options import Sink, TraceOptions
+from kernbench.sim_engine.walks import walk_of
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
 
@@ -55,6 +56,8 @@ class Machine:
     `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
     `whole`: of a system, also what no entry of the program names: for jobs that components submit while it runs.
     `plan`: what `plan_npu` gives for this program and machine, where it is there already.
+    `walk`: `plain` runs every cycle by the model alone, `fast` with fast paths, to the same result; by default what the
+    environment variable KERNBENCH_WALK says, else `fast`.
     Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
@@ -66,7 +69,9 @@ class Machine:
         *,
         whole: bool = False,
         plan: Plan | None = None,
+        walk: str | None = None,
     ) -> None:
+        self.walk = walk_of(walk)
         self.config = config
         self.program = program
         self.plan = plan_program(program, config, whole=whole) if plan is None else plan
@@ -86,13 +91,14 @@ class Machine:
         self._trace_state: TraceState | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
-        plan = self.plan
+        plan, plain = self.plan, self.walk == "plain"
         if not self.components:
-            return kernbench_core.Core(plan.machine, plan.program)
+            return kernbench_core.Core(plan.machine, plan.program, plain=plain)
         replaced = replaced_engines([*plan.dma, *plan.compute], list(self.components))
         tables = plan.program | lower_parameters(self.program, plan)
         try:
-            return kernbench_core.Core(plan.machine | {"replaced": replaced}, tables, list(self.components.values()))
+            machine = plan.machine | {"replaced": replaced}
+            return kernbench_core.Core(machine, tables, list(self.components.values()), plain=plain)
         except ValueError as error:
             raise InputError(Problem("components", str(error))) from error
 
@@ -380,11 +386,12 @@ def simulate(
     skip: bool = True,
     progress: Callable[[Machine], None] | None = None,
     components: Mapping[str, Any] | None = None,
+    walk: str | None = None,
 ) -> Result:
     """Run a program to its end on a machine.
 
     Raises InputError before cycle 0 where the program is not valid on this machine.
     """
-    machine = Machine(config, program, components)
+    machine = Machine(config, program, components, walk=walk)
     machine.run(skip=skip, progress=progress)
     return machine.result()

@@ -4,6 +4,8 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
 from kernbench_core.fast.walk cimport Walk
 
+cdef bint block_can(Sim* s, Spm* p, cycle_t to) noexcept nogil
+cdef void block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil
 cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil

@@ -11,17 +11,18 @@ block are counted as grants when it is over.
 from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.ahead cimport ahead_of
-from kernbench_core.model.bank cimport BLOCK, DENIED, Lane, Spm
+from kernbench_core.model.bank cimport BLOCK, DENIED, Lane, Spm, requester_held
 from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.fast.simd cimport vectors
-from kernbench_core.model.requester cimport body_over, press_later
+from kernbench_core.model.arbiter.oldest_first cimport aged_first
+from kernbench_core.model.requester cimport activity_phase, body_over, press_later
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.fast.block_traced cimport walk_traced
-from kernbench_core.fast.block_work cimport ask_next, set_held
+from kernbench_core.fast.block_work cimport ask_next
 from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
 from kernbench_core.model.sim cimport Sim, next_body_cycle
 from kernbench_core.model.tally cimport tally_eight, tally_noted
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.fast.walk cimport PORTS, Walk, grant, note_denial, take
 
 
@@ -137,7 +138,7 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
     a.next_at = w.begin + w.n
     a.reads = x.need if x.waits else 0
     if since != a.first_denied:
-        set_held(p, a, since)
+        requester_held(p, a, since)
     if p.n_denied >= DENIED - BLOCK:
         p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
 
@@ -169,13 +170,13 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
         if e.body_left == 0:
             a.reads = 0
             a.writes = 0
-            set_held(p, a, NEVER)
+            requester_held(p, a, NEVER)
             body_over(s, p, lane, w.begin + c)
             return
         c = on_period(w.begin + c + 1, e.period) + sleep_idle(e) * e.period - w.begin
     a.next_at = w.begin + c
     if since != a.first_denied:
-        set_held(p, a, since)
+        requester_held(p, a, since)
     a.reads = reads if since != NEVER else 0
     a.writes = writes if since != NEVER else 0
 
@@ -267,3 +268,29 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     for k in range(used // 8):
         tally_eight(&p.grants, words + 8 * k)
     return True
+
+
+cdef bint block_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """All banks are in one word, and all requesters are engines of this scratchpad."""
+    return p.narrow and p.n_asks == 0 and p.n_pairs == 0 and p.arbiter == OLDEST_FIRST
+
+
+cdef void block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Walk a block of at most BLOCK cycles, in which the order of arbitration is one."""
+    cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
+    cdef slot_t* order = p.order
+    narrow_turn(s, p)
+    if n > p.max_wait and p.calm > p.done:      # what is first denied in this block must not come of age in it
+        n = p.max_wait if p.max_wait > 1 else 1
+    if p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
+        order = aged_first(s, p, p.order, p.n_order, p.done)
+        if order != p.order:
+            n = 1
+        elif p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
+            n = p.oldest + p.max_wait - p.done
+    if p.n_out:                                 # a served flow that was out ends its engine's stall in that cycle
+        n = 1
+    narrow_block(s, p, find_due(s, p, order, n), n, False)
+    if p.n_watch:
+        activity_phase(s, p)
+    p.done += n

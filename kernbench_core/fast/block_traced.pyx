@@ -3,12 +3,12 @@
 It is for any number of ports, and has no shortcuts but for requests inside a run of a flow, about which there is nothing to tell.
 """
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Lane, Spm, requester_held
 from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.trace.events cimport TRACE_FULL, FlowTrace
 from kernbench_core.model.requester cimport body_over, flow_over, hold, press_later, unhold
 from kernbench_core.fast.block_wait cimport ask_once
-from kernbench_core.fast.block_work cimport ask_next, set_held
+from kernbench_core.fast.block_work cimport ask_next
 from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, note_denial, open_notes
 from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks, open_run, put_note, run_asked, run_served, streams_of
@@ -187,13 +187,13 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nog
         if e.body_left == 0:
             a.reads = 0
             a.writes = 0
-            set_held(p, a, NEVER)
+            requester_held(p, a, NEVER)
             body_over(s, p, lane, w.begin + c)
             return
         c = on_period(w.begin + c + 1, e.period) + sleep_idle(e) * e.period - w.begin
     a.next_at = w.begin + c
     if since != a.first_denied:
-        set_held(p, a, since)
+        requester_held(p, a, since)
     a.reads = reads if since != NEVER else 0
     a.writes = writes if since != NEVER else 0
 

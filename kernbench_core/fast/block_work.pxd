@@ -34,16 +34,6 @@ cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept
         stream_next(t)
     return mask
 
-cdef inline void set_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
-    """After its block: the lane's request has been denied since then; NEVER: it has none that was."""
-    p.n_held += (since != NEVER) - (a.first_denied != NEVER)
-    a.first_denied = since
-    if since < p.oldest:
-        p.oldest = since
-    if p.n_held == 0:
-        p.oldest = NEVER
-        p.judge = True
-
 cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """The request of the next body cycle."""
     cdef cycle_t i = e.body - e.body_left

@@ -33,7 +33,7 @@ cdef void bind(int32_t[::1] up, int32_t a, int32_t b) noexcept nogil:
 
 cdef bint apart(Sim* s) noexcept nogil:
     """Scratchpads that share no resource know nothing of each other."""
-    return (s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not s.far_lanes
+    return (not s.share.plain and s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not s.far_lanes
             and (s.share.rule == SHARED_BW or s.share.rule == FIFO))
 
 

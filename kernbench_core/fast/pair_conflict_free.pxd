@@ -4,14 +4,6 @@ from kernbench_core.fast.conflict_free cimport Course
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, slot_t
 
-cdef inline slot_t far_lane(Sim* s, slot_t flow) noexcept nogil:
-    """The lane of a flow in its peer's scratchpad."""
-    return s.n_flows + s.n_compute + s.n_asks + flow
-
-cdef inline slot_t flow_of(Sim* s, slot_t lane) noexcept nogil:
-    """The flow of one of its two lanes."""
-    return lane if lane < s.n_flows else lane - far_lane(s, 0)
-
 cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil
 cdef bint pair_may_look(Spm* p) noexcept nogil
 cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil

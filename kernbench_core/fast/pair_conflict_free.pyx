@@ -9,6 +9,7 @@ own for that, `Flow.seen`.
 """
 from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.bank cimport Lane, bank_of, line_of
+from kernbench_core.model.pair cimport far_lane, flow_of
 from kernbench_core.fast.conflict_free cimport ALL, open_carry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync

@@ -18,7 +18,7 @@ from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
 from kernbench_core.trace.record_walk cimport emit_moved, open_run, put_note, run_asked
 from kernbench_core.fast.runs cimport begin_run, goes_on
-from kernbench_core.model.scratchpad cimport turn_of
+from kernbench_core.fast.paths cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.tally cimport tally_eight
@@ -167,7 +167,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
         w.begin = p.done
         w.taken[0] = ports.word + ports.n
         w.taken[1] = w.taken[0] + w.ports[0]
-        order = turn_of(s, p, p.done)
+        order = order_of(s, p, p.done)
         if order == p.order:
             cycle(s, p, &w, traced)
         else:

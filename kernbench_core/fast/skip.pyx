@@ -10,9 +10,10 @@ from kernbench_core.model.compute cimport Compute, on_period, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.fast.jump cimport compute_jump, dense_jump, flow_jump
-from kernbench_core.model.requester cimport body_over, flow_over
+from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
 from kernbench_core.model.masks cimport set_run
-from kernbench_core.fast.pair_conflict_free cimport far_lane, pair_jump
+from kernbench_core.fast.pair_conflict_free cimport pair_jump
+from kernbench_core.model.pair cimport far_lane
 from kernbench_core.fast.rolling cimport may_roll
 from kernbench_core.model.share.membership cimport Flow, flow_cycles, flow_next
 from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of
@@ -273,3 +274,26 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
                 flow_over(s, lane)
             else:
                 a.next_at = flow_next(f)
+
+
+cdef bint uncontended_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Nobody asks, or no bank can have more askers than ports."""
+    return p.n_order == 0 or s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, <int32_t>(p - s.spm))
+
+
+cdef void uncontended_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Go over cycles in which nothing is denied, up to `to`."""
+    if p.n_watch:
+        activity_phase(s, p)
+    scratchpad_jump(s, <int32_t>(p - s.spm), p.done, to - p.done)
+    p.done = to
+
+
+cdef bint conflict_free_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """The conflict-free horizon lies ahead."""
+    return p.clear > p.done
+
+
+cdef void conflict_free_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Go over cycles in which nothing is denied, at most up to the horizon."""
+    uncontended_advance(s, p, min(to, p.clear))

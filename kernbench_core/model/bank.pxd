@@ -1,7 +1,7 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
 from kernbench_core.model.masks cimport set_run
 from kernbench_core.model.tally cimport Tally, tally_done, tally_word
-from kernbench_core.types cimport cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
@@ -55,6 +55,9 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
     Tally denials
     slot_t* order             # the lanes that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
+    slot_t* asking            # those that ask in this cycle, in tie-break order
+    int32_t n_asking
+    int32_t arbiter           # ArbiterRule
     slot_t* due               # narrow: those with something to do in a block
     int32_t* watch            # the engines to be watched
     uint64_t* denied          # narrow: [DENIED] masks of denials that are not counted yet, during a turn (fast/block.pyx),
@@ -73,6 +76,16 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
 
 cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
 cdef void order_remove(Spm* p, slot_t lane) noexcept nogil
+
+cdef inline void requester_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
+    """The request of a requester has been denied since then; NEVER: it has none that was."""
+    p.n_held += (since != NEVER) - (a.first_denied != NEVER)
+    a.first_denied = since
+    if since < p.oldest:
+        p.oldest = since
+    if p.n_held == 0:
+        p.oldest = NEVER
+        p.judge = True
 
 cdef inline int64_t line_of(Spm* p, nbytes_t addr) noexcept nogil:
     return addr >> p.line_shift if p.line_shift >= 0 else addr // p.line

@@ -109,6 +109,7 @@ cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
     """The last body cycle was served in `now`: finalize follows, one cycle a period."""
     cdef cycle_t rest = jobs[e.job].finalize
+    e.idle = 0
     e.done_at = on_period(now + 1, e.period) + (rest - 1) * e.period if rest else now
 
 

@@ -1,52 +1,19 @@
-"""The tick loop, and `Core`, its Python face.
+"""The tick loop of the plain model: every phase of every cycle, and every scratchpad in it.
 
-The loop goes through the phases of MODEL section 1 for every cycle. Scratchpads (P5 and P6) may lie behind it: each has a horizon
-before which it brings no event that others see, and is run up to the loop's cycle when that comes, or when something is done to it.
-Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
-denied in closed form (fast/skip.pyx).
+fast/loop.pyx runs the same phases, and leaves out what it is licensed to.
 """
-import hashlib
-import hmac
-import os
-
-from libc.string cimport memset
-
-from kernbench_core.state.arena cimport Arena
-from kernbench_core.fast.conflict_free cimport keep_looks, take_looks
-from kernbench_core.plugin.component cimport component_due, component_next, component_wake
-from kernbench_core.model.compute cimport compute_seek
 from kernbench_core.model.control cimport control_issue
-from kernbench_core.plugin.described cimport describe_job, open_jobs, submitted_work
-from kernbench_core.trace.events cimport TRACE_FULL, Trace, Tracer
-from kernbench_core.fast.group_layout cimport groups_look
-from kernbench_core.fast.groups cimport group_cycle, group_end, groups_next, groups_run, groups_until
-from kernbench_core.fast.horizons cimport find_horizons, touch_flow
-from kernbench_core.state.layout cimport lay_out, lay_out_traces
-from kernbench_core.fast.block cimport narrow_count
-from kernbench_core.model.pair cimport pair_rest
-from kernbench_core.plugin.peers cimport peers_open, peers_wake
-from kernbench_core.plugin.plug cimport NAME_ROOM
-from kernbench_core.plugin.plug_layout cimport (
-    lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
+from kernbench_core.model.dram.row_buffer cimport row_still
 from kernbench_core.model.phases cimport submit_entry
-from kernbench_core.plugin.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
-from kernbench_core.state.rebuild cimport fold, rebuild
-from kernbench_core.state.resume cimport resume
-from kernbench_core.model.routes cimport road_add, road_refuse_snapshot
-from kernbench_core.state.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
-from kernbench_core.fast.rolling cimport roll
-from kernbench_core.model.dram.row_buffer cimport row_next, row_still
-from kernbench_core.model.scratchpad cimport scratchpad_advance
+from kernbench_core.model.scratchpad cimport scratchpads_cycle
 from kernbench_core.model.shuffle cimport shuffle
-from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
-from kernbench_core.model.sim cimport Sim, next_body_cycle
-from kernbench_core.state.fields import state_fields
-from kernbench_core.types cimport (
-    ABORTED, DEADLOCK, DONE, FAILED, NEVER, NONE, RUNNING, cycle_t, int32_t, int64_t, uint64_t)
+from kernbench_core.plugin.component cimport component_due, component_next, component_wake
+from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, NEVER, int32_t, int64_t
 
 
-cdef enum:
-    BATCH = 1 << 15           # records of a trace
+cdef bint finished(Sim* s) noexcept nogil:
+    """All entries are complete, and no component has an open job."""
+    return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
 
 
 cdef bint pending(Sim* s) noexcept nogil:
@@ -55,75 +22,16 @@ cdef bint pending(Sim* s) noexcept nogil:
             or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
 
 
-cdef cycle_t first_event(Sim* s) noexcept nogil:
-    """Where nothing is `pending`: the first cycle in which anything may happen; NEVER where nothing ever can. A refresh of DRAM that
-    no transfer waits for is nothing."""
-    cdef cycle_t to
-    if s.groups.n > 1:
-        return groups_next(s, NEVER)
-    find_horizons(s)
-    to = s.horizon[1]
-    if s.n_spm == 1 and s.spm[0].rolls:             # its horizon is that of the others (fast/rolling.pyx)
-        to = min(to, NEVER - 1)
-    if s.joins.n:
-        to = min(to, s.joins.item[0].at)
-    if s.ends.n:
-        to = min(to, s.ends.item[0].at)
-    if s.plugs != NULL:
-        to = min(to, component_next(s.plugs))
-    if s.share.rows != NULL and (to != NEVER or not row_still(&s.share)):
-        to = min(to, row_next(&s.share))
-    return to
-
-
-cdef bint stuck(Sim* s) noexcept nogil:
-    """After P2 of a cycle: jobs are on their way, and nothing can ever happen again."""
-    if pending(s) or s.groups.n == 1 and (s.joins.n or s.ends.n):
+cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P1; false where the run is over."""
+    if finished(s):
+        s.status = DONE
         return False
-    return first_event(s) == NEVER
-
-
-cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
-    """After a cycle: the next in which anything happens that others see, or is found to be impossible for ever."""
-    cdef cycle_t at, to
-    if pending(s):
-        return s.cycle
-    to = first_event(s)
-    if to == NEVER:
-        return s.cycle
-    to = min(to, limit)
-    if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
-        at = roll(s, &s.spm[0], to)
-        if at < to:
-            group_end(s, at)
-            return at + 1
-    return max(to, s.cycle)
-
-
-cdef void catch_up(Sim* s) noexcept nogil:
-    """Before anybody looks: every scratchpad runs up to the run's cycle. No horizon is kept, so that equal states look alike."""
-    cdef int32_t k
-    for k in range(s.n_spm):
-        scratchpad_advance(s, k, s.cycle)
-        s.spm[k].touched = True
-        s.spm[k].calm = NEVER
-        s.spm[k].rolls = s.spm[k].laid = False
-    for k in range(s.n_compute):
-        if s.compute[k].dense and s.compute[k].job != NONE:
-            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
-    pair_rest(s)
-    narrow_count(s)
-    groups_look(s)
-    keep_looks(s)
-    memset(&s.share.pace, 0, sizeof(s.share.pace))
-    s.share.touch = NULL
-    s.share.sim = NULL
-    s.trace = NULL
-    s.skip = False
-
-
-cdef bint finished(Sim* s) noexcept nogil:
-    return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
+    component_wake(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
+        return False
+    return True
 
 
 cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -140,297 +48,50 @@ cdef bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
         s.status = DEADLOCK
         return False
-    if stuck(s):
-        s.status = DEADLOCK
-        return False
     return True
 
 
-cdef bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P1; false where the run is over."""
-    if finished(s):
-        s.status = DONE
+cdef bint begin_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """P1 and P2; false where the run is over."""
+    if now >= s.max_cycles and not finished(s):
+        s.status = ABORTED
         return False
-    component_wake(s, now)
-    if s.plugs.mistake:
-        s.status = FAILED
+    if component_due(s, now) and not wake_phase(s, now):
         return False
+    if s.shuffle:
+        shuffle(s, s.control.finished, s.control.n_finished)
+    return control_phase(s, now)
+
+
+cdef bint stuck(Sim* s) noexcept nogil:
+    """After P2: jobs are on their way, and nothing can ever happen again. A refresh of DRAM that no transfer waits for is nothing."""
+    cdef int32_t k, i
+    if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
+        return False
+    if s.share.rows != NULL and not row_still(&s.share):
+        return False
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            if s.lane[s.spm[k].order[i]].next_at != NEVER:
+                return False
     return True
 
 
-cdef void begin(Sim* s, bint skip, Tracer* trace) noexcept nogil:
-    """A run goes on. A snapshot may have come back, which does not know what was worked out ahead."""
-    cdef int32_t k
-    if trace != NULL:
-        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
-        trace.rolls = skip
-    s.trace = trace
-    s.skip = skip and (trace == NULL or trace.level < TRACE_FULL)       # a trace of requests wants every one
-    s.share.touch = touch_flow
-    s.share.sim = s
-    take_looks(s)
-    for k in range(s.n_compute):
-        s.ahead[k].job = NONE
-
-
-cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
-    """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
-    cdef cycle_t now, end = min(limit, s.max_cycles)
+cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:
+    """Run the cycles before `limit`, one after the other."""
+    cdef cycle_t now
     cdef int64_t denied = s.denied
-    begin(s, skip, trace)
-    while s.status == RUNNING and s.cycle < limit and not s.stops.hit and (trace == NULL or trace.n < trace.full):
+    while goes_on(s, limit):
         now = s.cycle
-        if now >= s.max_cycles and not finished(s):
-            s.status = ABORTED
+        if not begin_cycle(s, now):
             break
-        if component_due(s, now) and not wake_phase(s, now):
+        if stuck(s):
+            s.status = DEADLOCK
             break
-        if s.shuffle:
-            shuffle(s, s.control.finished, s.control.n_finished)
-        if not control_phase(s, now):
+        if not start_and_share(s, now):
             break
-        if s.groups.n > 1:
-            groups_run(s, groups_until(s, end))
-        elif group_cycle(s, now):
-            s.cycle = now + 1
-        else:
-            break
+        scratchpads_cycle(s, now)
+        end_cycle(s, now)
+        s.cycle = now + 1
         if s.stops.on_conflict and s.denied != denied:
             s.stops.hit = True
-        if skip and s.status == RUNNING:
-            s.cycle = next_cycle(s, end)
-    catch_up(s)
-    if s.status == RUNNING and finished(s):
-        s.status = DONE
-
-
-def state_layout():
-    """What snapshots of two builds must have in common to be exchanged: the fields, their widths and ranges."""
-    return hashlib.sha256(repr(state_fields()).encode()).hexdigest()[:16]
-
-
-SEAL = os.urandom(32)         # of this process
-TAG = 32                      # [B]
-
-
-def sealed(bytes image):
-    """A snapshot that only this process can have made."""
-    return hashlib.blake2b(image, digest_size=TAG, key=SEAL).digest() + image
-
-
-def unsealed(bytes image):
-    """What was sealed; ValueError where this process did not make it."""
-    if not hmac.compare_digest(sealed(image[TAG:])[:TAG], image[:TAG]):
-        raise ValueError("a snapshot of a run with components is taken back by the process that made it, as it was made")
-    return image[TAG:]
-
-
-cdef class Core:
-    """One run of one program on one machine.
-
-    `machine` and `program` are the plain tables of `kernbench.cmdq.lower`; they must be valid. Not thread-safe; the loop
-    runs without the GIL, so cores in different threads run at the same time.
-    """
-
-    def __init__(self, dict machine not None, dict program not None, components=()):
-        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand."""
-        if self.arena is not None:
-            raise RuntimeError("a Core is made once")
-        self.arena = Arena()
-        self.components = list(components)
-        operations = [operations_of(component) for component in self.components]
-        plug_sizes(&self.sim, operations)
-        lay_out(&self.sim, self.arena, machine, program)
-        lay_out_plugs(&self.sim, self.arena, operations, machine, program)
-
-    @property
-    def cycle(self):
-        """The next cycle to run: so many have run."""
-        return self.sim.cycle
-
-    @property
-    def status(self):
-        """A `Status`."""
-        return self.sim.status
-
-    @property
-    def failed_entry(self):
-        """Position of the entry whose overlap ended the run, -1 where none did."""
-        return self.sim.failed_entry
-
-    def run(self, int64_t limit, *, bint skip=True, int32_t start_of=-1, int32_t end_of=-1, bint stall=False, bint conflict=False,
-            Trace trace=None):
-        """Run up to and without cycle `limit` or the end; true where one of the conditions ended it.
-
-        With a `trace` it also comes back when that has a batch of records to be written.
-
-        `start_of`, `end_of`: positions of entries; the run ends after the cycle in which they start, or do their last work.
-        `stall`: after a cycle in which a DMA job's stall began. `conflict`: after a cycle in which a bank denied a request.
-        """
-        self.sim.stops.start_of = start_of
-        self.sim.stops.end_of = end_of
-        self.sim.stops.on_stall = stall
-        self.sim.stops.on_conflict = conflict
-        cdef Tracer* tracer = &trace.tracer if trace is not None else NULL
-        if tracer != NULL:
-            lay_out_traces(&self.sim, self.arena, True)
-        with nogil:
-            run_until(&self.sim, limit, skip, tracer)
-        reraise(self.components)
-        if tracer != NULL and tracer.lost:
-            raise MemoryError("no memory for the records of the trace")
-        hit = bool(self.sim.stops.hit)
-        self.sim.stops.start_of = self.sim.stops.end_of = NONE
-        self.sim.stops.on_stall = self.sim.stops.on_conflict = self.sim.stops.hit = False
-        return hit
-
-    def step(self, int64_t n=1, *, bint skip=False):
-        """Run `n` cycles, fewer where the run ends; return how many."""
-        cdef int64_t before = self.sim.cycle
-        self.run(before + n, skip=skip)
-        return self.sim.cycle - before
-
-    def failure(self):
-        """`(component, cycle, sentence, exception)` where a component ended the run, else None; the exception is None of a C engine."""
-        found = plug_failure(&self.sim)
-        return None if found is None else (*found, exception_of(self.components[found[0]]))
-
-    def component_counters(self):
-        """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""
-        return plug_counters(&self.sim)
-
-    def name_of(self, int64_t number):
-        """The name of an event that a component emitted."""
-        return (self.sim.plugs.names + number * NAME_ROOM).decode()
-
-    def entries(self):
-        """`(issue, start, end)`: int64 arrays over the entries, -1 where that has not come."""
-        return entries_of(&self.sim)
-
-    def counters(self):
-        """Every counter of MODEL section 10 after the cycles that have run, as a dict of lists (`state/report.pyx`)."""
-        return counters_of(&self.sim)
-
-    def totals(self):
-        """What a window of a trace is made of, as arrays (`state/report.pyx`)."""
-        return totals_of(&self.sim)
-
-    def engines(self):
-        """What every engine does now, as a dict of lists of dicts (`state/report.pyx`)."""
-        return engines_of(&self.sim)
-
-    def waiting(self):
-        """`(waits, gate)`: how many things each entry still waits for, and the position of the barrier that holds the rest."""
-        return waiting_of(&self.sim)
-
-    def overlaps(self):
-        """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
-        return overlaps_of(&self.sim)
-
-    def number_of(self, int32_t entry):
-        """The number of an entry's job, in the order of issue."""
-        return self.sim.control.entry[entry].number
-
-    def add_route(self, int64_t memory, list links not None, int64_t latency):
-        """A route of transfers between a memory and an engine, over these links (resources): its number, which transfers name.
-
-        Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
-        """
-        return road_add(&self.sim, self.arena, memory, links, latency)
-
-    def open_peers(self, list room not None):
-        """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
-
-        Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
-        """
-        peers_open(&self.sim, self.arena, room)
-
-    def wake(self, int64_t component, int64_t at):
-        """Let a component, given by its position, run in cycle `at`: from inside another one. ValueError for a cycle that has begun."""
-        peers_wake(&self.sim, component, at)
-
-    def describe(self, int64_t job, int32_t row):
-        """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
-
-        ValueError where there is no such job, or it is over.
-        """
-        return describe_job(&self.sim, job, row)
-
-    def open_jobs(self):
-        """`(row, Opkind, engine, channel, issue, start)` of each job of a component that is not over; -1: none."""
-        return open_jobs(&self.sim)
-
-    def submitted_work(self):
-        """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
-        return submitted_work(&self.sim)
-
-    def tracer(self, int32_t level):
-        """A `Trace` for this run, for `run`."""
-        cdef int32_t words = 1, k
-        for k in range(self.sim.n_spm):
-            words = max(words, self.sim.spm[k].words)
-        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far lanes
-        trace.tracer.commands = self.sim.control.n
-        trace.tracer.row = self.sim.plugs.row if self.sim.plugs != NULL else NULL
-        return trace
-
-    def shuffle_lists(self, uint64_t seed):
-        """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
-        self.sim.shuffle = seed
-
-    def snapshot(self):
-        """The model state as bytes; runs that stand alike give equal bytes, however they were walked.
-
-        Of a run with components it is the memory of this build, sealed for this process. ValueError where a component cannot be saved.
-        """
-        refuse_snapshot(self.components)
-        road_refuse_snapshot(&self.sim)
-        if not self.components:
-            return take_snapshot(&self.sim)
-        plug_check_snapshot(&self.sim)
-        fold(&self.sim)
-        return sealed(self.arena.dump() + plug_snapshot(&self.sim))
-
-    def restore(self, bytes image not None):
-        """Put a snapshot of the same machine and program back.
-
-        ValueError where it is none, and says which value cannot be; the run then stands where it stood. A snapshot of a run with
-        components is taken back only by the process that made it: what a component makes of its bytes is not known here.
-        """
-        road_refuse_snapshot(&self.sim)
-        if self.components:
-            plug_check_snapshot(&self.sim)
-            self.restore_whole(unsealed(image))
-            return
-        before = take_snapshot(&self.sim)
-        try:
-            resume(&self.sim, self.arena, image)
-        except BaseException:
-            resume(&self.sim, self.arena, before)
-            raise
-
-    def most_state_bytes(self):
-        """[B] that a snapshot of this machine and program has at most, wherever it stands. Of a run without components."""
-        return most_bytes(&self.sim)
-
-    def digest(self):
-        """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
-        image = self.snapshot()
-        return hashlib.sha256(image[TAG:] if self.components else image).hexdigest()
-
-    def state(self):
-        """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""
-        if self.components:
-            raise ValueError("a run with components has no model state of its own")
-        return show_snapshot(&self.sim)
-
-    cdef int restore_whole(self, bytes image) except -1:
-        """The memory of a run with components."""
-        cdef size_t own
-        cdef const char* data = image
-        if len(image) >= <Py_ssize_t>sizeof(Sim):
-            lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
-        own = self.arena.state_bytes()
-        self.arena.load(image[:own])
-        rebuild(&self.sim)
-        return plug_restore(&self.sim, image, own)

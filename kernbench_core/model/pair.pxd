@@ -1,9 +1,20 @@
 """Transfers between two scratchpads: one flow that asks both (FORMATS, `kernbench/system/1`)."""
-from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport cycle_t, int32_t, slot_t
+from kernbench_core.model.sim cimport Sim, lacks_banks
+from kernbench_core.types cimport cycle_t, slot_t
 
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil
-cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil
-cdef void pair_rest(Sim* s) noexcept nogil
-cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil
+cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil
+cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil
+
+cdef inline slot_t far_lane(Sim* s, slot_t flow) noexcept nogil:
+    """The lane of a flow in its peer's scratchpad."""
+    return s.n_flows + s.n_compute + s.n_asks + flow
+
+cdef inline slot_t flow_of(Sim* s, slot_t lane) noexcept nogil:
+    """The flow of one of its two lanes."""
+    return lane if lane < s.n_flows else lane - far_lane(s, 0)
+
+cdef inline bint pair_lacks(Sim* s, slot_t flow) noexcept nogil:
+    """Either side lacks a bank."""
+    return lacks_banks(s, flow) or lacks_banks(s, far_lane(s, flow))

@@ -14,15 +14,14 @@ from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
-from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.model.pair cimport far_lane
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.row_buffer cimport row_open, row_phase
 from kernbench_core.model.dram.queue cimport queue_forget
-from kernbench_core.model.scratchpad cimport scratchpad_touch
 from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit, share_rates
 from kernbench_core.model.shuffle cimport shuffle
-from kernbench_core.model.sim cimport Sim, want, watch
+from kernbench_core.model.sim cimport Sim, scratchpad_changes, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -128,7 +127,7 @@ cdef cycle_t open_flows(Sim* s, slot_t job) noexcept nogil:
 cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
     cdef cycle_t head
-    scratchpad_touch(s, s.dma_spm[j.engine], now)
+    scratchpad_changes(s, s.dma_spm[j.engine], now)
     if s.trace != NULL:
         record_queue_resume(s, job, now)
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
@@ -196,7 +195,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef cycle_t body
     if not overlap_allows(s, entry):
         return
-    scratchpad_touch(s, spm, now)
+    scratchpad_changes(s, spm, now)
     body = compute_start(e, s.compute_job, &s.spm[spm], now)
     s.ahead[c].job = NONE               # a component's jobs take the same places again
     entry_started(s, entry, now)
@@ -245,11 +244,11 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
     cdef int32_t n = 0
-    scratchpad_touch(s, s.dma_spm[j.engine], now)
+    scratchpad_changes(s, s.dma_spm[j.engine], now)
     while flow != NONE:
         open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         if j.peer != NONE:
-            scratchpad_touch(s, j.peer, now)
+            scratchpad_changes(s, j.peer, now)
             open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
             pair_open(s, flow)
         share_enter(&s.share, flow, now)

@@ -1,39 +1,91 @@
-"""P5 and P6 of a scratchpad: block after block of cycles up to where it is needed.
+"""P5 and P6 of a scratchpad in one cycle.
 
-What a lane asks for depends on its own state only, and nothing that moves changes another's request of the same cycle: so asking,
-granting and moving are one walk over the lanes in the order of arbitration. That order is the fixed tie-break order, but that
-requests first denied `max_wait_cycles` ago go before the others, oldest first.
+In P5 every requester that may ask in this cycle forms its request, and the arbiter grants banks. In P6 whoever was granted all that it
+asked for goes on: bytes move, a body cycle is done. Who was not is held, and asks again for what it lacks after the penalty.
 
-There are two walks. `wide_cycle` is the plain one, for any number of banks and ports, a cycle at a time. fast/block.pyx does the same
-for a block of cycles at a time, where all banks fit one word and ports are few. A scratchpad runs behind the run's cycle until
-something that others see may happen in it, or is done to it (`scratchpad_touch`).
+What a requester asks for depends on its own state only, so the order in which requests are formed does not matter.
 """
-from kernbench_core.model.bank cimport BLOCK, Lane, Spm, grant, open_ports
-from kernbench_core.fast.conflict_free cimport clear_over
-from kernbench_core.model.compute cimport Compute, compute_seek, compute_want, on_period, sleep_idle
-from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.model.arbiter.arbiter cimport ARBITERS, traces_requests
+from kernbench_core.model.bank cimport Lane, open_ports
+from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want
+from kernbench_core.model.pair cimport flow_of, pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
-from kernbench_core.fast.block cimport find_due, narrow_block, narrow_turn
-from kernbench_core.trace.record_requests cimport record_asking, record_conflicts, record_served
+from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
+from kernbench_core.model.sim cimport lacks_banks, memory_of, reads_of, writes_of
+from kernbench_core.trace.record_requests cimport record_conflicts, record_served
 from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
-from kernbench_core.model.share.membership cimport Flow, flow_accrue, flow_next
-from kernbench_core.model.sim cimport Sim, memory_of, next_body_cycle, reads_of, writes_of
-from kernbench_core.fast.skip cimport scratchpad_jump, scratchpad_uncontended
-from kernbench_core.fast.speculative cimport may_try, try_block
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, int32_t, slot_t
 
-cdef inline void body_cycle(Sim* s, Spm* p, Lane* a, slot_t lane, Compute* e, cycle_t now) noexcept nogil:
+
+cdef inline bint is_engine(Sim* s, slot_t lane) noexcept nogil:
+    """The requester is a flow, a TE or a VE; else it is a component's request or the far side of a transfer."""
+    return lane < s.n_flows + s.n_compute
+
+
+cdef inline bint flow_asks(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """P5 of a flow: it earns this cycle's share, and asks for the whole lines that this pays for."""
+    cdef Lane* a = &s.lane[lane]
+    cdef Flow* f = &s.share.flow[lane]
+    if traces_requests(s):
+        open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
+    flow_accrue(f, now + 1 - f.seen)
+    f.seen = now + 1
+    if flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, lane) if a.to_writes else reads_of(s, lane)):
+        return True
+    a.next_at = now + 1
+    return False
+
+
+cdef inline void body_cycle(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     """P6 of a TE or VE: one body cycle is done."""
+    cdef Compute* e = &s.compute[lane - s.n_flows]
     e.body_left -= 1
-    if e.body_left:
-        a.next_at = on_period(now + 1, e.period) + sleep_idle(e) * e.period
-    else:
+    if e.body_left == 0:
         body_over(s, p, lane, now)
+    else:
+        s.lane[lane].next_at = on_period(now + 1, e.period) + (0 if s.share.plain else sleep_idle(e) * e.period)
 
 
-cdef inline void serve_ask(Sim* s, Spm* p, Lane* a, slot_t lane, cycle_t now) noexcept nogil:
-    """P6 of a component's request: it has all its banks."""
+cdef inline bint body_asks(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """P5 of a TE or VE: the banks of its next body cycle. A body cycle that touches none is done at once."""
+    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef bint asks
+    if traces_requests(s):
+        before_work_asks(e, streams_of(s, lane))
+    asks = compute_want(e, p, reads_of(s, lane), writes_of(s, lane))
+    if traces_requests(s):
+        after_work_asks(e, streams_of(s, lane))
+    if not asks:
+        body_cycle(s, p, lane, now)
+    return asks
+
+
+cdef inline bint requests(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """The requester asks in this cycle; its masks hold the banks."""
+    cdef Lane* a = &s.lane[lane]
+    if a.next_at > now:
+        return False
+    if a.first_denied != NEVER or a.paired or not is_engine(s, lane):
+        return True                             # for what it still lacks; for what pair.pyx or its component has asked for
+    return body_asks(s, p, lane, now) if a.compute else flow_asks(s, p, lane, now)
+
+
+cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P5: requests, in tie-break order, and what the arbiter grants of them."""
+    cdef int32_t k
+    p.n_asking = 0
+    for k in range(p.n_order):
+        if requests(s, p, p.order[k], now):
+            p.asking[p.n_asking] = p.order[k]
+            p.n_asking += 1
+    open_ports(p)
+    ARBITERS[p.arbiter](s, p, now)
+
+
+cdef inline void ask_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """P6 of a component's request."""
+    cdef Lane* a = &s.lane[lane]
     cdef int32_t k = lane - s.plugs.first_lane
     if a.first_denied != NEVER:
         s.plugs.state[s.plugs.ask[k].by].held += now - a.first_denied
@@ -47,193 +99,77 @@ cdef inline void serve_ask(Sim* s, Spm* p, Lane* a, slot_t lane, cycle_t now) no
     s.plugs.n_served += 1
 
 
-cdef inline void move_bytes(Sim* s, Lane* a, slot_t lane, Flow* f) noexcept nogil:
-    """P6 of a flow: what it asked for moves."""
-    f.left -= f.asked
-    if f.left == 0:
-        flow_over(s, lane)
-    else:
-        a.next_at = flow_next(f) if f.member else NEVER
-
-
-cdef slot_t* aged_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """The lanes in the order of this cycle: aged requests by age, ties and the rest in tie-break order."""
-    cdef int32_t k, i, n = 0
-    cdef slot_t lane
-    cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
-    for k in range(p.n_order):
-        oldest = min(oldest, s.lane[p.order[k]].first_denied)
-    p.oldest = oldest
-    if oldest > aged:
-        return p.order
-    for k in range(p.n_order):
-        since = s.lane[p.order[k]].first_denied
-        if since > aged:
-            continue
-        i = n
-        while i and s.lane[p.turn[i - 1]].first_denied > since:
-            p.turn[i] = p.turn[i - 1]
-            i -= 1
-        p.turn[i] = p.order[k]
-        n += 1
-    for k in range(p.n_order):
-        lane = p.order[k]
-        if s.lane[lane].first_denied > aged:
-            p.turn[n] = lane
-            n += 1
-    return p.turn
-
-
-cdef void wide_ask(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
-    """A lane whose time has come: ask, and move or be held."""
+cdef inline void served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+    """P6: the request was granted in whole."""
     cdef Lane* a = &s.lane[lane]
-    cdef Compute* e = &s.compute[lane - s.n_flows] if a.compute else NULL       # nobody's, for a component
-    cdef Flow* f = NULL if a.compute else &s.share.flow[lane]
-    cdef uint64_t* reads = reads_of(s, lane)
-    cdef uint64_t* writes = writes_of(s, lane)
-    cdef bint asks
-    cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
-    if a.first_denied == NEVER and lane < s.n_flows + s.n_compute:
-        if a.compute:
-            if e.dense:                         # its streams may stand where the walk over blocks left them
-                compute_seek(e, s.compute_job, p, next_body_cycle(s, lane - s.n_flows))
-            if traced:
-                before_work_asks(e, streams_of(s, lane))
-            asks = compute_want(e, p, reads, writes)
-            if traced:
-                after_work_asks(e, streams_of(s, lane))
-            if not asks:
-                body_cycle(s, p, a, lane, e, now)
-                return
-        else:
-            if traced:
-                open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
-            flow_accrue(f, now + 1 - f.seen)
-            f.seen = now + 1
-            if not flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes if a.to_writes else reads):
-                a.next_at = now + 1
-                return
-    if traced:
-        record_asking(s, p, lane, reads, writes, now)
-    if not grant(p, reads, writes):
-        s.denied += 1
-        a.next_at = now + p.penalty
-        if a.first_denied == NEVER:
-            hold(s, p, lane, now)
+    cdef Flow* f
+    if not is_engine(s, lane):
+        ask_served(s, p, lane, now)
         return
-    if lane >= s.n_flows + s.n_compute:
-        serve_ask(s, p, a, lane, now)
-        return
-    if traced:
+    if traces_requests(s):
         record_served(s, p, lane, a.first_denied, now)
     if a.first_denied != NEVER:
         unhold(s, p, lane, now)
     if a.compute:
-        body_cycle(s, p, a, lane, e, now)
+        body_cycle(s, p, lane, now)
+        return
+    f = &s.share.flow[lane]
+    f.left -= f.asked
+    if f.left == 0:
+        flow_over(s, lane)
     else:
-        move_bytes(s, a, lane, f)
+        a.next_at = next_ask(&s.share, f) if f.member else NEVER
 
 
-cdef void half_ask(Sim* s, Spm* p, slot_t lane) noexcept nogil:
-    """One side of a flow between scratchpads asks for what it still lacks here; model/pair.pyx judges both."""
-    cdef uint64_t* reads = reads_of(s, lane)
-    cdef uint64_t* writes = writes_of(s, lane)
-    if s.trace != NULL and s.trace.level >= TRACE_FULL:
-        record_asking(s, p, lane, reads, writes, p.done)
-    grant(p, reads, writes)
-
-
-cdef void wide_cycle(Sim* s, Spm* p, slot_t* order) noexcept nogil:
-    """The cycle `p.done`, for any number of banks and ports."""
+cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
     cdef int32_t k
+    cdef slot_t lane
     cdef Lane* a
-    open_ports(p)
-    for k in range(p.n_order):
-        a = &s.lane[order[k]]
+    if traces_requests(s):
+        record_conflicts(s, p, now)
+    for k in range(p.n_asking):
+        lane = p.asking[k]
+        a = &s.lane[lane]
         if a.paired:
-            if a.next_at <= p.done:
-                half_ask(s, p, order[k])
             continue
-        if a.next_at <= p.done:
-            wide_ask(s, p, order[k], p.done)
-        if a.backpressure_at <= p.done:
-            press_later(s, order[k])
+        if not lacks_banks(s, lane):
+            served(s, p, lane, now)
+            continue
+        s.denied += 1
+        a.next_at = now + p.penalty
+        if a.first_denied == NEVER:
+            hold(s, p, lane, now)
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].backpressure_at <= now and not s.lane[p.order[k]].paired:
+            press_later(s, p.order[k])
 
 
-cdef slot_t* turn_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """The lanes in the order of a single cycle."""
-    return aged_first(s, p, now) if p.n_held and now + 1 - p.oldest > p.max_wait else p.order
+cdef int32_t pairs_of(Sim* s) noexcept nogil:
+    """The transfers between scratchpads that are past their head latency, into `Sim.pair`; how many."""
+    cdef int32_t k, i, n = 0
+    cdef Spm* p
+    for k in range(s.n_spm if s.far_lanes else 0):
+        p = &s.spm[k]
+        for i in range(p.n_order):
+            if s.lane[p.order[i]].paired and p.order[i] == flow_of(s, p.order[i]):
+                s.pair[n] = p.order[i]
+                n += 1
+    return n
 
 
-cdef void run_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
-    """At most `n` cycles from `p.done` on, in one order of arbitration."""
-    cdef slot_t* order = p.order
-    cdef bint narrow = p.narrow and p.n_asks == 0       # those of components are looked at one by one
-    if n > BLOCK:
-        n = BLOCK
-    if narrow:
-        narrow_turn(s, p)
-    if (n > p.max_wait and p.calm > p.done or p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait) and narrow:
-        if may_try(s, p, &n) and try_block(s, p, n):
-            if p.n_watch:
-                activity_phase(s, p)
-            p.done += n
-            return
-    if n > p.max_wait and p.calm > p.done:      # what is first denied in this block must not come of age in it
-        n = p.max_wait if p.max_wait > 1 else 1
-    if p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
-        order = aged_first(s, p, p.done)
-        if order != p.order:
-            n = 1
-        elif p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
-            n = p.oldest + p.max_wait - p.done
-    if p.n_out or not narrow:                     # a served flow that was out ends its engine's stall in that cycle
-        n = 1
-    if narrow:
-        narrow_block(s, p, find_due(s, p, order, n), n, False)
-    else:
-        wide_cycle(s, p, order)
-        if s.trace != NULL and s.trace.level >= TRACE_FULL:
-            record_conflicts(s, p, p.done)
-    if p.n_watch:
-        activity_phase(s, p)
-    p.done += n
-
-
-cdef void jump_clear(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """Go over cycles in which nothing is denied."""
-    cdef Spm* p = &s.spm[spm]
-    if p.n_watch:
-        activity_phase(s, p)
-    scratchpad_jump(s, spm, p.done, to - p.done)
-    p.done = to
-
-
-cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """Run the cycles before `to` that have not been run; only the last may bring an event."""
-    cdef Spm* p = &s.spm[spm]
-    p.laid = False
-    while p.done < to:
-        if p.n_order == 0 or (s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, spm)):
-            jump_clear(s, spm, to)
-        elif p.clear > p.done:
-            jump_clear(s, spm, min(to, p.clear))
-        else:
-            run_block(s, p, to - p.done)
-
-
-cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """The cycles before `to` are run, and the horizon will be found again."""
-    cdef Spm* p = &s.spm[spm]
-    if p.done < to:
-        scratchpad_advance(s, spm, to)
-    if not p.touched:
-        p.touched = True
-        s.touched[s.n_touched] = spm
-        s.n_touched += 1
-
-
-cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """Before something is done to a scratchpad in cycle `now`: the cycles before it are run, and its horizon will be found again."""
-    scratchpad_due(s, spm, now)
-    clear_over(s, &s.spm[spm], now)
+cdef void scratchpads_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """P5 and P6 of all scratchpads."""
+    cdef int32_t k, pairs = pairs_of(s)
+    for k in range(s.n_spm):
+        s.spm[k].done = now
+    for k in range(pairs):
+        pair_ask(s, s.pair[k], now)
+    for k in range(s.n_spm):
+        requests_phase(s, &s.spm[k], now)
+        progress_phase(s, &s.spm[k], now)
+    for k in range(pairs):
+        pair_judge(s, s.pair[k], now)
+    for k in range(s.n_spm):
+        activity_phase(s, &s.spm[k])
+        s.spm[k].done = now + 1

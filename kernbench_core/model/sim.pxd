@@ -20,6 +20,9 @@ cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     bint on_conflict
     bint hit
 
+# Called before the state of a scratchpad is changed from outside in cycle `now`: fast paths may have left it behind.
+ctypedef void (*change_fn)(void* sim, int32_t spm, cycle_t now) noexcept nogil
+
 cdef struct Sim:
     cycle_t cycle             # @cycle the next cycle to run
     cycle_t max_cycles
@@ -76,6 +79,7 @@ cdef struct Sim:
     int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
     int32_t failed_entry      # @entry? whose overlap ended the run, NONE
     Stops stops
+    change_fn changing        # NULL: no fast path is in use
     bint skip                 # quiet scratchpads are advanced in closed form
     int64_t looks             # looks for clear times that paid are worth so many that did not (fast/conflict_free.pyx)
     int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
@@ -102,6 +106,11 @@ cdef struct Sim:
     int32_t n_open            # flow slots for components, the last of all
     Plugs* plugs              # NULL: there are no components
 
+cdef inline void scratchpad_changes(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+    """Something is about to be done to a scratchpad in cycle `now`: its cycles before that must have been run."""
+    if s.changing != NULL:
+        s.changing(s, spm, now)
+
 cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
     return &s.memory[s.dma_job[job].memory]
 
@@ -110,6 +119,14 @@ cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
 
 cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
     return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
+
+cdef inline bint lacks_banks(Sim* s, slot_t lane) noexcept nogil:
+    """The request of a requester was not granted in whole."""
+    cdef int32_t w
+    for w in range(s.spm[s.lane[lane].spm].words):
+        if reads_of(s, lane)[w] | writes_of(s, lane)[w]:
+            return True
+    return False
 
 cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
     """The body cycle whose lines a TE or VE has not asked for yet."""

@@ -1,9 +1,8 @@
 """A request is a lane from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
-requests of components is walked cycle by cycle (`wide_cycle`): each may bring an event."""
+requests of components is run cycle by cycle by the model: each may bring an event."""
 from kernbench_core.model.bank cimport Lane, order_insert
 from kernbench_core.plugin.plug cimport Plugs
-from kernbench_core.model.scratchpad cimport scratchpad_touch
-from kernbench_core.model.sim cimport Sim, reads_of, writes_of
+from kernbench_core.model.sim cimport Sim, reads_of, scratchpad_changes, writes_of
 from kernbench_core.types cimport COMPONENT, NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
@@ -22,7 +21,7 @@ cdef int64_t ask_open(Sim* s, int32_t c, int32_t spm, const uint64_t* reads, con
     p.numbers += 1
     p.state[c].asks += 1
     p.open += 1
-    scratchpad_touch(s, spm, at)
+    scratchpad_changes(s, spm, at)
     for i in range(s.mask_words):
         r[i] = reads[i] if i < words else 0
         w[i] = writes[i] if i < words else 0

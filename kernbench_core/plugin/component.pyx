@@ -18,9 +18,8 @@ from kernbench_core.plugin.plug cimport (
     SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
 from kernbench_core.plugin.pycomponent cimport hold
 from kernbench_core.trace.record cimport record_queue_resume
-from kernbench_core.model.scratchpad cimport scratchpad_touch
 from kernbench_core.model.shuffle cimport shuffle
-from kernbench_core.model.sim cimport Sim, want, watch
+from kernbench_core.model.sim cimport Sim, scratchpad_changes, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 
@@ -164,7 +163,7 @@ cdef void begin(Sim* s, int32_t engine, int32_t entry, cycle_t now) noexcept nog
     cdef slot_t job = s.control.entry[entry].job
     cdef PlugState* state
     if engine < s.n_dma:
-        scratchpad_touch(s, s.dma_spm[engine], now)
+        scratchpad_changes(s, s.dma_spm[engine], now)
         if s.trace != NULL:
             record_queue_resume(s, job, now)
         dma_start(&s.dma[engine], s.dma_job, job, now)
@@ -222,7 +221,7 @@ cdef void end_job(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     offer_again(s, c)
     if e.op == OP_DMA:
         engine = s.dma_job[e.job].engine
-        scratchpad_touch(s, s.dma_spm[engine], now + 1)
+        scratchpad_changes(s, s.dma_spm[engine], now + 1)
         dma_complete(&s.dma[engine], &s.dma_job[e.job])
         s.dma[engine].free -= 1
         watch(s, engine)

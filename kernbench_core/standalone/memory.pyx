@@ -10,7 +10,7 @@ from kernbench_core.model.dram.extent cimport channel_bytes
 from kernbench_core.state.layout cimport lay_out
 from kernbench_core.fast.block cimport narrow_count
 from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_transfer
-from kernbench_core.model.scratchpad cimport scratchpad_advance
+from kernbench_core.fast.paths cimport scratchpad_advance
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 

@@ -21,7 +21,7 @@ from kernbench_core.state.device_layout cimport lay_out_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.tally cimport Tally
-from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.fast.wheel cimport Wheel
 
 
@@ -102,6 +102,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.penalty = m["penalty"]
     p.max_wait = m["max_wait"]
     p.backpressure = m["backpressure"]
+    p.arbiter = m.get("arbiter", OLDEST_FIRST)
     p.row = p.line * p.banks
     p.oldest = NEVER
     p.calm = NEVER
@@ -116,6 +117,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     a.own(<void**>&p.order, lanes, sizeof(slot_t))
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
+    a.own(<void**>&p.asking, lanes, sizeof(slot_t), False)
     a.own(<void**>&p.due, lanes + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0

@@ -9,7 +9,7 @@ from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.dram.queue cimport RowChannel, Rows
-from kernbench_core.model.share.membership cimport Flow, Resource
+from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
@@ -210,6 +210,12 @@ cdef list live_flows(Sim* s):
     return [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
 
 
+cdef cycle_t flow_asks_at(Sim* s, slot_t slot):
+    """In which cycle it asks next, if its rate stays: the plain model looks at it in every cycle."""
+    cdef Flow* f = &s.share.flow[slot]
+    return flow_next(f) if f.member and f.left and s.lane[slot].first_denied == NEVER else s.lane[slot].next_at
+
+
 cdef dict flow_state(Sim* s, slot_t slot):
     cdef Flow* f = &s.share.flow[slot]
     rate = (0, 1)
@@ -218,7 +224,7 @@ cdef dict flow_state(Sim* s, slot_t slot):
     return {
         "channel": f.bus, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
         "rate": rate,
-        "held_since": seen(s.lane[slot].first_denied), "asks_at": seen(s.lane[slot].next_at),
+        "held_since": seen(s.lane[slot].first_denied), "asks_at": seen(flow_asks_at(s, slot)),
         "in_line": bool(f.entered and not f.member),
     }
 
@@ -260,6 +266,18 @@ cdef cycle_t body_left(Sim* s, int32_t c):
     return e.body_left + max(0, min(e.idle, ahead))
 
 
+cdef cycle_t body_asks_at(Sim* s, int32_t c):
+    """In which cycle it touches a bank next, or does its last body cycle: the plain model looks at it in every cycle."""
+    cdef Compute* e = &s.compute[c]
+    cdef cycle_t i = e.body - e.body_left, last = e.body - 1, at = s.lane[s.n_flows + c].next_at
+    cdef int32_t k
+    if not s.share.plain or not e.sparse or i == 0 or e.body_left == 0 or s.lane[s.n_flows + c].first_denied != NEVER:
+        return at
+    for k in range(e.streams):
+        last = min(last, e.stream[k].next)
+    return at + (last - i) * e.period
+
+
 cdef dict compute_state(Sim* s, int32_t c):
     cdef Compute* e = &s.compute[c]
     cdef slot_t job = e.queue_first
@@ -272,7 +290,7 @@ cdef dict compute_state(Sim* s, int32_t c):
         state.update(
             entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
             streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.lane[s.n_flows + c].first_denied),
-            next_at=seen(s.lane[s.n_flows + c].next_at) if e.streams else None)
+            next_at=seen(body_asks_at(s, c)) if e.streams else None)
     return state
 
 

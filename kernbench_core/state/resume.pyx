@@ -27,7 +27,7 @@ from kernbench_core.model.heap cimport int_push, timer_push
 from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
-from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.model.pair cimport far_lane
 from kernbench_core.model.phases cimport open_flows, open_lane
 from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join

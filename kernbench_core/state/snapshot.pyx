@@ -11,7 +11,7 @@ from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
-from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.model.pair cimport far_lane
 from kernbench_core.state.device_snapshot cimport most_row_bytes, visit_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
@@ -19,7 +19,7 @@ from kernbench_core.state.fields cimport (
     COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, LANE, OVERLAPPED, RESOURCE, SHARE, SIM, STREAMTRACE, WORD, Compare, Pack,
     Show)
 from kernbench_core.model.tally cimport tally_drain
-from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, int64_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int64_t, uint64_t
 
 
 cdef int visit_queue(Sim* s, Visitor v) except -1:
@@ -127,6 +127,19 @@ cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
         t.suspended = False
 
 
+cdef void wake_idle(Sim* s, int32_t c) noexcept nogil:
+    """Body cycles that were slept through beyond the run's cycle are to be done: a plain run has not slept."""
+    cdef Compute* e = &s.compute[c]
+    cdef Lane* a = &s.lane[s.n_flows + c]
+    cdef cycle_t asleep
+    if e.job == NONE or e.idle == 0 or e.body_left == 0 or a.first_denied != NEVER or a.next_at <= s.cycle:
+        return
+    asleep = min(e.idle, (a.next_at - s.cycle) // e.period)
+    a.next_at -= asleep * e.period
+    e.body_left += asleep
+    e.idle = 0
+
+
 cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
     cdef Compute* e = &s.compute[c]
     cdef StreamTrace* t
@@ -134,6 +147,7 @@ cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
     if e.job == NONE:
         e.body_left = e.conflict_before = 0
         e.done_at = NEVER
+    wake_idle(s, c)
     if not s.traced:
         e.conflict_before = 0
         return

@@ -7,7 +7,7 @@ from kernbench_core.trace.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.masks cimport set_run
-from kernbench_core.fast.pair_conflict_free cimport far_lane
+from kernbench_core.model.pair cimport far_lane
 from kernbench_core.trace.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
@@ -242,7 +242,7 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
             if first == NULL:
                 first = a
             kinds |= 1 << who_asks(s, a.lane).kind
-    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, 0, 0, -1, 61, who_asks(s, first.lane).entry)
+    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, <int32_t>(p - s.spm), 0, -1, 61, who_asks(s, first.lane).entry)
     if r:
         r.v[0] = bank
         r.v[1] = writes

@@ -1,4 +1,4 @@
-"""The core against the reference that is written from MODEL.md alone, stepping against skipping, and the laws of section 10."""
+"""The core, plain and fast, against the reference that is written from MODEL.md alone, and the laws of section 10."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
+from kernbench.sim_engine.walks import WALKS
 from tests.oracles import reference
 from tests.strategies import systems
 
@@ -36,6 +37,10 @@ def check_system(system: System, data: st.DataObject) -> None:
     config, parsed = load_config(machine), load_program(program)
     want = reference.simulate(machine, program)
 
+    plain = Machine(config, parsed, walk="plain")
+    plain.run()
+    assert_same(outcome(plain), want)
+
     stepped = Machine(config, parsed)
     stepped.run(skip=False)
     assert_same(outcome(stepped), want)
@@ -43,12 +48,20 @@ def check_system(system: System, data: st.DataObject) -> None:
     skipped = Machine(config, parsed)
     skipped.run()
     assert_same(outcome(skipped), want)
+    assert plain.snapshot() == stepped.snapshot() == skipped.snapshot()
+
+    looked = [Machine(config, parsed, walk=walk) for walk in WALKS]
+    cycle = data.draw(st.integers(1, max(1, want["cycles"])), label="looked at in cycle")
+    for one, skip in zip(looked, (False, data.draw(st.booleans(), label="skip")), strict=True):
+        one.step(cycle, skip=skip)
+    assert looked[0].peek() == looked[1].peek()
 
     # Any cutting into pieces, with snapshots taken up by other machines on the way, is the same run.
-    mixed = Machine(config, parsed)
+    walks = st.sampled_from(WALKS)
+    mixed = Machine(config, parsed, walk=data.draw(walks))
     for _ in range(data.draw(st.integers(1, 4), label="pieces")):
         mixed.step(data.draw(st.integers(1, max(1, want["cycles"])), label="cycles"), skip=data.draw(st.booleans()))
-        fresh = Machine(config, parsed)
+        fresh = Machine(config, parsed, walk=data.draw(walks))
         fresh.restore(mixed.snapshot())
         assert fresh.snapshot() == mixed.snapshot()
         mixed.peek()

@@ -1,4 +1,4 @@
-"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.trace.format.Format`."""
+"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.Format`."""
 
 from __future__ import annotations
 

@@ -97,6 +97,7 @@ cdef struct Share:
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last
+    bint plain                # the run is walked by the plain model: flows ask in every cycle, paid or not
     bint overflow             # @flag a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle
 
 cdef void share_touch(Share* s, slot_t res) noexcept nogil
@@ -118,6 +119,10 @@ cdef inline cycle_t flow_next(Flow* f) noexcept nogil:
     """The first cycle in which the carry reaches the next piece; it asks nothing before."""
     cdef int64_t gap = f.piece * f.den - f.carry
     return f.seen if gap <= f.num else f.seen + divided(gap - 1, f.num, f.inverse)
+
+cdef inline cycle_t next_ask(Share* s, Flow* f) noexcept nogil:
+    """When a flow of a DMA engine looks at its carry again."""
+    return f.seen if s.plain and f.line else flow_next(f)
 
 cdef inline int64_t flow_cycles(Flow* f, nbytes_t nbytes) noexcept nogil:
     """In how many cycles from `seen` on the carry reaches `nbytes` at the earliest: exact where the rate is whole, else not above."""

@@ -1,4 +1,4 @@
-"""The tick loop and its Python face."""
+"""`Core`: one run of one program on one machine, as Python sees it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,8 +20,13 @@ class Core:
     without the GIL, so cores in different threads run at the same time.
     """
 
-    def __init__(self, machine: dict[str, Any], program: dict[str, Any], components: Iterable[Any] = ()) -> None:
-        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand."""
+    def __init__(
+        self, machine: dict[str, Any], program: dict[str, Any], components: Iterable[Any] = (), *, plain: bool = False
+    ) -> None:
+        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
+
+        `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
+        """
 
     def failure(self) -> tuple[int, int, str, BaseException | None] | None:
         """`(component, cycle, sentence, exception)` where a component ended the run; the exception is None of a C engine."""

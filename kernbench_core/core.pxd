@@ -1,0 +1,13 @@
+"""`Core`, and how its run goes on."""
+from kernbench_core.state.arena cimport Arena
+from kernbench_core.trace.events cimport Tracer
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport cycle_t
+
+cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil
+
+cdef class Core:
+    cdef Sim sim
+    cdef Arena arena
+    cdef list components
+    cdef int restore_whole(self, bytes image) except -1

@@ -1,0 +1,124 @@
+"""The tick loop of fast paths.
+
+The loop goes through the phases of MODEL section 1 as the plain one does. Scratchpads (P5 and P6) may lie behind it: each has a horizon
+before which it brings no event that others see, and is run up to the loop's cycle when that comes, or when something is done to it.
+Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
+denied in closed form (fast/skip.pyx).
+"""
+from libc.string cimport memset
+
+from kernbench_core.fast.block cimport narrow_count
+from kernbench_core.fast.conflict_free cimport keep_looks, take_looks
+from kernbench_core.fast.group_layout cimport groups_look
+from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
+from kernbench_core.fast.horizons cimport find_horizons, touch_flow
+from kernbench_core.fast.pair_steps cimport pair_rest
+from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_changing
+from kernbench_core.fast.rolling cimport roll
+from kernbench_core.model.compute cimport compute_seek
+from kernbench_core.model.dram.row_buffer cimport row_next, row_still
+from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, pending
+from kernbench_core.model.sim cimport next_body_cycle
+from kernbench_core.plugin.component cimport component_next
+from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.types cimport DEADLOCK, NEVER, NONE, RUNNING, int32_t, int64_t
+
+
+cdef cycle_t first_event(Sim* s) noexcept nogil:
+    """Where nothing is `pending`: the first cycle in which anything may happen; NEVER where nothing ever can. A refresh of DRAM that
+    no transfer waits for is nothing."""
+    cdef cycle_t to
+    if s.groups.n > 1:
+        return groups_next(s, NEVER)
+    find_horizons(s)
+    to = s.horizon[1]
+    if s.n_spm == 1 and s.spm[0].rolls:             # its horizon is that of the others (fast/rolling.pyx)
+        to = min(to, NEVER - 1)
+    if s.joins.n:
+        to = min(to, s.joins.item[0].at)
+    if s.ends.n:
+        to = min(to, s.ends.item[0].at)
+    if s.plugs != NULL:
+        to = min(to, component_next(s.plugs))
+    if s.share.rows != NULL and (to != NEVER or not row_still(&s.share)):
+        to = min(to, row_next(&s.share))
+    return to
+
+
+cdef bint stuck(Sim* s) noexcept nogil:
+    """After P2 of a cycle: jobs are on their way, and nothing can ever happen again."""
+    if pending(s) or s.groups.n == 1 and (s.joins.n or s.ends.n):
+        return False
+    return first_event(s) == NEVER
+
+
+cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
+    """After a cycle: the next in which anything happens that others see, or is found to be impossible for ever."""
+    cdef cycle_t at, to
+    if pending(s):
+        return s.cycle
+    to = first_event(s)
+    if to == NEVER:
+        return s.cycle
+    to = min(to, limit)
+    if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
+        at = roll(s, &s.spm[0], to)
+        if at < to:
+            end_cycle(s, at)
+            return at + 1
+    return max(to, s.cycle)
+
+
+cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
+    """A run goes on. A snapshot may have come back, which does not know what was worked out ahead."""
+    cdef int32_t k
+    s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests wants every one
+    s.share.touch = touch_flow
+    s.share.sim = s
+    s.changing = scratchpad_changing
+    take_looks(s)
+    for k in range(s.n_compute):
+        s.ahead[k].job = NONE
+
+
+cdef void catch_up(Sim* s) noexcept nogil:
+    """Before anybody looks: every scratchpad runs up to the run's cycle. No horizon is kept, so that equal states look alike."""
+    cdef int32_t k
+    for k in range(s.n_spm):
+        scratchpad_advance(s, k, s.cycle)
+        s.spm[k].touched = True
+        s.spm[k].calm = NEVER
+        s.spm[k].rolls = s.spm[k].laid = False
+    for k in range(s.n_compute):
+        if s.compute[k].dense and s.compute[k].job != NONE:
+            compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))
+    pair_rest(s)
+    narrow_count(s)
+    groups_look(s)
+    keep_looks(s)
+    memset(&s.share.pace, 0, sizeof(s.share.pace))
+    s.changing = NULL
+    s.skip = False
+
+
+cdef void run_fast(Sim* s, cycle_t limit, bint skip) noexcept nogil:
+    """Run the cycles before `limit`."""
+    cdef cycle_t now, end = min(limit, s.max_cycles)
+    cdef int64_t denied = s.denied
+    while goes_on(s, limit):
+        now = s.cycle
+        if not begin_cycle(s, now):
+            break
+        if stuck(s):
+            s.status = DEADLOCK
+            break
+        if s.groups.n > 1:
+            groups_run(s, groups_until(s, end))
+        elif group_cycle(s, now):
+            s.cycle = now + 1
+        else:
+            break
+        if s.stops.on_conflict and s.denied != denied:
+            s.stops.hit = True
+        if skip and s.status == RUNNING:
+            s.cycle = next_cycle(s, end)

@@ -1,0 +1,141 @@
+"""Which scratchpads with transfers between scratchpads are run cycle by cycle, and those cycles.
+
+Those that are known to deny nothing for some time (fast/pair_conflict_free.pyx) need not be: they grant whatever is asked for, and are told
+where another one denies one of their flows something.
+"""
+from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, settle_dense
+from kernbench_core.fast.pair_conflict_free cimport pair_jump
+from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.pair cimport far_lane, flow_of, pair_ask, pair_judge, pair_lacks
+from kernbench_core.model.requester cimport activity_phase
+from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
+from kernbench_core.model.sim cimport reads_of, writes_of
+from kernbench_core.model.tally cimport tally_done, tally_word
+from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.types cimport NEVER, slot_t, uint64_t
+
+
+cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
+    """After it was looked for a conflict-free horizon: the scratchpad is run cycle by cycle from its next one on, or is not any more."""
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k
+    cdef bint steps = p.n_pairs > 0 and p.clear <= p.done
+    if steps == (p.step > 0):
+        return
+    if p.step:
+        s.n_paired -= 1
+        s.paired[p.step - 1] = s.paired[s.n_paired]
+        s.spm[s.paired[p.step - 1]].step = p.step
+        p.step = 0
+        return
+    for k in range(p.n_order):
+        if s.lane[p.order[k]].paired:
+            pair_jump(s, flow_of(s, p.order[k]), p.done)
+    s.paired[s.n_paired] = spm
+    s.n_paired += 1
+    p.step = s.n_paired
+
+
+cdef void pair_rest(Sim* s) noexcept nogil:
+    """A run returns, and nothing is known any more of which scratchpads are run cycle by cycle."""
+    cdef int32_t k
+    for k in range(s.n_paired):
+        s.spm[s.paired[k]].step = 0
+    s.n_paired = 0
+
+
+cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """A scratchpad before its conflict-free horizon grants what is asked for."""
+    cdef int32_t w
+    for w in range(p.words):
+        if reads[w] | writes[w]:
+            tally_word(&p.grants, w, reads[w] | writes[w])
+            reads[w] = 0
+            writes[w] = 0
+    tally_done(&p.grants, 1)
+
+
+cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """P5; sides that are not run cycle by cycle grant at once."""
+    cdef slot_t far = far_lane(s, flow)
+    pair_ask(s, flow, now)
+    if s.lane[flow].next_at > now:
+        return
+    if s.spm[s.lane[flow].spm].step == 0:
+        take_all(&s.spm[s.lane[flow].spm], reads_of(s, flow), writes_of(s, flow))
+    if s.spm[s.lane[far].spm].step == 0:
+        take_all(&s.spm[s.lane[far].spm], reads_of(s, far), writes_of(s, far))
+
+
+cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
+    """P6; a side that lies behind is brought up before its flow is held."""
+    cdef int32_t spm = s.lane[flow].spm
+    if s.spm[spm].step == 0 and s.lane[flow].next_at <= now and s.lane[flow].first_denied == NEVER and pair_lacks(s, flow):
+        scratchpad_advance(s, spm, now)
+    pair_judge(s, flow, now)
+
+
+cdef int32_t find_pairs(Sim* s) noexcept nogil:
+    """The flows that have a side in a scratchpad that is run cycle by cycle, into `pair`; how many."""
+    cdef int32_t k, i, n = 0
+    cdef slot_t lane, flow
+    cdef Spm* p
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        for i in range(p.n_order):
+            lane = p.order[i]
+            if s.lane[lane].paired:
+                flow = flow_of(s, lane)
+                if lane == flow or s.spm[s.lane[flow].spm].step == 0:   # else the other side finds it
+                    s.pair[n] = flow
+                    n += 1
+    return n
+
+
+cdef void in_order(Sim* s) noexcept nogil:
+    """For a trace of requests: scratchpad by scratchpad."""
+    cdef int32_t k, i, spm
+    for k in range(1, s.n_paired):
+        spm = s.paired[k]
+        i = k
+        while i and s.paired[i - 1] > spm:
+            s.paired[i] = s.paired[i - 1]
+            s.spm[s.paired[i]].step = i + 1
+            i -= 1
+        s.paired[i] = spm
+        s.spm[spm].step = i + 1
+
+
+cdef void tell(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
+    """A flow of a scratchpad before its conflict-free horizon was denied something by the other one: the horizon holds no more."""
+    if s.spm[spm].step == 0:
+        scratchpad_touch(s, spm, now + 1)
+
+
+cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """The cycle `now` of the scratchpads with such a requester that may deny something; all of them have been run up to it."""
+    cdef int32_t k, n
+    cdef Spm* p
+    cdef slot_t flow
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        in_order(s)
+    n = find_pairs(s)
+    for k in range(n):
+        ask(s, s.pair[k], now)
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        settle_dense(s, p)
+        requests_phase(s, p, now)
+        progress_phase(s, p, now)
+    for k in range(n):
+        judge(s, s.pair[k], now)
+    for k in range(s.n_paired):
+        p = &s.spm[s.paired[k]]
+        if p.n_watch:
+            activity_phase(s, p)
+        p.done = now + 1
+    for k in range(n):
+        flow = s.pair[k]
+        if s.lane[flow].first_denied == now:
+            tell(s, s.lane[flow].spm, now)
+            tell(s, s.lane[far_lane(s, flow)].spm, now)

@@ -1,0 +1,42 @@
+"""The arbiter of MODEL section 5: one order of requesters for all banks of a cycle."""
+from kernbench_core.model.arbiter.arbiter cimport grant_request
+from kernbench_core.types cimport NEVER
+
+
+cdef slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t now) noexcept nogil:
+    """The order of arbitration of `n` requesters, given in tie-break order: aged requests by age, ties and the rest as given.
+
+    Returns `order` itself where no request has aged, else `p.turn`.
+    """
+    cdef int32_t k, i, first = 0
+    cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
+    for k in range(p.n_order):
+        oldest = min(oldest, s.lane[p.order[k]].first_denied)
+    p.oldest = oldest
+    if oldest > aged:
+        return order
+    for k in range(n):
+        since = s.lane[order[k]].first_denied
+        if since > aged:
+            continue
+        i = first
+        while i and s.lane[p.turn[i - 1]].first_denied > since:
+            p.turn[i] = p.turn[i - 1]
+            i -= 1
+        p.turn[i] = order[k]
+        first += 1
+    for k in range(n):
+        if s.lane[order[k]].first_denied > aged:
+            p.turn[first] = order[k]
+            first += 1
+    return p.turn
+
+
+cdef void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """Grant the requests of this cycle, one after the other, what ports are left."""
+    cdef slot_t* order = p.asking
+    cdef int32_t k
+    if may_be_aged(p, now):
+        order = aged_first(s, p, p.asking, p.n_asking, now)
+    for k in range(p.n_asking):
+        grant_request(s, p, order[k], now)

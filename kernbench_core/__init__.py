@@ -16,7 +16,7 @@ from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job
 from kernbench_core.trace.samples import Samples
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
-STATE = f"3-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
+STATE = f"4-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
 
 def get_include() -> str:
     """The folder with `abi.h`, for the compiler of a component in C."""

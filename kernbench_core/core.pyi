@@ -135,7 +135,7 @@ class Core:
         """[B] that a snapshot of this machine and program has at most, wherever it stands. Of a run without components."""
 
     def digest(self) -> str:
-        """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
+        """SHA-256, in hex, of the model state: the same in every process of one build, however the run was walked."""
 
     def state(self) -> dict[str, list[dict[str, Any]]]:
         """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""

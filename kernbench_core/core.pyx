@@ -269,9 +269,19 @@ cdef class Core:
         return most_bytes(&self.sim)
 
     def digest(self):
-        """SHA-256, in hex, of what `snapshot` holds: the same in every process of one build."""
-        image = self.snapshot()
-        return hashlib.sha256(image[TAG:] if self.components else image).hexdigest()
+        """SHA-256, in hex, of the model state: the same in every process of one build, however the run was walked.
+
+        Of a run with components: of entries, counters, engines and open jobs, and of the bytes that components save. ValueError where a
+        component cannot be saved.
+        """
+        if not self.components:
+            return hashlib.sha256(self.snapshot()).hexdigest()
+        refuse_snapshot(self.components)
+        road_refuse_snapshot(&self.sim)
+        plug_check_snapshot(&self.sim)
+        seen = [self.cycle, self.status, self.counters(), self.engines(), self.open_jobs(), self.component_counters()]
+        times = b"".join(column.tobytes() for column in self.entries())
+        return hashlib.sha256(repr(seen).encode() + times + plug_snapshot(&self.sim)).hexdigest()
 
     def state(self):
         """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""

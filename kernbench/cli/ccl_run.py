@@ -17,7 +17,7 @@ from kernbench.cli.ccl_plot import check_plot
 from kernbench.cli.ccl_told import Told
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.machines import warn_of_values
-from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
+from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, Walk
 from kernbench.cli.tracing import (
     Report,
     TraceCycles,
@@ -71,6 +71,7 @@ def run(
     trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     trace_only: TraceOnly = None,
+    walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:

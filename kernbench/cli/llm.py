@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.cli import llm_options as options
 from kernbench.cli import output
-from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet
+from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def llm(
     trace_cycles: TraceCycles = None,
     live_map: options.LiveMap = None,
     no_reuse: options.NoReuse = False,
+    walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:

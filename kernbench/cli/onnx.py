@@ -9,7 +9,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.machines import load_machine
-from kernbench.cli.options import Config, Json, Overrides, Quiet, max_cycles_of
+from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycles_of
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def onnx(
     emit: Emit = None,
     trace: Trace = None,
     live_map: LiveMap = None,
+    walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:

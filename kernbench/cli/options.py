@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,26 @@ AnyOverrides = Annotated[
         metavar="PATH=VALUE",
         help="Set one value of the machine (dram.channels=4), or a parameter of a bench (n=512). May be repeated.",
         show_default=False,
+    ),
+]
+def _walk(context: typer.Context, value: str | None) -> str | None:
+    """Let every run of this command, here and in its workers, take the walk: they look at the environment."""
+    if value is not None:
+        from kernbench.sim_engine.walks import VARIABLE, walk_of
+
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = walk_of(value, "--walk")
+        context.call_on_close(lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before}))
+    return value
+
+
+Walk = Annotated[
+    str | None,
+    typer.Option(
+        "--walk",
+        metavar="plain|fast",
+        callback=_walk,
+        help="plain: run every cycle by the plain model, without fast paths: slower, the same result.",
     ),
 ]
 StrictWait = Annotated[bool, typer.Option("--strict-wait", help="Of a bench: using what was not waited for is an error.")]

@@ -12,7 +12,7 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.asked import Asked
 from kernbench.cli.machines import load_machine
-from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait, Walk
 from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
 
@@ -46,6 +46,7 @@ def run(
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
     strict_wait: StrictWait = False,
+    walk: Walk = None,
     check: Check = None,
     checks: Checks = "on",
     trace: TraceTo = None,

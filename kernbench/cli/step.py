@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait
+from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait, Walk
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
 from kernbench.common.errors import InputError, Problem
 
@@ -65,6 +65,7 @@ def step(
     as_json: Json = False,
     watch: Watch = False,
     strict_wait: StrictWait = False,
+    walk: Walk = None,
     trace: TraceTo = None,
     trace_level: TraceLevel = None,
     trace_window: TraceWindow = None,

@@ -14,7 +14,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.endings import answering
-from kernbench.cli.options import AllowCode, Json, Quiet
+from kernbench.cli.options import AllowCode, Json, Quiet, Walk
 from kernbench.cli.sweep_progress import listener
 from kernbench.common.errors import InputError, Problem
 
@@ -75,6 +75,7 @@ def run(
     threads: ThreadCount = None,
     retry: RetryWhat = None,
     allow_code: AllowCode = None,
+    walk: Walk = None,
     dry_run: DryRun = False,
     lines: Lines = False,
     as_json: Json = False,

@@ -18,5 +18,5 @@ def walk_of(asked: str | None, where: str = "walk") -> str:
     if asked is None:
         asked, where = os.environ.get(VARIABLE) or "fast", VARIABLE
     if asked not in WALKS:
-        raise InputError(Problem(where, f"it must be one of {', '.join(WALKS)}", "value", asked))
+        raise InputError(Problem("walk of the run", f"it must be one of {', '.join(WALKS)}", where, asked))
     return asked

@@ -22,7 +22,7 @@ from kernbench_core.fast.block_work cimport ask_next
 from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
 from kernbench_core.model.sim cimport Sim, next_body_cycle
 from kernbench_core.model.tally cimport tally_eight, tally_noted
-from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.fast.walk cimport PORTS, Walk, grant, note_denial, take
 
 
@@ -270,12 +270,7 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     return True
 
 
-cdef bint block_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """All banks are in one word, and all requesters are engines of this scratchpad."""
-    return p.narrow and p.n_asks == 0 and p.n_pairs == 0 and p.arbiter == OLDEST_FIRST
-
-
-cdef void block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """Walk a block of at most BLOCK cycles, in which the order of arbitration is one."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef slot_t* order = p.order
@@ -294,3 +289,4 @@ cdef void block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     if p.n_watch:
         activity_phase(s, p)
     p.done += n
+    return True

@@ -13,7 +13,7 @@ from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
 from kernbench_core.fast.horizons cimport find_horizons, touch_flow
 from kernbench_core.fast.pair_steps cimport pair_rest
-from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_changing
+from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.model.compute cimport compute_seek
 from kernbench_core.model.dram.row_buffer cimport row_next, row_still
@@ -75,7 +75,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests wants every one
     s.share.touch = touch_flow
     s.share.sim = s
-    s.changing = scratchpad_changing
+    s.changing = scratchpad_touch
     take_looks(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE

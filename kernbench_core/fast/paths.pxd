@@ -4,17 +4,9 @@ from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, slot_t
 
-cdef struct Path:
-    const char* name
-    # It is licensed to go on from `Spm.done`, before cycle `to`.
-    bint (*can)(Sim* s, Spm* p, cycle_t to) noexcept nogil
-    # Run cycles before `to`, and bring `Spm.done` up; where it did not move, the next path is asked.
-    void (*advance)(Sim* s, Spm* p, cycle_t to) noexcept nogil
-
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil
 cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil
-cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil
-cdef void scratchpad_changing(void* sim, int32_t spm, cycle_t now) noexcept nogil
+cdef void scratchpad_touch(void* sim, int32_t spm, cycle_t now) noexcept nogil
 cdef void settle_dense(Sim* s, Spm* p) noexcept nogil
 
 cdef inline slot_t* order_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:

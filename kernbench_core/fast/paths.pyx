@@ -2,11 +2,11 @@
 
 A scratchpad runs behind the run's cycle until something that others see may happen in it, or is done to it (`scratchpad_touch`). Each path
 advances it exactly as the model does, over as many cycles as it is licensed for; what none is licensed for runs in the model, cycle by
-cycle. A path is removed by deleting its file and its line in `PATHS`.
+cycle. A path is removed by deleting its file and its line in `fast_path`.
 """
 from kernbench_core.fast.block cimport block_advance, block_can
 from kernbench_core.fast.conflict_free cimport clear_over
-from kernbench_core.fast.skip cimport conflict_free_advance, conflict_free_can, uncontended_advance, uncontended_can
+from kernbench_core.fast.skip cimport conflict_free_can, uncontended_advance, uncontended_can
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
 from kernbench_core.model.bank cimport Lane
 from kernbench_core.model.compute cimport Compute, compute_seek
@@ -15,14 +15,16 @@ from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.types cimport NEVER
 
-cdef enum:
-    N_PATHS = 4
-
-cdef Path[N_PATHS] PATHS
-PATHS[0] = Path("uncontended", uncontended_can, uncontended_advance)
-PATHS[1] = Path("conflict_free", conflict_free_can, conflict_free_advance)
-PATHS[2] = Path("speculative", speculative_can, speculative_advance)
-PATHS[3] = Path("block", block_can, block_advance)
+cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """The fast paths, in the order in which they are asked. Each runs at least one cycle before `to` and brings `Spm.done` up to where it
+    came, or says false and has done nothing."""
+    if uncontended_can(s, p) and uncontended_advance(s, p, to):
+        return True
+    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.clear)):
+        return True
+    if speculative_can(p, to) and speculative_advance(s, p, to):
+        return True
+    return block_can(p) and block_advance(s, p, to)
 
 
 cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
@@ -52,22 +54,13 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may bring an event."""
     cdef Spm* p = &s.spm[spm]
-    cdef cycle_t begin
-    cdef int32_t k
     p.laid = False
     while p.done < to:
-        begin = p.done
-        for k in range(N_PATHS):
-            if PATHS[k].can(s, p, to):
-                PATHS[k].advance(s, p, to)
-                if p.done > begin:
-                    break
-        if p.done == begin:
+        if not fast_path(s, p, to):
             model_cycle(s, p)
 
 
-cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """The cycles before `to` are run, and the horizon will be found again."""
+cdef inline void due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     cdef Spm* p = &s.spm[spm]
     if p.done < to:
         scratchpad_advance(s, spm, to)
@@ -77,12 +70,14 @@ cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
         s.n_touched += 1
 
 
-cdef void scratchpad_touch(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """Before something is done to a scratchpad in cycle `now`: the cycles before it are run, and its horizon will be found again."""
-    scratchpad_due(s, spm, now)
+cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
+    """The cycles before `to` are run, and the horizon will be found again."""
+    due(s, spm, to)
+
+
+cdef void scratchpad_touch(void* sim, int32_t spm, cycle_t now) noexcept nogil:
+    """`Sim.changing`: before something is done to a scratchpad in cycle `now`, the cycles before it are run. Its horizon will be found
+    again."""
+    cdef Sim* s = <Sim*>sim
+    due(s, spm, now)
     clear_over(s, &s.spm[spm], now)
-
-
-cdef void scratchpad_changing(void* sim, int32_t spm, cycle_t now) noexcept nogil:
-    """`Sim.changing` of runs that use fast paths."""
-    scratchpad_touch(<Sim*>sim, spm, now)

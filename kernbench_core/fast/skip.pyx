@@ -276,24 +276,10 @@ cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noex
                 a.next_at = flow_next(f)
 
 
-cdef bint uncontended_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Nobody asks, or no bank can have more askers than ports."""
-    return p.n_order == 0 or s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, <int32_t>(p - s.spm))
-
-
-cdef void uncontended_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Go over cycles in which nothing is denied, up to `to`."""
+cdef bint uncontended_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Go over the cycles before `to`, in which nothing is denied."""
     if p.n_watch:
         activity_phase(s, p)
     scratchpad_jump(s, <int32_t>(p - s.spm), p.done, to - p.done)
     p.done = to
-
-
-cdef bint conflict_free_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """The conflict-free horizon lies ahead."""
-    return p.clear > p.done
-
-
-cdef void conflict_free_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Go over cycles in which nothing is denied, at most up to the horizon."""
-    uncontended_advance(s, p, min(to, p.clear))
+    return True

@@ -1,7 +1,12 @@
 """Blocks that are walked in the hope that nothing comes of age in them."""
-from kernbench_core.model.bank cimport Spm
+from kernbench_core.fast.block cimport block_can
+from kernbench_core.model.bank cimport BLOCK, Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport cycle_t
+from kernbench_core.types cimport cycle_t, int64_t
 
-cdef bint speculative_can(Sim* s, Spm* p, cycle_t to) noexcept nogil
-cdef void speculative_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
+cdef bint speculative_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
+
+cdef inline bint speculative_can(Spm* p, cycle_t to) noexcept nogil:
+    """A block of one order of arbitration would have to be shorter than it could be."""
+    cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
+    return (n > p.max_wait and p.calm > p.done or p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait) and block_can(p)

@@ -8,11 +8,11 @@ a flow is out for backpressure, and in a trace of requests.
 from libc.string cimport memcpy
 
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport BLOCK, DENIED, Lane, Spm
+from kernbench_core.model.bank cimport DENIED, Lane, Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.dma cimport DmaEngine
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.fast.block cimport block_can, find_due, narrow_block, narrow_turn
+from kernbench_core.fast.block cimport find_due, narrow_block, narrow_turn
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.tally cimport tally_drain
@@ -131,19 +131,13 @@ cdef bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     return False
 
 
-cdef bint speculative_can(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """A block of one order of arbitration would have to be shorter than it could be."""
-    cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
-    if not block_can(s, p, to):
-        return False
-    return n > p.max_wait and p.calm > p.done or p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait
-
-
-cdef void speculative_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Walk a block; where it was put back, or could not be, nothing has happened."""
+cdef bint speculative_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """Walk a block; false where it was put back, or could not be, and nothing has happened."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     narrow_turn(s, p)
-    if may_try(s, p, &n) and try_block(s, p, n):
-        if p.n_watch:
-            activity_phase(s, p)
-        p.done += n
+    if not (may_try(s, p, &n) and try_block(s, p, n)):
+        return False
+    if p.n_watch:
+        activity_phase(s, p)
+    p.done += n
+    return True

@@ -251,6 +251,20 @@ def test_a_component_is_made_by_name() -> None:
         make_component("tests.contract.engines:Fixed", {"speed": 9}, allow_code=TESTS)
 
 
+@pytest.mark.parametrize(("saved", "taken_up"), [("plain", "fast"), ("fast", "plain")])
+def test_a_checkpoint_is_taken_up_by_the_other_walk(saved: str, taken_up: str, tmp_path: Any, monkeypatch: Any) -> None:
+    queue = program(gemm(), gemm())
+    monkeypatch.setenv("KERNBENCH_WALK", saved)
+    run = new(machine(), queue, lambda: {"te0": in_python.Fixed(latency=20)})
+    run.step(30)
+    run.save(tmp_path / "x.ckpt")
+    monkeypatch.setenv("KERNBENCH_WALK", taken_up)
+    again = new(machine(), queue, lambda: {"te0": in_python.Fixed(latency=20)})
+    again.load(tmp_path / "x.ckpt")
+    again.run()
+    assert (run.walk, again.walk, again.cycle) == (saved, taken_up, 40)
+
+
 def test_a_checkpoint_asks_for_the_same_components(tmp_path: Any) -> None:
     queue = program(gemm(), gemm())
     run = new(machine(), queue, lambda: {"te0": in_python.Fixed(latency=20)})

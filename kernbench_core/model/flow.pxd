@@ -1,4 +1,5 @@
 """What a flow asks its scratchpad for: whole pieces, within its carry (MODEL section 3, "Whole lines")."""
+from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.bank cimport Spm, set_banks
 from kernbench_core.model.dram.extent cimport Dram, Extent
 from kernbench_core.model.share.membership cimport Flow
@@ -23,7 +24,7 @@ cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) 
         return False
     if p.blocked or reaches_end(f, p):
         return ask_pieces(f, p, d, x, mask)
-    n = 1 + n // (p.line * f.den)
+    n = 1 + quotient(n, p.line * f.den)
     if n > p.banks:
         n = p.banks
     set_banks(p, mask, f.bank, n)

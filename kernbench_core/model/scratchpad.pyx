@@ -23,11 +23,11 @@ cdef inline bint is_engine(Sim* s, slot_t lane) noexcept nogil:
     return lane < s.n_flows + s.n_compute
 
 
-cdef inline bint flow_asks(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline bint flow_asks(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
     """P5 of a flow: it earns this cycle's share, and asks for the whole lines that this pays for."""
     cdef Lane* a = &s.lane[lane]
     cdef Flow* f = &s.share.flow[lane]
-    if traces_requests(s):
+    if traced:
         open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
     flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
@@ -47,40 +47,42 @@ cdef inline void body_cycle(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept n
         s.lane[lane].next_at = on_period(now + 1, e.period) + (0 if s.share.plain else sleep_idle(e) * e.period)
 
 
-cdef inline bint body_asks(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline bint body_asks(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
     """P5 of a TE or VE: the banks of its next body cycle. A body cycle that touches none is done at once."""
     cdef Compute* e = &s.compute[lane - s.n_flows]
     cdef bint asks
-    if traces_requests(s):
+    if traced:
         before_work_asks(e, streams_of(s, lane))
     asks = compute_want(e, p, reads_of(s, lane), writes_of(s, lane))
-    if traces_requests(s):
+    if traced:
         after_work_asks(e, streams_of(s, lane))
     if not asks:
         body_cycle(s, p, lane, now)
     return asks
 
 
-cdef inline bint requests(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline bint requests(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
     """The requester asks in this cycle; its masks hold the banks."""
     cdef Lane* a = &s.lane[lane]
     if a.next_at > now:
         return False
     if a.first_denied != NEVER or a.paired or not is_engine(s, lane):
         return True                             # for what it still lacks; for what pair.pyx or its component has asked for
-    return body_asks(s, p, lane, now) if a.compute else flow_asks(s, p, lane, now)
+    return body_asks(s, p, lane, now, traced) if a.compute else flow_asks(s, p, lane, now, traced)
 
 
 cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """P5: requests, in tie-break order, and what the arbiter grants of them."""
+    cdef bint traced = traces_requests(s)
     cdef int32_t k
     p.n_asking = 0
     for k in range(p.n_order):
-        if requests(s, p, p.order[k], now):
+        if requests(s, p, p.order[k], now, traced):
             p.asking[p.n_asking] = p.order[k]
             p.n_asking += 1
-    open_ports(p)
-    ARBITERS[p.arbiter](s, p, now)
+    if p.n_asking:
+        open_ports(p)
+        ARBITERS[p.arbiter](s, p, now)
 
 
 cdef inline void ask_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
@@ -140,7 +142,7 @@ cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         a.next_at = now + p.penalty
         if a.first_denied == NEVER:
             hold(s, p, lane, now)
-    for k in range(p.n_order):
+    for k in range(p.n_order if p.n_held else 0):
         if s.lane[p.order[k]].backpressure_at <= now and not s.lane[p.order[k]].paired:
             press_later(s, p.order[k])
 
@@ -166,10 +168,12 @@ cdef void scratchpads_cycle(Sim* s, cycle_t now) noexcept nogil:
     for k in range(pairs):
         pair_ask(s, s.pair[k], now)
     for k in range(s.n_spm):
-        requests_phase(s, &s.spm[k], now)
-        progress_phase(s, &s.spm[k], now)
+        if s.spm[k].n_order:
+            requests_phase(s, &s.spm[k], now)
+            progress_phase(s, &s.spm[k], now)
     for k in range(pairs):
         pair_judge(s, s.pair[k], now)
     for k in range(s.n_spm):
-        activity_phase(s, &s.spm[k])
+        if s.spm[k].n_watch:
+            activity_phase(s, &s.spm[k])
         s.spm[k].done = now + 1

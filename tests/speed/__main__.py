@@ -15,6 +15,7 @@ import simpy
 from kernbench.version import VERSION
 from kernbench_core.fast.simd import isa
 from tests.speed import history
+from tests.speed.build_rows import build_row, build_table
 from tests.speed.ccl_rows import ccl_rows, ccl_table, send_rows
 from tests.speed.check_rows import check_rows, check_table
 from tests.speed.component_rows import component_rows, component_table
@@ -92,6 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{sweep_table(sweep)}", flush=True)
     collectives, sends = ccl_rows(chosen.quick), send_rows(chosen.quick)
     print(f"\n{ccl_table(collectives, sends)}", flush=True)
+    builds = [] if chosen.quick else [build_row()]
+    for build in builds:
+        print(f"\n{build_table(build)}", flush=True)
     counts = [] if chosen.quick else instruction_rows()
     if not chosen.quick:
         print(f"\n{instruction_table(counts)}", flush=True)
@@ -107,6 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"kernels": kernels, "replay": replays}
         report["collectives"] = [plain(row) for row in collectives]
         report["sends"] = [plain(row) for row in sends]
+        report["builds"] = [plain(row) for row in builds]
         report["instructions"] = [plain(row) for row in counts]
         report["checks"] = [plain(row) for row in checks]
         chosen.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ channels at once. Everything of a group stands together, in the order of scratch
 """
 import numpy as np
 
+from kernbench_core.state.arrays cimport own_int32s
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.fast.group cimport Group
@@ -14,14 +15,14 @@ from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.types cimport FIFO, NEVER, NONE, OP_COMPUTE, OP_DMA, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
 
 
-cdef int32_t root(int32_t[::1] up, int32_t k) noexcept nogil:
+cdef int32_t root(int32_t* up, int32_t k) noexcept nogil:
     while up[k] != k:
         up[k] = up[up[k]]
         k = up[k]
     return k
 
 
-cdef void bind(int32_t[::1] up, int32_t a, int32_t b) noexcept nogil:
+cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
     """The lower one is the root: scratchpads stand before resources."""
     a = root(up, a)
     b = root(up, b)
@@ -37,7 +38,7 @@ cdef bint apart(Sim* s) noexcept nogil:
             and (s.share.rule == SHARED_BW or s.share.rule == FIFO))
 
 
-cdef void bind_routes(Sim* s, int32_t[::1] up, int32_t[::1] user) noexcept nogil:
+cdef void bind_routes(Sim* s, int32_t* up, int32_t* user) noexcept nogil:
     """Scratchpads and the resources on the ways of their jobs. `user`: 1 + the first scratchpad that was found to use a route."""
     cdef int32_t k, c, h, spm
     cdef slot_t route
@@ -57,12 +58,14 @@ cdef object groups_of(Sim* s):
     """The group of each scratchpad, then of each resource; groups have the order of scratchpads. Resources that nobody uses: 0."""
     up = np.arange(s.n_spm + s.share.n_res, dtype=np.int32)
     group = np.zeros(s.n_spm + s.share.n_res, dtype=np.int32)
-    cdef int32_t[::1] to = up, of = group
+    user = np.zeros(s.roads.n, dtype=np.int32)
+    cdef int32_t* to = own_int32s(up)
+    cdef int32_t* of = own_int32s(group)
     cdef int32_t k
     s.groups.n = 1
     if not apart(s):
         return group
-    bind_routes(s, to, np.zeros(s.roads.n, dtype=np.int32))
+    bind_routes(s, to, own_int32s(user))
     s.groups.n = 0
     for k in range(s.n_spm):
         if to[k] == k:
@@ -74,7 +77,7 @@ cdef object groups_of(Sim* s):
     return group
 
 
-cdef list sizes_of(Sim* s, int32_t[::1] group, list flows):
+cdef list sizes_of(Sim* s, int32_t* group, list flows):
     """Of each group how many scratchpads, flows, TEs and VEs, resources and engines it has."""
     cdef int32_t k
     sizes = [[0, 0, 0, 0, 0] for _ in range(s.groups.n)]
@@ -117,10 +120,12 @@ cdef void share_out(Sim* s, list sizes):
         word += g.words
 
 
-cdef void seat(Sim* s, int32_t[::1] group):
+cdef int seat(Sim* s, int32_t* group) except -1:
     """A bit of `wanted` for each engine, and a place in `member` for each scratchpad."""
     cdef int32_t k, g, w
-    cdef int32_t[::1] spms = np.zeros(s.groups.n, dtype=np.int32), engines = np.zeros(s.groups.n, dtype=np.int32)
+    counts = np.zeros((2, s.groups.n), dtype=np.int32)
+    cdef int32_t* spms = own_int32s(counts)
+    cdef int32_t* engines = spms + s.groups.n
     for k in range(s.n_spm):
         s.member[s.groups.group[group[k]].first_spm + spms[group[k]]] = k
         s.place[k] = spms[group[k]]
@@ -137,6 +142,7 @@ cdef void seat(Sim* s, int32_t[::1] group):
         s.groups.seat[k] = 64 * s.groups.group[g].word + engines[g]
         s.groups.seated[s.groups.seat[k]] = k
         engines[g] += 1
+    return 0
 
 
 cdef void groups_look(Sim* s) noexcept nogil:
@@ -160,7 +166,7 @@ cdef void groups_look(Sim* s) noexcept nogil:
         s.n_touched = s.n_member = s.n_free = s.joins.n = s.ends.n = s.word = s.words = 0
 
 
-cdef int32_t group_of(Sim* s, int32_t[::1] group, int32_t entry) noexcept nogil:
+cdef int32_t group_of(Sim* s, int32_t* group, int32_t entry) noexcept nogil:
     """Of the engine of a job; NONE for other entries."""
     cdef Entry* e = &s.control.entry[entry]
     if e.op == OP_DMA:
@@ -168,7 +174,7 @@ cdef int32_t group_of(Sim* s, int32_t[::1] group, int32_t entry) noexcept nogil:
     return group[s.compute_spm[s.compute_job[e.job].engine]] if e.op == OP_COMPUTE else NONE
 
 
-cdef void untie(Sim* s, int32_t[::1] group, int32_t[::1] mixed) noexcept nogil:
+cdef void untie(Sim* s, int32_t* group, int32_t* mixed) noexcept nogil:
     """A job that lets only jobs of its group start, which wait for nothing else, is no concern of other groups. `mixed`: zeros."""
     cdef Control* q = &s.control
     cdef int32_t i, k, of
@@ -189,7 +195,9 @@ cdef void untie(Sim* s, int32_t[::1] group, int32_t[::1] mixed) noexcept nogil:
 
 cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     """`flows`: how many each DMA engine can have at one time. Nobody's turn but that of an only group."""
-    cdef int32_t[::1] group = groups_of(s)
+    groups = groups_of(s)
+    mixed = np.zeros(s.control.n, dtype=np.int32)
+    cdef int32_t* group = own_int32s(groups)
     cdef int32_t words
     sizes = sizes_of(s, group, flows)
     words = sum((size[4] + 63) // 64 for size in sizes)
@@ -206,7 +214,7 @@ cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
     share_out(s, sizes)
     seat(s, group)
     if s.groups.n > 1:
-        untie(s, group, np.zeros(s.control.n, dtype=np.int32))
+        untie(s, group, own_int32s(mixed))
     a.own(<void**>&s.groups.early.item, s.control.n if s.groups.n > 1 else 0, sizeof(Timer), False)
     if s.groups.n == 1:
         s.n_member = s.n_spm

@@ -6,6 +6,7 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
+from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
 from kernbench_core.model.dma cimport COMM
@@ -162,9 +163,9 @@ cdef int lay_out_replaced(Sim* s, Arena a, dict machine) except -1:
 
 cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict program) except -1:
     """After `lay_out`: the tables of components, where there are any."""
-    cdef const int64_t[::1] opcode
-    cdef const int64_t[:, ::1] params
-    cdef int32_t k, i
+    cdef const int64_t* opcode
+    cdef const int64_t* params
+    cdef int32_t k, i, width
     cdef Plugs* p
     if not operations:
         return 0
@@ -189,12 +190,13 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
         p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].limit[i].weight for i in range(COMM))
         p.weight += channels * <int64_t>s.dma[k].limit[COMM].max_concurrent * s.dma[k].limit[COMM].weight
     if "opcode" in program:
-        opcode = program["opcode"]
-        params = program["params"]
+        width = program["params"].shape[1]
+        opcode = int64s(program["opcode"], s.control.n)
+        params = int64_rows(program["params"], s.control.n, width)
         for k in range(s.control.n):
             p.opcode[k] = <int32_t>opcode[k]
-            for i in range(min(<int32_t>KB_PARAMS, <int32_t>params.shape[1])):
-                p.params[<int64_t>k * KB_PARAMS + i] = params[k, i]
+            for i in range(min(<int32_t>KB_PARAMS, width)):
+                p.params[<int64_t>k * KB_PARAMS + i] = params[<int64_t>k * width + i]
     return 0
 
 

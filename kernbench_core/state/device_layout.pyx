@@ -1,4 +1,5 @@
 """Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
+from kernbench_core.state.arrays cimport int64_rows
 from kernbench_core.model.dram.queue cimport Burst, Fetch, Given, RowChannel, Rows
 from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, RowTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
@@ -9,21 +10,22 @@ cdef enum:
 
 
 cdef int fill_timing(RowTiming* t, dict spec) except -1:
-    cdef const int64_t[:, ::1] rules = spec["rules"]
-    cdef int32_t k, after, before
+    cdef int32_t n = len(spec["rules"]), k, after, before
+    cdef const int64_t* rule = int64_rows(spec["rules"], n, 4)
     cdef cycle_t* place
     t.banks, t.groups, t.period, t.burst = spec["banks"], spec["groups"], spec["period"], spec["burst_cycles"]
     t.to_read, t.to_write, t.faw, t.refi = spec["to_read"], spec["to_write"], spec["faw"], spec["refi"]
-    for k in range(<int32_t>rules.shape[0]):
-        after = <int32_t>rules[k, 1]
-        before = <int32_t>rules[k, 2]
-        if rules[k, 0] == IN_BANK:
+    for k in range(n):
+        after = <int32_t>rule[1]
+        before = <int32_t>rule[2]
+        if rule[0] == IN_BANK:
             place = &t.in_bank[after][before]
-        elif rules[k, 0] == IN_GROUP:
+        elif rule[0] == IN_GROUP:
             place = &t.in_group[after][before]
         else:
             place = &t.in_channel[after][before]
-        place[0] = max(place[0], rules[k, 3])
+        place[0] = max(place[0], rule[3])
+        rule += 4
     return 0
 
 

@@ -5,6 +5,7 @@ here: no table grows during a run but those of routes that are added to it (mode
 """
 import numpy as np
 
+from kernbench_core.state.arrays cimport int64_rows, int64s, own_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
 from kernbench_core.fast.ahead cimport Ahead
 from kernbench_core.state.arena cimport Arena
@@ -27,12 +28,15 @@ from kernbench_core.fast.wheel cimport Wheel
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
     """Routes of all transfers; returns the resources of the longest path. Paths of components' flows stand before theirs."""
-    cdef const int64_t[::1] start = m["route_start"], path = m["route_path"], latency = m["route_latency"]
+    cdef int32_t routes = len(m["route_latency"]), hop_count = len(m["route_path"])
+    cdef const int64_t* start = int64s(m["route_start"], routes + 1)
+    cdef const int64_t* path = int64s(m["route_path"], hop_count)
+    cdef const int64_t* latency = int64s(m["route_latency"], routes)
     cdef int32_t k, hops = min(<int32_t>KB_HOPS, s.share.n_res) if s.n_open else 0, first = s.n_open * hops
-    s.roads.n_path = first + <int32_t>path.shape[0]
-    s.roads.n = <int32_t>latency.shape[0]
+    s.roads.n_path = first + hop_count
+    s.roads.n = routes
     a.own(<void**>&s.share.path, s.roads.n_path, sizeof(slot_t), s.n_open > 0)
-    for k in range(<int32_t>path.shape[0]):
+    for k in range(hop_count):
         s.share.path[first + k] = <slot_t>path[k]
     a.own(<void**>&s.route, s.roads.n, sizeof(Route), False)
     a.own(<void**>&s.route_latency, s.roads.n, sizeof(int64_t), False)
@@ -49,11 +53,13 @@ cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
 
 
 cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
-    cdef const int64_t[::1] num = m["resource_num"], den = m["resource_den"]
+    cdef int32_t resources = len(m["resource_num"])
+    cdef const int64_t* num = int64s(m["resource_num"], resources)
+    cdef const int64_t* den = int64s(m["resource_den"], resources)
     cdef int32_t k
     cdef object hops
     s.share.rule = m["allocation"]
-    s.share.n_res = <int32_t>num.shape[0]
+    s.share.n_res = resources
     s.share.channels = m["channels"]
     a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
     a.keep_before(&s.share.res[0].num)
@@ -145,15 +151,26 @@ cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
 
 
 cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
-    cdef const int64_t[::1] engine = p["engine"], channel = p["channel"], group = p["group"], write = p["write"]
-    cdef const int64_t[::1] t_start = p["t_start"], dram_addr = p["dram_addr"], row_bytes = p["row_bytes"]
-    cdef const int64_t[::1] stride = p["stride"], rows = p["rows"], spm_addr = p["spm_addr"], entry = p["entry"]
-    cdef const int64_t[::1] memory = p["memory"], route = p["route"], peer = p["peer"]
+    cdef int32_t n = len(p["engine"])
+    cdef const int64_t* engine = int64s(p["engine"], n)
+    cdef const int64_t* channel = int64s(p["channel"], n)
+    cdef const int64_t* group = int64s(p["group"], n)
+    cdef const int64_t* write = int64s(p["write"], n)
+    cdef const int64_t* t_start = int64s(p["t_start"], n)
+    cdef const int64_t* dram_addr = int64s(p["dram_addr"], n)
+    cdef const int64_t* row_bytes = int64s(p["row_bytes"], n)
+    cdef const int64_t* stride = int64s(p["stride"], n)
+    cdef const int64_t* rows = int64s(p["rows"], n)
+    cdef const int64_t* spm_addr = int64s(p["spm_addr"], n)
+    cdef const int64_t* entry = int64s(p["entry"], n)
+    cdef const int64_t* memory = int64s(p["memory"], n)
+    cdef const int64_t* route = int64s(p["route"], n)
+    cdef const int64_t* peer = int64s(p["peer"], n)
     cdef int32_t k, c
     cdef DmaJob* j
     cdef DmaEngine* e
     s.n_dma = len(m["dma"])
-    s.n_dma_jobs = <int32_t>engine.shape[0]
+    s.n_dma_jobs = n
     a.own(<void**>&s.dma, s.n_dma, sizeof(DmaEngine))
     a.keep_before(&s.dma[0].id)
     a.own(<void**>&s.dma_spm, s.n_dma, sizeof(int32_t), False)
@@ -197,10 +214,11 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
 cdef int lay_out_streams(Sim* s, Arena a) except -1:
     """One for each region of an engine's jobs; those of components may have as many as there are."""
     cdef int32_t k, n = 0
-    cdef int32_t[::1] regions = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
+    of_engine = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
+    cdef int32_t* regions = own_int32s(of_engine)
     for k in range(s.n_compute_jobs):
         regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
-    a.own(<void**>&s.stream, sum(regions), sizeof(Stream))
+    a.own(<void**>&s.stream, sum(of_engine.tolist()), sizeof(Stream))
     a.keep_before(&s.stream[0].nbytes)
     for k in range(s.n_compute):
         s.compute[k].stream = s.stream + n
@@ -209,14 +227,22 @@ cdef int lay_out_streams(Sim* s, Arena a) except -1:
 
 
 cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
-    cdef const int64_t[::1] engine = p["engine"], init = p["init"], body = p["body"], finalize = p["finalize"]
-    cdef const int64_t[::1] work = p["work"], regions = p["regions"], entry = p["entry"]
-    cdef const int64_t[:, ::1] addr = p["region_addr"], nbytes = p["region_bytes"], write = p["region_write"]
+    cdef int32_t n = len(p["engine"]), width = p["region_addr"].shape[1]        # regions that a job has room for
+    cdef const int64_t* engine = int64s(p["engine"], n)
+    cdef const int64_t* init = int64s(p["init"], n)
+    cdef const int64_t* body = int64s(p["body"], n)
+    cdef const int64_t* finalize = int64s(p["finalize"], n)
+    cdef const int64_t* work = int64s(p["work"], n)
+    cdef const int64_t* regions = int64s(p["regions"], n)
+    cdef const int64_t* entry = int64s(p["entry"], n)
+    cdef const int64_t* addr = int64_rows(p["region_addr"], n, width)
+    cdef const int64_t* nbytes = int64_rows(p["region_bytes"], n, width)
+    cdef const int64_t* write = int64_rows(p["region_write"], n, width)
     cdef int32_t k, r
     cdef Compute* e
     cdef ComputeJob* j
     s.n_compute = len(m["compute"])
-    s.n_compute_jobs = <int32_t>engine.shape[0]
+    s.n_compute_jobs = n
     a.own(<void**>&s.compute, s.n_compute, sizeof(Compute))
     a.keep_before(&s.compute[0].period)
     a.own(<void**>&s.compute_spm, s.n_compute, sizeof(int32_t), False)
@@ -244,28 +270,32 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
         j.entry = <int32_t>entry[k]
         j.regions = <int32_t>regions[k]
         for r in range(j.regions):
-            j.region[r].addr = addr[k, r]
-            j.region[r].nbytes = nbytes[k, r]
-            j.written |= (write[k, r] != 0) << r
+            j.region[r].addr = addr[k * width + r]
+            j.region[r].nbytes = nbytes[k * width + r]
+            j.written |= (write[k * width + r] != 0) << r
     return lay_out_streams(s, a)
 
 
 cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
-    cdef const int64_t[::1] op = p["op"], job = p["job"], waits = p["waits"], after = p["after"]
-    cdef const int64_t[::1] dependents = p["dependents"]
+    cdef int32_t n = len(p["op"]), edges = len(p["dependents"])
+    cdef const int64_t* op = int64s(p["op"], n)
+    cdef const int64_t* job = int64s(p["job"], n)
+    cdef const int64_t* waits = int64s(p["waits"], n)
+    cdef const int64_t* after = int64s(p["after"], n + 1)
+    cdef const int64_t* dependents = int64s(p["dependents"], edges)
     cdef Control* q = &s.control
     cdef int32_t k
-    q.n = <int32_t>op.shape[0]
+    q.n = n
     q.width = m["issue_width"]
     q.end = -1
     a.own(<void**>&q.entry, q.n + 1 + s.n_ghosts, sizeof(Entry))
-    a.own(<void**>&q.dependents, dependents.shape[0], sizeof(int32_t), False)
+    a.own(<void**>&q.dependents, edges, sizeof(int32_t), False)
     a.own(<void**>&q.barriers, q.n, sizeof(int32_t), False)
     a.own(<void**>&q.ready_jobs, q.n, sizeof(int32_t))
     a.own(<void**>&q.ready_control, q.n, sizeof(int32_t))
     a.own(<void**>&q.later, q.n, sizeof(int32_t), False)
     a.own(<void**>&q.finished, s.n_dma_jobs + s.n_compute_jobs, sizeof(int32_t))
-    for k in range(<int32_t>dependents.shape[0]):
+    for k in range(edges):
         q.dependents[k] = <int32_t>dependents[k]
     for k in range(q.n + 1):
         q.entry[k].after = <int32_t>after[k]

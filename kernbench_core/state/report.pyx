@@ -2,6 +2,7 @@
 looking changes nothing."""
 import numpy as np
 
+from kernbench_core.state.arrays cimport own_int64s
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Control
 from kernbench_core.plugin.described cimport command_of
@@ -13,6 +14,10 @@ from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
+cdef enum:
+    TOTALS = 4                # numbers of a resource or DMA engine that totals_of gives
+    OF_COMPUTE = 2            # and of a TE or VE
+
 
 cdef object seen(cycle_t at):
     return None if at == NEVER else at
@@ -21,7 +26,9 @@ cdef object seen(cycle_t at):
 cdef tuple entries_of(Sim* s):
     cdef int32_t k, n = s.control.n
     issue, start, end = (np.empty(n, dtype=np.int64) for _ in range(3))
-    cdef int64_t[::1] i = issue, b = start, e = end
+    cdef int64_t* i = own_int64s(issue)
+    cdef int64_t* b = own_int64s(start)
+    cdef int64_t* e = own_int64s(end)
     for k in range(n):
         i[k] = -1 if s.control.entry[k].issue == NEVER else s.control.entry[k].issue
         b[k] = -1 if s.control.entry[k].start == NEVER else s.control.entry[k].start
@@ -109,9 +116,8 @@ cdef dict counters_of(Sim* s):
 
 cdef object bank_counts(Tally* t):
     cdef int32_t k
-    cdef int64_t[::1] c
     counts = np.empty(t.banks, dtype=np.int64)
-    c = counts
+    cdef int64_t* c = own_int64s(counts)
     tally_drain(t)
     for k in range(t.banks):
         c[k] = t.count[k]
@@ -125,23 +131,22 @@ cdef object resource_totals(Sim* s):
     cdef cycle_t gap
     cdef Resource* r
     cdef Flow* f
-    cdef int64_t[:, ::1] t
-    totals = np.empty((s.share.n_res, 4), dtype=np.int64)
-    t = totals
+    totals = np.empty((s.share.n_res, TOTALS), dtype=np.int64)
+    cdef int64_t* t = own_int64s(totals)
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
-        t[k, 0] = r.bytes - r.stored
-        t[k, 1] = r.stored
-        t[k, 2] = r.busy + gap
-        t[k, 3] = r.member_cycles + gap * r.members
+        t[TOTALS * k] = r.bytes - r.stored
+        t[TOTALS * k + 1] = r.stored
+        t[TOTALS * k + 2] = r.busy + gap
+        t[TOTALS * k + 3] = r.member_cycles + gap * r.members
     for k in range(s.n_spm):
         for i in range(s.spm[k].n_order):
             flow = s.spm[k].order[i]
             if flow < s.n_flows:
                 f = &s.share.flow[flow]
                 for h in range(f.route.length):
-                    t[s.share.path[f.route.first + h], 1 if s.dma_job[f.job].write else 0] += f.total - f.left
+                    t[TOTALS * s.share.path[f.route.first + h] + (1 if s.dma_job[f.job].write else 0)] += f.total - f.left
     return totals
 
 
@@ -171,25 +176,23 @@ cdef tuple totals_of(Sim* s):
     cdef Flow* f
     cdef slot_t slot
     cdef cycle_t held, cycles, conflict
-    cdef int64_t[:, ::1] d
-    cdef int64_t[:, ::1] c
-    dma, compute = np.empty((s.n_dma, 4), dtype=np.int64), np.empty((s.n_compute, 2), dtype=np.int64)
-    d = dma
-    c = compute
+    dma, compute = np.empty((s.n_dma, TOTALS), dtype=np.int64), np.empty((s.n_compute, OF_COMPUTE), dtype=np.int64)
+    cdef int64_t* d = own_int64s(dma)
+    cdef int64_t* c = own_int64s(compute)
     for k in range(s.n_dma):
         e = &s.dma[k]
-        d[k, 0] = e.spent[<int32_t>BUSY]
-        d[k, 1] = e.spent[<int32_t>STALLED_BACKPRESSURE]
-        d[k, 2] = e.spent[<int32_t>STALLED_BANK]
-        d[k, 3] = e.nbytes
+        d[TOTALS * k] = e.spent[<int32_t>BUSY]
+        d[TOTALS * k + 1] = e.spent[<int32_t>STALLED_BACKPRESSURE]
+        d[TOTALS * k + 2] = e.spent[<int32_t>STALLED_BANK]
+        d[TOTALS * k + 3] = e.nbytes
         if e.activity != IDLE:
-            d[k, 0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2] += s.cycle - e.since
+            d[TOTALS * k + (0 if e.activity == BUSY else 1 if e.activity == STALLED_BACKPRESSURE else 2)] += s.cycle - e.since
     for k in range(s.n_spm):
         for i in range(s.spm[k].n_order):
             slot = s.spm[k].order[i]
             if slot < s.n_flows:
                 f = &s.share.flow[slot]
-                d[f.engine, 3] += f.total - f.left
+                d[TOTALS * f.engine + 3] += f.total - f.left
     for k in range(s.n_compute):
         cycles = s.compute[k].job_cycles
         conflict = s.compute[k].conflict
@@ -198,8 +201,8 @@ cdef tuple totals_of(Sim* s):
             cycles += s.cycle - s.compute[k].started
             if held != NEVER:
                 conflict += s.cycle - held
-        c[k, 0] = cycles - conflict
-        c[k, 1] = conflict
+        c[OF_COMPUTE * k] = cycles - conflict
+        c[OF_COMPUTE * k + 1] = conflict
     banks = [(bank_counts(&s.spm[k].grants), bank_counts(&s.spm[k].denials)) for k in range(s.n_spm)]
     return dma, compute, resource_totals(s), banks, queue_depths(s)
 
@@ -327,7 +330,7 @@ cdef tuple waiting_of(Sim* s):
     cdef Control* q = &s.control
     cdef int32_t k
     waits = np.empty(q.n, dtype=np.int64)
-    cdef int64_t[::1] w = waits
+    cdef int64_t* w = own_int64s(waits)
     for k in range(q.n):
         w[k] = q.entry[k].waits
     return waits, (q.barriers[q.passed] if q.passed < q.n_barriers else -1)

@@ -6,6 +6,7 @@ A part is a text, a value of the record, a column of its entry, or a text chosen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
+from kernbench_core.state.arrays cimport ANY, int64s
 from kernbench_core.trace.arrange cimport arrange
 from kernbench_core.trace.events cimport (
     MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
@@ -119,7 +120,6 @@ cdef class Format:
 
     def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
                  list token_left, list token_start, cycle_t first, cycle_t last):
-        cdef const int64_t[::1] view
         cdef int32_t k, n_parts, n_templates
         if self.part != NULL:
             raise RuntimeError("a Format is made once")
@@ -148,8 +148,7 @@ cdef class Format:
             self.token_start[k] = start
         for k, column in enumerate(columns):
             if len(column):
-                view = column
-                self.column[k] = &view[0]
+                self.column[k] = int64s(column, ANY)
         self.put_templates(kinds, self.put_tables(tables))
 
     cdef int64_t put_tables(self, list tables) except -1:
@@ -324,15 +323,13 @@ cdef class Format:
 
     def extend(self, list columns, list tables):
         """There are more rows, and more texts: the same columns and tables as at first, grown."""
-        cdef const int64_t[::1] view
         cdef int32_t k
         self.keep[0], self.keep[1] = columns, tables
         for k in range(self.n_tables):
             free(self.table[k])
             self.table[k] = NULL
         for k, column in enumerate(columns):
-            view = column
-            self.column[k] = &view[0]
+            self.column[k] = int64s(column, ANY)
         self.put_templates(self.keep[2], self.put_tables(tables))
 
     cdef str fault_of(self, Event* e, int64_t rows, int64_t units):

@@ -5,6 +5,7 @@ What a line looks like is data, as in trace/format.pyx: the texts between its nu
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc
 
+from kernbench_core.state.arrays cimport ANY, int64_rows
 from kernbench_core.trace.text cimport CHUNK, Buffer, put_int, put_text
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
@@ -63,7 +64,7 @@ cdef class Samples:
         free(self.unit)
         free(self.text)
 
-    def lines(self, cycle_t cycle, int64_t length, const int64_t[:, ::1] numbers not None):
+    def lines(self, cycle_t cycle, int64_t length, numbers not None):
         """`(lines, how many, works)` of a window of `length` cycles that ends with `cycle`: of each row of numbers that is not all zeros.
         `works`: which rows these are, one byte each, also those that are not kept.
 
@@ -72,6 +73,7 @@ cdef class Samples:
         cdef Buffer b
         cdef int32_t k, i, n = 0
         cdef int64_t some
+        cdef const int64_t* number = int64_rows(numbers, ANY, ANY)
         cdef bytearray works = bytearray(self.rows)
         if numbers.shape[0] != self.rows or numbers.shape[1] != self.numbers:
             raise ValueError(f"{numbers.shape[0]} x {numbers.shape[1]} numbers, where {self.rows} x {self.numbers} are written")
@@ -81,8 +83,10 @@ cdef class Samples:
             raise MemoryError(f"no memory for the samples of {self.rows} units")
         for k in range(self.rows):
             some = 0
+            if k:
+                number += self.numbers
             for i in range(self.numbers):
-                some |= numbers[k, i]
+                some |= number[i]
             works[k] = some != 0
             if some == 0 or self.kept[k] == 0:
                 continue
@@ -93,7 +97,7 @@ cdef class Samples:
             put_int(&b, length)
             for i in range(self.numbers):
                 put_text(&b, self.text[i + 1].data, self.text[i + 1].length)
-                put_int(&b, numbers[k, i])
+                put_int(&b, number[i])
             put_text(&b, self.text[self.numbers + 1].data, self.text[self.numbers + 1].length)
             n += 1
         try:

@@ -2,9 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Installed with all that tests need, and with what a run needs.
 STAMP  := $(VENV)/.installed
+RUNS   := $(VENV)/.runs
 TYPED := $(shell find kernbench -name "*.pxd")
-SOURCES := pyproject.toml setup.py kernbench_core/state/field_table.py $(shell find kernbench_core -name "*.pyx" -o -name "*.pxd" -o -name "*.h") $(TYPED) $(TYPED:.pxd=.py)
+CORE  := $(shell find kernbench_core -name "*.pyx" -o -name "*.pxd" -o -name "*.h")
+SOURCES := pyproject.toml setup.py kernbench_core/state/field_table.py $(CORE) $(TYPED) $(TYPED:.pxd=.py)
 JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
@@ -16,7 +19,7 @@ FUZZ_KEEP    ?= /tmp/kernbench-fuzz
 .PHONY: demo test same check bench nightly fuzz docs lint types checked sanitize package clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
-demo: $(STAMP)
+demo: $(RUNS)
 	$(BIN)/kbsim run llama2-7b-decode --config npu_server
 
 test: $(STAMP)
@@ -31,6 +34,11 @@ install: $(STAMP)
 $(STAMP): $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
+	touch $@ $(RUNS)
+
+$(RUNS): $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
 check: lint types test checked sanitize package

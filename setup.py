@@ -1,65 +1,125 @@
-"""Builds the compiled core; everything else about the package is in pyproject.toml.
+"""Builds the compiled core and what runs kernels; everything else about the package is in pyproject.toml.
 
-KERNBENCH_BUILD: `release` (default), `checked` (bounds checks in Cython), `sanitize` (AddressSanitizer and UBSan).
+KERNBENCH_BUILD: `release` (default), `profile` (the same with symbols and lines, for perf and callgrind), `checked` (bounds
+checks in Cython), `sanitize` (AddressSanitizer and UBSan). docs/adr/0040-what-is-compiled.md says what is compiled, and how.
 """
 import os
 import runpy
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 BUILD = os.environ.get("KERNBENCH_BUILD", "release")
+#: The compiler's flags, behind those of Python's own build, which ask for -O3 and debug info.
 FLAGS = {
-    "release": ["-O3"],
+    "release": ["-g0"],
+    "profile": ["-g1"],
     "checked": ["-O1", "-g"],
     "sanitize": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
 }
 if BUILD not in FLAGS:
     raise SystemExit(f"KERNBENCH_BUILD={BUILD}: allowed are {', '.join(FLAGS)}")
 
-CHECKED = BUILD != "release"
-DIRECTIVES = {
-    "language_level": 3,
+CHECKED = BUILD in ("checked", "sanitize")
+LINKED = [flag for flag in FLAGS[BUILD] if flag.startswith("-fsanitize")]
+if BUILD == "release" and sys.platform == "linux":
+    LINKED.append("-Wl,--strip-all")
+
+#: Modules of the core, or packages, that run in every cycle, of every request or of every traced event.
+HOT = (
+    "fast", "model",
+    "plugin.ask", "plugin.component", "plugin.component_api", "plugin.component_fill", "plugin.component_flow",
+    "trace.arrange", "trace.record", "trace.record_block", "trace.record_requests",
+)
+#: Those that lay tables out, read them or check them, once a run.
+COLD = ("_cython", "fast.group_layout", "model.routes", "plugin.plug_layout", "standalone", "state", "types")
+#: Phase 2, memories and queues, whose time is numpy's, or that of calls of Python: compiled, they cost less beside it, but how
+#: well they are compiled cannot be measured.
+COLD_KERNELS = (
+    "ccl.turns", "common._cython", "common.queue_ops",
+    "components.builtin.fifo", "components.builtin.ipcq_ring", "components.builtin.pe_ipcq",
+    "sim_engine.memory_keys", "sim_engine.memory_ranges", "sim_engine.memory_space", "sim_engine.memory_store",
+    "sim_engine.op_ranges", "sim_engine.replay_gemm", "sim_engine.replay_levels", "sim_engine.replay_order",
+    "sim_engine.replay_tasks", "sim_engine.replay_wide",
+    "triton_emu.memory_order", "triton_emu.memory_side", "triton_emu.tl_queues", "triton_emu.tl_waits",
+)
+LEVEL = {
+    **{f"kernbench_core.{name}": "-O3" for name in HOT},
+    **{f"kernbench_core.{name}": "-Og" for name in COLD},
+    **{f"kernbench.{name}": "-Og" for name in COLD_KERNELS},
+}
+ALL = {"language_level": 3, "freethreading_compatible": True, "auto_pickle": False, "emit_code_comments": CHECKED}
+CORE = ALL | {
     "boundscheck": CHECKED,
     "wraparound": False,
     "cdivision": True,          # C division: the core divides no negative numbers
     "initializedcheck": CHECKED,
     "embedsignature": True,
-    "freethreading_compatible": True,
 }
+KERNELS = ALL | {"annotation_typing": False}
+
+
+def level(module: str) -> str:
+    """How much is optimised: what is said of the module or of a package that it is in, else -O1."""
+    found = [name for name in LEVEL if f"{module}.".startswith(f"{name}.")]
+    return LEVEL[max(found, key=len)] if found else "-O1"
+
+
+def extensions(sources: list[Path], shared: str) -> list[Extension]:
+    """One for each source, and `shared`: what all of them need of Cython, compiled once instead of in each."""
+    names = {".".join(path.with_suffix("").parts): path for path in sources}
+    names[shared] = Path(*shared.split(".")).with_suffix(".c")
+    return [
+        Extension(
+            name,
+            [str(path)],
+            include_dirs=["kernbench_core"],
+            depends=["setup.py"],
+            extra_compile_args=FLAGS[BUILD] + ([] if CHECKED else [level(name)]),
+            extra_link_args=LINKED,
+        )
+        for name, path in names.items()
+    ]
+
+
+def compiled(sources: list[Path], shared: str, directives: dict[str, object], without: list[str]) -> list[Extension]:
+    """`without`: features of Cython that no source needs, left out of `shared`."""
+    return cythonize(
+        extensions(sources, shared),
+        compiler_directives=directives,
+        build_dir=str(MADE),
+        force=CHECKED or OUTDATED,
+        nthreads=WORKERS,
+        shared_utility_qualified_name=shared,
+        shared_utility_features_disabled=without,
+    )
+
+
+WORKERS = os.cpu_count() or 1
+MADE = Path(f"build/cython-{BUILD}")
+#: C of other directives than these: Cython compares sources alone.
+OUTDATED = MADE.exists() and MADE.stat().st_mtime < Path(__file__).stat().st_mtime
 runpy.run_path("kernbench_core/state/field_table.py")["write_table"](Path("kernbench_core"))
-sources = sorted(Path("kernbench_core").rglob("*.pyx"))
-extensions = [
-    Extension(
-        ".".join(path.with_suffix("").parts),
-        [str(path)],
-        include_dirs=["kernbench_core"],
-        extra_compile_args=FLAGS[BUILD],
-        extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
-    )
-    for path in sources
-]
-# What runs kernels: Python sources, each with a .pxd beside it that gives its classes types (docs/adr/0019-kernels.md).
-COMPILED = {"language_level": 3, "annotation_typing": False, "freethreading_compatible": True}
-# Under ASan they stay Python: kernels are greenlets, which copy the stack over the marks that ASan puts around its variables.
+core = sorted(Path("kernbench_core").rglob("*.pyx"))
+# What runs kernels: Python sources, each with a .pxd beside it that gives its classes types. Under ASan they stay Python:
+# kernels are greenlets, which copy the stack over the marks that ASan puts around its variables.
 typed = [] if BUILD == "sanitize" else sorted(path.with_suffix(".py") for path in Path("kernbench").rglob("*.pxd"))
-kernels = [
-    Extension(
-        ".".join(path.with_suffix("").parts),
-        [str(path)],
-        include_dirs=["kernbench_core"],
-        extra_compile_args=FLAGS[BUILD],
-        extra_link_args=[f for f in FLAGS[BUILD] if f.startswith("-fsanitize")],
-    )
-    for path in typed
-]
-workers = os.cpu_count() or 1
-build = {"build_dir": f"build/cython-{BUILD}", "force": CHECKED, "nthreads": workers}
+modules = compiled(core, "kernbench_core._cython", CORE, without=["MemoryView"])     # arrays.pxd gives pointers
+if typed:
+    modules += compiled(typed, "kernbench.common._cython", KERNELS, without=[])
+os.utime(MADE)
+if typed:
+    names = {module.name for module in modules}
+    lost = [name for name in LEVEL if not any(f"{module}.".startswith(f"{name}.") for module in names)]
+    if lost:
+        raise SystemExit(f"setup.py: HOT or COLD names what is not there: {', '.join(lost)}")
+    # Python takes a library before a source, also one of a source that is compiled no more or is somewhere else.
+    for library in [*Path("kernbench").rglob("*.so"), *Path("kernbench_core").rglob("*.so")]:
+        if ".".join((*library.parent.parts, library.name.partition(".")[0])) not in names:
+            library.unlink()
 setup(
-    ext_modules=[
-        *cythonize(extensions, compiler_directives=DIRECTIVES, **build),
-        *cythonize(kernels, compiler_directives=COMPILED, **build),
-    ],
-    options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": workers}},
+    ext_modules=modules,
+    options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": WORKERS}},
 )

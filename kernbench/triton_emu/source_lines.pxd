@@ -1,1 +1,0 @@
-cpdef line_of(object frame)

@@ -16,7 +16,7 @@ export OPENBLAS_NUM_THREADS = 1
 FUZZ_MINUTES ?= 55
 FUZZ_KEEP    ?= /tmp/kernbench-fuzz
 
-.PHONY: demo test same check bench nightly fuzz docs lint types checked sanitize package clean install
+.PHONY: demo test same check bench nightly fuzz docs lint types checked sanitize package wheel clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
 demo: $(RUNS)
@@ -66,6 +66,10 @@ sanitize: $(STAMP)
 # sdist and wheel, built and installed where nothing else is.
 package: $(STAMP)
 	sh tests/package.sh $(PYTHON)
+
+# The wheel of this Python and platform in dist/, repaired by auditwheel and tried like those of `package`.
+wheel: $(STAMP)
+	sh tests/wheel.sh $(PYTHON)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.speed

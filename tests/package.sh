@@ -1,14 +1,19 @@
 #!/bin/sh
-# Builds sdist and wheel, installs each into an empty environment, and runs the command line from an empty directory.
-# usage: tests/package.sh PYTHON
+# Installs each package into an empty environment and runs it from an empty directory; without a package, sdist and wheel are built
+# first. `make wheel` and .github/workflows/wheels.yml name theirs.
+# usage: tests/package.sh PYTHON [PACKAGE...]
 set -eu
 python=$1
+shift
 here=$(pwd)
 work=$here/build/package
 rm -rf "$work"
 mkdir -p "$work/empty"
-.venv/bin/python -m build --outdir "$work/dist" . >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
-for package in "$work"/dist/*.whl "$work"/dist/*.tar.gz; do
+if [ $# -eq 0 ]; then
+    .venv/bin/python -m build --outdir "$work/dist" . >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
+    set -- "$work"/dist/*.whl "$work"/dist/*.tar.gz
+fi
+for package in "$@"; do
     rm -rf "$work/env"
     "$python" -m venv "$work/env"
     "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check "$package"
@@ -16,12 +21,16 @@ for package in "$work"/dist/*.whl "$work"/dist/*.tar.gz; do
         cd "$work/empty"
         "$work/env/bin/kbsim" --version
         "$work/env/bin/kbsim" run llama2-7b-decode --config npu_server --json >run.json
+        "$work/env/bin/kbsim" run tp_mlp --verify --json >bench.json
         "$work/env/bin/python" - <<'CHECK'
 import json
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.resources import files
 
 import kernbench
+import kernbench.triton_emu.kernel_runner
 import kernbench_core
+import kernbench_core.loop
 
 assert json.load(open("run.json"))["status"] == "done"
 for package, name in [
@@ -29,6 +38,8 @@ for package, name in [
     ("kernbench_core", "types.pxd"), ("kernbench.trace", "report/page.html"), ("kernbench.configs", "npu_mobile.yaml"), ("kernbench.benches", "__init__.py"),
 ]:
     assert files(package).joinpath(name).is_file(), (package, name)
+for module in (kernbench_core.loop, kernbench.triton_emu.kernel_runner):
+    assert module.__file__.endswith(tuple(EXTENSION_SUFFIXES)), module.__file__
 print("package works:", kernbench.__version__, kernbench_core.STATE)
 CHECK
     )

@@ -95,8 +95,12 @@ cdef inline int32_t bank_of(Spm* p, int64_t line) noexcept nogil:
 
 cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noexcept nogil:
     """Add the banks of `n` consecutive lines of the interleaved map, the first on `bank`."""
+    cdef uint64_t run
     cdef int32_t head
-    if n >= p.banks:
+    if p.words == 1 and n < p.banks:
+        run = (<uint64_t>1 << n) - 1
+        mask[0] |= (run << bank | (run >> 1) >> (p.banks - 1 - bank)) & p.full
+    elif n >= p.banks:
         set_run(mask, 0, p.banks)
     elif bank + n <= p.banks:
         set_run(mask, bank, <int32_t>n)

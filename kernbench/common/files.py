@@ -17,7 +17,7 @@ from kernbench.common.errors import InputError, Problem
 REMEDY = "choose another place"
 BUFFER = 1 << 20  # [B] handed to the operating system at once
 #: [B] of what tells no size: a pipe, a device, a file of /proc. A file of the size that it tells may have more.
-STREAM_BYTES = 256 << 20
+STREAM_BYTES = 128 << 20
 SOURCE_BYTES = 64 << 20  # of a Python file
 WRITER_SECONDS = 5.0  # a named pipe is given so long to get a writer; one that has a writer is waited for
 

@@ -34,8 +34,8 @@ cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
     cdef Compute* e
     for k in range(p.n_order if p.narrow else 0):
         a = &s.lane[p.order[k]]
-        if a.compute and a.next_at <= p.done and a.first_denied == NEVER:
-            c = p.order[k] - s.n_flows
+        c = p.order[k] - s.n_flows
+        if a.compute and c < s.n_compute and a.next_at <= p.done and a.first_denied == NEVER:   # else it is a component's request
             e = &s.compute[c]
             if e.dense:
                 compute_seek(e, s.compute_job, p, next_body_cycle(s, c))

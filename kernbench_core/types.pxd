@@ -45,8 +45,10 @@ cpdef enum Allocation:
     FIFO = 2
     ROW_BUFFER = 3
 
-cpdef enum ArbiterRule:       # of the banks of a scratchpad (model/arbiter)
-    OLDEST_FIRST = 0
+cdef enum ArbiterRule:        # of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
+    OLDEST_FIRST
+    ROUND_ROBIN
+    N_ARBITERS
 
 cpdef enum Overlap:
     OVERLAP_NONE = 0

@@ -1,7 +1,8 @@
 """Scratchpads whose banks fit one word: their lanes are walked one after the other, each over a block of cycles."""
+from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Lane, Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport OLDEST_FIRST, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
 from kernbench_core.fast.walk cimport Walk
 
 cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
@@ -13,7 +14,7 @@ cdef void narrow_count(Sim* s) noexcept nogil
 
 cdef inline bint block_can(Spm* p) noexcept nogil:
     """All banks are in one word, and all requesters are engines of this scratchpad."""
-    return p.narrow and p.n_asks == 0 and p.n_pairs == 0 and p.arbiter == OLDEST_FIRST
+    return p.narrow and p.n_asks == 0 and p.n_pairs == 0 and by_age(p)
 
 cdef inline void narrow_turn(Sim* s, Spm* p) noexcept nogil:
     """The place where denials are noted is now this scratchpad's."""

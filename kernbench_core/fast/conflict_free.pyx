@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.ahead cimport ahead_of
 from kernbench_core.model.arith cimport gcd, quotient
+from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Lane, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.model.dma cimport DmaJob
@@ -348,6 +349,8 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
     cdef int32_t n
     if p.clear > p.done:
         return True
+    if not by_age(p):
+        return False
     if p.n_pairs:
         if not pair_may_look(p):
             return False

@@ -9,6 +9,7 @@ It is compiled once more for runs that trace requests: the usual one writes no m
 """
 from libc.string cimport memset
 
+from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Lane, Spm
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, FlowTrace
 from kernbench_core.model.requester cimport activity_phase
@@ -44,7 +45,7 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     cdef int32_t k, slow = 0
     if not (s.skip or s.trace != NULL and s.trace.rolls):
         return False
-    if not (s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
+    if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
         return False
     if s.plugs != NULL or s.share.rows != NULL or p.n_asks or p.n_pairs:
         return False

@@ -4,6 +4,7 @@ The licence: no bank can have more askers than ports, so nothing is denied, ever
 (or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
 engines change in no earlier one.
 """
+from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, take_ports
 from kernbench_core.fast.conflict_free cimport scratchpad_clear
 from kernbench_core.model.compute cimport Compute, on_period, writes_to
@@ -77,7 +78,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         return p.uncontended
     p.judge = False
     p.uncontended = False
-    if p.n_held or p.n_asks or crowded(s, p):
+    if not by_age(p) or p.n_held or p.n_asks or crowded(s, p):
         return False
     open_ports(p)
     for k in range(p.n_order):
@@ -186,13 +187,13 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     return max(to, p.done)
 
 
-cdef bint asleep(Sim* s, Spm* p) noexcept nogil:
-    """No lane asks for anything by itself."""
+cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
+    """No lane asks for anything in an earlier cycle; NEVER: none does by itself."""
+    cdef cycle_t at = NEVER
     cdef int32_t k
     for k in range(p.n_order):
-        if s.lane[p.order[k]].next_at != NEVER:
-            return False
-    return True
+        at = min(at, s.lane[p.order[k]].next_at)
+    return at
 
 
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
@@ -206,7 +207,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Lane* a
     p.calm = NEVER
     p.rolls = p.laid = False
-    if p.n_order == 0 or s.share.rows != NULL and asleep(s, p):     # flows wait for their bursts
+    if p.n_order == 0 or s.share.rows != NULL and first_asking(s, p) == NEVER:     # flows wait for their bursts
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
         return pair_next(s, spm) if p.n_pairs else p.done
@@ -217,6 +218,9 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     elif may_roll(s, p):
         p.rolls = True
         return look_again(s, p)
+    elif not by_age(p):                         # of another arbiter only this is known: who asks first leaves no earlier
+        soon = max(p.done, first_asking(s, p)) + p.backpressure - 1
+        to = min(to, soon)
     else:
         soon = p.done + p.backpressure - 1
         to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))

@@ -58,6 +58,7 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
     slot_t* asking            # those that ask in this cycle, in tie-break order
     int32_t n_asking
     int32_t arbiter           # ArbiterRule
+    int32_t* pointer          # [banks] the client that an arbiter with pointers begins with: model state (model/arbiter/arbiter.pxd)
     slot_t* due               # narrow: those with something to do in a block
     int32_t* watch            # the engines to be watched
     uint64_t* denied          # narrow: [DENIED] masks of denials that are not counted yet, during a turn (fast/block.pyx),

@@ -82,7 +82,7 @@ cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
             p.n_asking += 1
     if p.n_asking:
         open_ports(p)
-        ARBITERS[p.arbiter](s, p, now)
+        ARBITERS[p.arbiter].arbitrate(s, p, now)
 
 
 cdef inline void ask_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:

@@ -26,7 +26,8 @@ cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fie
     RANGE_QUEUED = 17         # bursts in a channel's queue
     RANGE_GIVEN = 18          # bursts in its buffer
     RANGE_LATER = 19          # a cycle that may lie behind the run's, by no more than the longest time between two DRAM commands
-    RANGES = 20
+    RANGE_CLIENT = 20         # of the machine's clients of scratchpads (model/arbiter/arbiter.pxd)
+    RANGES = 21
 
 cdef struct Field:            # of a struct
     const char* name
@@ -69,6 +70,6 @@ cdef class Compare(Visitor):
 
 cdef Record SIM, SHARE, ENTRY, DMAJOB, DMAENGINE, RESOURCE, COMPUTE, LANE, FLOW, FLOWTRACE, STREAMTRACE
 cdef Record BANK, DEVICE, BURST, GIVEN, FETCH, ROWCHANNEL
-cdef Record WORD, COUNTER, TIME, OVERLAPPED
+cdef Record WORD, COUNTER, POINTER, TIME, OVERLAPPED
 
 cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept

@@ -36,11 +36,13 @@ cdef void set_record(Record* r, const char* name, const Field* field, int32_t n)
 include "field_table.pxi"
 
 # Tables of plain numbers.
-cdef Field a_word, a_counter, a_time, an_overlapped
+cdef Field a_word, a_counter, a_pointer, a_time, an_overlapped
 set_field(&a_word, b"banks", 0, 8, 1, RANGE_ANY)
 set_record(&WORD, b"mask", &a_word, 1)
 set_field(&a_counter, b"times", 0, 8, 1, RANGE_COUNT)
 set_record(&COUNTER, b"bank", &a_counter, 1)
+set_field(&a_pointer, b"client", 0, 4, 1, RANGE_CLIENT)
+set_record(&POINTER, b"pointer", &a_pointer, 1)
 set_field(&a_time, b"ready", 0, 8, 1, RANGE_LATER)
 set_record(&TIME, b"group", &a_time, 1)
 set_field(&an_overlapped, b"with", 0, 4, 1, RANGE_ENTRY_Q)
@@ -53,7 +55,8 @@ cdef void limit(Limits* x, int32_t span, int64_t low, int64_t high) noexcept:
 
 
 cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept:
-    """The ranges of a run that stands before `cycle`; those of flows and of DRAM rows are known later (state/device_snapshot.pyx)."""
+    """The ranges of a run that stands before `cycle`; those of clients, flows
+    and DRAM rows are known later (state/resume.pyx, state/device_snapshot.pyx)."""
     cdef int32_t k
     for k in range(RANGES):
         limit(x, k, 0, -1)

@@ -109,6 +109,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.max_wait = m["max_wait"]
     p.backpressure = m["backpressure"]
     p.arbiter = m.get("arbiter", OLDEST_FIRST)
+    a.own(<void**>&p.pointer, p.banks, sizeof(int32_t))
     p.row = p.line * p.banks
     p.oldest = NEVER
     p.calm = NEVER

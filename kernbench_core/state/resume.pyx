@@ -13,6 +13,7 @@ from libc.string cimport memset
 from kernbench_core.state.audit cimport (
     Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start, check_status,
     p2_is_over)
+from kernbench_core.model.arbiter.arbiter cimport clients
 from kernbench_core.model.bank cimport Lane, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
 from kernbench_core.model.control cimport Control, Entry
@@ -33,7 +34,7 @@ from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
-from kernbench_core.state.fields cimport SIM, Unpack, limits_of
+from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
@@ -66,6 +67,7 @@ cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
     p.judge = p.touched = True
     p.clear = p.doubt = p.trial = p.looked = 0
     p.doubts = p.trials = p.step = p.n_denied = 0
+    memset(p.pointer, 0, p.banks * sizeof(int32_t))
     memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
     memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
     p.grants.adds = p.denials.adds = 0
@@ -500,6 +502,7 @@ cdef int resume(Sim* s, Arena a, bytes image) except -1:
         limits_of(&v.limits, 0, s.max_cycles, s.control.n, s.share.n_res)
         v.table(&SIM, s, sizeof(Sim), 1)
         limits_of(&v.limits, s.cycle, s.max_cycles, s.control.n, s.share.n_res)
+        v.limits.high[<int>RANGE_CLIENT] = clients(s) - 1
         lay_out_traces(s, a, s.traced)
         reset(s)
         put_back(s, v, by_number, live, known)

@@ -6,6 +6,7 @@ equal snapshots, however they were walked.
 """
 from libc.stdlib cimport free, malloc
 
+from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.bank cimport Lane
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
@@ -16,10 +17,10 @@ from kernbench_core.state.device_snapshot cimport most_row_bytes, visit_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
-    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, LANE, OVERLAPPED, RESOURCE, SHARE, SIM, STREAMTRACE, WORD, Compare, Pack,
-    Show)
+    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, LANE, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
+    Compare, Pack, Show)
 from kernbench_core.model.tally cimport tally_drain
-from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int64_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
 
 
 cdef int visit_queue(Sim* s, Visitor v) except -1:
@@ -41,6 +42,8 @@ cdef int visit_engines(Sim* s, Visitor v) except -1:
     for k in range(s.n_spm):
         v.table(&COUNTER, s.spm[k].grants.count, sizeof(int64_t), s.spm[k].banks)
         v.table(&COUNTER, s.spm[k].denials.count, sizeof(int64_t), s.spm[k].banks)
+        if ARBITERS[s.spm[k].arbiter].pointers:
+            v.table(&POINTER, s.spm[k].pointer, sizeof(int32_t), s.spm[k].banks)
     if s.overlap:
         v.table(&OVERLAPPED, s.overlap_with, sizeof(int32_t), s.control.n)
     if s.traced:

@@ -191,27 +191,59 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept n
             set_banks(p, mask, bank_of(p, line), last - line + 1)
 
 
-cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
-    """P5: before a request is arbitrated; `reads` and `writes` are what it still lacks, ports are what is left for it."""
+cdef void open_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+    """P5: a request, before it is arbitrated; `reads` and `writes` are what it still lacks. Nothing is denied yet."""
     cdef Tracer* t = s.trace
     cdef Asking* a = &t.asking[t.n_asking]
     cdef int32_t k
-    cdef uint64_t missing = 0
     if lane < s.n_flows:
         run_asked(&s.flow_trace[lane], now)
     t.n_asking += 1
     a.lane = lane
+    a.fresh = False
     for k in range(p.words):
         a.asked_reads[k] = reads[k]
         a.asked_writes[k] = writes[k]
+        a.no_read[k] = a.no_write[k] = a.by_read[k] = 0
+
+
+cdef void some_denied(Sim* s, Spm* p, Asking* a) noexcept nogil:
+    """A bank is denied to the request, the first of this cycle."""
+    a.fresh = s.lane[a.lane].first_denied == NEVER
+    s.trace.denied = s.trace.denied or a.fresh
+    if not p.split:
+        add_read_banks(s, p, a.lane, a.by_read)
+
+
+cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+    """P5: a request and what it is denied; ports are what is left for it."""
+    cdef Asking* a = &s.trace.asking[s.trace.n_asking]
+    cdef int32_t k
+    cdef uint64_t missing = 0
+    open_asking(s, p, lane, reads, writes, now)
+    for k in range(p.words):
         a.no_read[k] = reads[k] & ~p.free[0][k]
         a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
-        a.by_read[k] = 0
         missing |= a.no_read[k] | a.no_write[k]
-    a.fresh = missing and s.lane[lane].first_denied == NEVER
-    t.denied = t.denied or a.fresh
-    if missing and not p.split:
-        add_read_banks(s, p, lane, a.by_read)
+    if missing:
+        some_denied(s, p, a)
+
+
+cdef bint lacks_any(Spm* p, Asking* a) noexcept nogil:
+    cdef int32_t k
+    for k in range(p.words):
+        if a.no_read[k] | a.no_write[k]:
+            return True
+    return False
+
+
+cdef void record_denied(Sim* s, Spm* p, int32_t asking, int32_t bank, bint no_read, bint no_write) noexcept nogil:
+    """P5: the request that was written down as number `asking` of its cycle is denied a bank, for lack of these ports."""
+    cdef Asking* a = &s.trace.asking[asking]
+    if not lacks_any(p, a):
+        some_denied(s, p, a)
+    a.no_read[bank >> 6] |= <uint64_t>no_read << (bank & 63)
+    a.no_write[bank >> 6] |= <uint64_t>no_write << (bank & 63)
 
 
 cdef inline bint has(uint64_t* mask, int32_t bank) noexcept nogil:

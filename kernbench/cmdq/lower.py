@@ -23,7 +23,7 @@ from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.schema import Dma, Spm
+from kernbench.config.schema import ARBITERS, Dma, Spm
 from kernbench.topology.mesh import Link, mesh_links, mesh_route
 
 ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1")  # positions are the core's Allocation
@@ -144,6 +144,7 @@ def scratchpad_table(spm: Spm) -> dict[str, Any]:
         "split": split,
         "ports": (spm.read_ports, spm.write_ports) if split else (spm.ports, 1),
         "penalty": spm.conflict_penalty_cycles,
+        "arbiter": ARBITERS.index(spm.arbiter),
         "max_wait": spm.max_wait_cycles,
         "backpressure": spm.backpressure_cycles,
     }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
 _CHANNELS = ("act_weight", "kv_load", "kv_store")
+AGED = "oldest_first"  #: the arbiter for which `spm.max_wait_cycles` is
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,9 @@ def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
             yield Unused(f"{at}te.{key}", f"{at}te.timing is systolic, whose rows and columns decide", instead)
     if spm.num_banks == 1:
         yield Unused(f"{at}spm.map", "there is one bank, and all addresses are in it", f"set {at}spm.num_banks")
+    if spm.arbiter != AGED:
+        why = f"{at}spm.arbiter is {spm.arbiter}, which does not look at how long a request has waited"
+        yield Unused(f"{at}spm.max_wait_cycles", why, f"set {at}spm.arbiter to {AGED}")
 
 
 def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
@@ -157,5 +161,6 @@ def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
         if count > asking:
             yield Unused(f"spm.{name}", why, f"set fewer than {asking}")
     if min(given.values()) >= asking:
-        for key in ("conflict_penalty_cycles", "max_wait_cycles", "backpressure_cycles"):
+        aged = ("max_wait_cycles",) if spm.arbiter == AGED else ()  # else that is said already
+        for key in ("arbiter", "conflict_penalty_cycles", *aged, "backpressure_cycles"):
             yield Unused(f"spm.{key}", f"nothing is ever denied: {why}", f"set fewer {' and '.join(given)}")

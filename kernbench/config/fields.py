@@ -73,6 +73,17 @@ def _in_range(value: Any, low: int, limit: int) -> int:
     return number
 
 
+def one_of(names: tuple[str, ...]) -> Rule:
+    """One of some names."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise refuse(f"it must be one of {', '.join(names)}")
+        return value
+
+    return Rule(check, lambda: {"type": "string", "enum": list(names)})
+
+
 def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
     """A number of bytes: an integer, or text with a unit."""
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -21,6 +21,9 @@ class Section(BaseModel):
 
     # A section is checked as part of a file: its own validator is made when somebody asks for it.
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
+
+    #: Fields that stand in `to_dict` only where they do not have their default: they are younger than digests and stores.
+    younger: ClassVar[frozenset[str]] = frozenset()
 
 
 class MachineConfig(Section):
@@ -59,7 +62,7 @@ class MachineConfig(Section):
         return self._allowed_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value as plain JSON, defaults included; `load_config` reads it back as the same machine."""
+        """Every value as plain JSON, but `younger` defaults; `load_config` reads it back as the same machine."""
         plain: dict[str, Any] = plain_value(self)
         return plain
 
@@ -73,7 +76,7 @@ class MachineConfig(Section):
 
         The origin is `default`, a place in the file, `given` (from a dict) or `override`.
         """
-        leaves = _leaves("", self.to_dict())
+        leaves = _leaves("", plain_value(self, whole=True))
         return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
 
     def where(self, *paths: str) -> str:
@@ -92,20 +95,28 @@ class MachineConfig(Section):
         return hash(self.digest())
 
 
-def plain_value(value: Any) -> Any:
-    """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text."""
+def plain_value(value: Any, *, whole: bool = False) -> Any:
+    """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text.
+
+    `whole`: with `younger` fields that have their default.
+    """
     if isinstance(value, Section):
         fields = type(value).model_fields
-        items = {(spec.alias or name): plain_value(getattr(value, name)) for name, spec in fields.items()}
+        kept = {name: spec for name, spec in fields.items() if whole or not _is_silent(value, name)}
+        items = {(spec.alias or name): plain_value(getattr(value, name), whole=whole) for name, spec in kept.items()}
         items |= {name: plain_value(item) for name, item in sorted((value.model_extra or {}).items())}
         return {name: item for name, item in items.items() if item is not None}
     if isinstance(value, Fraction):
         return plain_number(value)
     if isinstance(value, dict):
-        return {str(key): plain_value(value[key]) for key in sorted(value)}
+        return {str(key): plain_value(value[key], whole=whole) for key in sorted(value)}
     if isinstance(value, (tuple, list)):
-        return [plain_value(item) for item in value]
+        return [plain_value(item, whole=whole) for item in value]
     return value
+
+
+def _is_silent(section: Section, name: str) -> bool:
+    return name in section.younger and getattr(section, name) == type(section).model_fields[name].default
 
 
 def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:

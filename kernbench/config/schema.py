@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,12 +32,15 @@ from kernbench.config.fields import (
     Size,
     TermSize,
     integer,
+    one_of,
 )
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.rules import BrokenRule, broken_rules
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
 NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1"]
+ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; positions are the core's ArbiterRule: append
+Arbiter = Annotated[str, one_of(ARBITERS)]
 
 
 class Control(Section):
@@ -127,6 +130,8 @@ class Noc(Section):
 class Spm(Section):
     """The scratchpad and its banks (MODEL section 5)."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"arbiter"})
+
     num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(default=16, description="number of banks")
     bank_size_bytes: Size = Field(
         default=64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes"
@@ -141,7 +146,10 @@ class Spm(Section):
         default=None, description="write ports of a bank; with read_ports, instead of ports"
     )
     conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
-    max_wait_cycles: Natural = Field(default=8, description="[cycle] after this wait a request goes before the others")
+    arbiter: Arbiter = Field(default=ARBITERS[0], description="who is granted a bank that more ask for than it has ports")
+    max_wait_cycles: Natural = Field(
+        default=8, description="[cycle] after this wait a request goes before the others, under oldest_first"
+    )
     backpressure_cycles: Count = Field(default=8, description="[cycle] after this wait a flow leaves its resources")
     check_overlap: Literal["none", "warn", "error"] = Field(
         default="none", description="what an unordered overlap does"

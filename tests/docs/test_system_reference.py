@@ -55,7 +55,7 @@ def test_every_key_is_in_the_reference() -> None:
     systolic = {"timing": "systolic", "rows": 4, "cols": 4, "dataflow": "os"}
     plain = load_config({"schema": "kernbench/system/1", "pe": {"te": systolic}}).to_dict()
     wanted = {path for path in paths_of(plain) if not path.endswith("components")} | {"components"}
-    wanted |= {"pe.spm.read_ports", "pe.spm.write_ports", "system.cols", "cube.hbm.slices"}
+    wanted |= {"pe.spm.read_ports", "pe.spm.write_ports", "pe.spm.arbiter", "system.cols", "cube.hbm.slices"}
     links = {path.removesuffix(".bytes_per_cycle") for path in wanted if re.search(r"(?:link|noc|router)\.by", path)}
     wanted |= {f"{link}.mm" for link in links}
     assert found == wanted

@@ -101,6 +101,7 @@ def _spm(draw: Draw) -> dict[str, Any]:
         "bank_width_bytes": width,
         "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
         "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 2, 3, 5])),
+        **drawn_arbiter(draw),
         "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 8, 40])),
         "backpressure_cycles": draw(st.sampled_from([1, 2, 3, 8, 20])),
         "check_overlap": draw(st.sampled_from(["none"] * 10 + ["warn", "error"])),
@@ -111,6 +112,11 @@ def _spm(draw: Draw) -> dict[str, Any]:
         spm["read_ports"] = draw(st.integers(1, 2))
         spm["write_ports"] = draw(st.integers(1, 2))
     return spm
+
+
+def drawn_arbiter(draw: Draw) -> dict[str, Any]:
+    """Keys of a scratchpad: one in three goes round its clients."""
+    return draw(st.sampled_from([{}, {"arbiter": "oldest_first"}, {"arbiter": "round_robin"}]))
 
 
 def _te(draw: Draw) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine_strategies import machines
+from tests.machine_strategies import drawn_arbiter, machines
 from tests.strategies import crowds, programs
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
@@ -72,6 +72,7 @@ def _crowded_banks(draw: Draw) -> dict[str, Any]:
         "bank_width_bytes": width,
         "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
         "conflict_penalty_cycles": draw(st.sampled_from([1, 2, 3, 7])),
+        **drawn_arbiter(draw),
         "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 8, 40])),
         "backpressure_cycles": draw(st.integers(1, 3)),
     }

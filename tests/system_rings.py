@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine_strategies import Draw
+from tests.machine_strategies import Draw, drawn_arbiter
 
 Entry = dict[str, Any]
 PES = 4
@@ -32,6 +32,7 @@ def _scratchpad(draw: Draw) -> dict[str, Any]:
         "bank_size_bytes": 65536 // banks,
         "map": draw(st.sampled_from(["interleaved"] * 7 + ["blocked"])),
         "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 1, 2])),
+        **drawn_arbiter(draw),
         "max_wait_cycles": draw(st.sampled_from([1, 4, 64])),
         "backpressure_cycles": draw(st.sampled_from([1, 3, 8, 64])),
         "check_overlap": "none",

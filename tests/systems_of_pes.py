@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine_strategies import Draw, machines
+from tests.machine_strategies import Draw, drawn_arbiter, machines
 from tests.system_programs import system_programs
 
 System = tuple[dict[str, Any], dict[str, Any]]
@@ -108,6 +108,7 @@ def _crowded(draw: Draw) -> dict[str, Any]:
         "bank_size_bytes": -(-2048 // (banks * width)) * width,
         "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
         "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 2, 3])),
+        **drawn_arbiter(draw),
         "max_wait_cycles": draw(st.sampled_from([1, 1, 2, 4, 40])),
         "backpressure_cycles": draw(st.sampled_from([1, 1, 2, 3, 8])),
         "check_overlap": draw(st.sampled_from(["none"] * 8 + ["warn", "error"])),

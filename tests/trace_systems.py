@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.machine_strategies import drawn_arbiter
 from tests.strategies import Draw, machines, programs
 
 Event = dict[str, Any]
@@ -65,6 +66,7 @@ def _crowded(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
         "bank_size_bytes": 8192 // banks,
         "map": draw(st.sampled_from(["interleaved", "blocked"])),
         "conflict_penalty_cycles": draw(st.sampled_from([1, 2])),
+        **drawn_arbiter(draw),
         "max_wait_cycles": draw(st.sampled_from([1, 4, 40])),
         "backpressure_cycles": draw(st.sampled_from([1, 2, 8])),
         "check_overlap": draw(st.sampled_from(["none", "none", "warn"])),

@@ -1,4 +1,4 @@
-"""Scratchpad bank arbitration (MODEL.md section 5): who gets a port of which bank in a cycle."""
+"""Scratchpad bank arbitration (MODEL.md section 5, docs/model.md "Round robin"): who gets a port of which bank in a cycle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Order = tuple[int, int, int, int]  # engine type, engine id, submission, DRAM channel: the tie-break
+Client = tuple[int, int]  # engine type, engine id
 
 
 class Request:
@@ -52,13 +53,28 @@ class Banks:
         self.write_ports = 0 if self.shared else spm["write_ports"]
         self.penalty = spm["conflict_penalty_cycles"]
         self.max_wait = spm["max_wait_cycles"]
+        self.round_robin = spm.get("arbiter", "oldest_first") == "round_robin"
+        self.last_granted: list[Client | None] = [None] * count  # of round robin: the pointer of a bank is behind it
         self.requests = [0] * count
         self.grants = [0] * count
         self.denials = [0] * count
-        self.askings: list[Asking] = []  # of the last cycle, in the order of arbitration
+        self.askings: list[Asking] = []  # of the last cycle, in the order of arbitration; round robin: of the tie-break
 
     def arbitrate(self, cycle: int, requests: list[Request]) -> None:
-        """Grant ports to the requests that ask in `cycle`.
+        """P5 of `cycle`: grant ports to the requests that ask in it; the others ask again after the penalty."""
+        asking = [r for r in requests if r.ask_at == cycle and r.missing]
+        if self.round_robin:
+            self._in_rounds(asking)
+        else:
+            self._by_age(cycle, asking)
+        for request in asking:
+            if request.missing:
+                request.ask_at = cycle + self.penalty
+                if request.first_denied is None:
+                    request.first_denied = cycle
+
+    def _by_age(self, cycle: int, asking: list[Request]) -> None:
+        """Grant ports oldest first.
 
         All banks take the same order of requesters, so one walk over the requests in that order
         decides each bank by itself.
@@ -66,7 +82,6 @@ class Banks:
         self.askings = []
         used_reads: dict[int, int] = {}  # of a shared port, all uses are counted here
         used_writes: dict[int, int] = {}
-        asking = [r for r in requests if r.ask_at == cycle and r.missing]
         for request in sorted(asking, key=lambda r: self._precedence(cycle, r)):
             for bank in sorted(request.missing):
                 reads = 1 if self.shared or bank in request.reads else 0
@@ -83,10 +98,31 @@ class Banks:
                 used_reads[bank] = used_reads.get(bank, 0) + reads
                 used_writes[bank] = used_writes.get(bank, 0) + writes
                 request.missing.discard(bank)
-            if request.missing:
-                request.ask_at = cycle + self.penalty
-                if request.first_denied is None:
-                    request.first_denied = cycle
+
+    def _in_rounds(self, asking: list[Request]) -> None:
+        """Every bank goes round those that ask for it, client by client, from the one behind the last that it granted."""
+        self.askings = []
+        for bank in sorted({bank for request in asking for bank in request.missing}):
+            here = sorted((r for r in asking if bank in r.missing), key=lambda r: r.order)
+            last = self.last_granted[bank]
+            if last is not None:
+                here = [r for r in here if r.order[:2] > last] + [r for r in here if r.order[:2] <= last]
+            reads_left, writes_left = self.read_ports, self.write_ports
+            for request in here:
+                reads = self.shared or bank in request.reads
+                writes = not self.shared and bank in request.writes
+                answer = Asking(request, bank, reads and reads_left == 0, writes and writes_left == 0)
+                self.askings.append(answer)
+                self.requests[bank] += 1
+                if not answer.granted:
+                    self.denials[bank] += 1
+                    continue
+                self.grants[bank] += 1
+                reads_left -= reads
+                writes_left -= writes
+                request.missing.discard(bank)
+                self.last_granted[bank] = request.order[:2]
+        self.askings.sort(key=lambda a: (a.request.order, a.bank))
 
     def _precedence(self, cycle: int, request: Request) -> tuple[int, int, Order]:
         """Those that have waited long enough first, oldest first denial first; then the tie-break."""

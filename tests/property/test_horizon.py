@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernbench.cmdq import load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
+from tests.machine_strategies import drawn_arbiter
 from tests.oracles.reference import simulate
 
 System = tuple[dict[str, Any], dict[str, Any]]
@@ -28,6 +29,7 @@ def systems(draw: st.DrawFn) -> System:
             "num_banks": draw(st.sampled_from([1, 2])),
             "bank_size_bytes": 4096,
             "conflict_penalty_cycles": draw(st.integers(1, 3)),
+            **drawn_arbiter(draw),
             "max_wait_cycles": draw(st.sampled_from([2, 8, 40])),
             "backpressure_cycles": draw(st.sampled_from([8, 40, 400])),
         },

@@ -15,6 +15,7 @@ from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
 from kernbench_core import Core
+from tests.machine_strategies import drawn_arbiter
 from tests.speed.skip_loads import SHORT, SPARSE, sparse_tables, stable_tables
 from tests.speed.workloads import LOADS, npu_machine
 
@@ -121,7 +122,8 @@ def crowded(draw: st.DrawFn) -> dict[str, Any]:
     machine["dram"] |= {"bus_width_bytes": 64, "dram_burst_cycles": 1}
     machine["dma"] |= {"engines": 4, "max_concurrent_transfers": 8}
     machine["dma"]["channels"]["act_weight"] |= {"max_concurrent": 8}
-    machine["spm"] |= {"max_wait_cycles": draw(st.integers(1, 12)), "backpressure_cycles": draw(st.integers(1, 12))}
+    waits = {"max_wait_cycles": draw(st.integers(1, 12)), "backpressure_cycles": draw(st.integers(1, 12))}
+    machine["spm"] |= drawn_arbiter(draw) | waits
     machine["allocation"] = draw(st.sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1", "fifo_v1"]))
     for kind in ("te", "ve"):
         machine[kind]["engines"] = 4

@@ -31,6 +31,7 @@ OTHERS: dict[str, list[Any]] = {
     "hop_latency_cycles": [0, 40],
     "link_bytes_per_cycle": [1, 500],
     "conflict_penalty_cycles": [1, 9],
+    "arbiter": ["oldest_first", "round_robin"],
     "max_wait_cycles": [0, 50],
     "backpressure_cycles": [1, 50],
     "cycles": [0, 999],

@@ -9,6 +9,7 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil
 cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
+cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
 cdef void take_notes(Sim* s, Spm* p) noexcept nogil
 cdef void narrow_count(Sim* s) noexcept nogil
 

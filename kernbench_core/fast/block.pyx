@@ -17,9 +17,11 @@ from kernbench_core.fast.simd cimport vectors
 from kernbench_core.model.arbiter.oldest_first cimport aged_first
 from kernbench_core.model.requester cimport activity_phase, body_over, press_later
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.fast.block_traced cimport walk_traced
+from kernbench_core.fast.block_wait cimport tell_request
+from kernbench_core.trace.record_block cimport close_notes, open_notes
+from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks, streams_of
 from kernbench_core.fast.block_work cimport ask_next
-from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any
+from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any, walk_flow_traced
 from kernbench_core.model.sim cimport Sim, next_body_cycle
 from kernbench_core.model.tally cimport tally_eight, tally_noted
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
@@ -143,7 +145,7 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
         p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
 
 
-cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
     """One TE or VE over the block, request by request."""
     cdef Lane* a = &s.lane[lane]
     cdef Compute* e = &s.compute[lane - s.n_flows]
@@ -152,8 +154,14 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     cdef cycle_t since = a.first_denied
     while c < w.n:
         if since == NEVER:
+            if traced:
+                before_work_asks(e, streams_of(s, lane))
             ask_next(p, w, e, ports, &reads, &writes)
+            if traced:
+                after_work_asks(e, streams_of(s, lane))
         denied = grant(p, w, c, ports, reads, writes)
+        if traced:
+            tell_request(s, p, w, lane, c, reads, writes, denied, since)
         if denied:
             reads &= denied
             writes &= denied
@@ -181,7 +189,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     a.writes = writes if since != NEVER else 0
 
 
-cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports) noexcept nogil:
+cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports, bint traced) noexcept nogil:
     """The lanes in `due`, one after the other."""
     cdef int32_t k
     cdef slot_t lane
@@ -201,13 +209,15 @@ cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t port
             e = &s.compute[lane - s.n_flows]
             i = next_body_cycle(s, lane - s.n_flows)
             n = w.n - (a.next_at - w.begin)
-            if e.dense and e.body_left > n:
+            if not traced and e.dense and e.body_left > n:
                 want = ahead_of(&s.ahead[lane - s.n_flows], e, s.compute_job, p, i, n)
                 walk_dense(s, p, w, a, e, want, ports if ports else w.ports[0])
             else:
                 if e.dense:
                     compute_seek(e, s.compute_job, p, i)
-                walk_compute(s, p, w, lane, ports)
+                walk_compute(s, p, w, lane, ports, traced)
+        elif traced:
+            walk_flow_traced(s, p, w, lane)
         elif ports == 1:
             walk_flow_1(s, p, w, lane)
         elif ports == 2:
@@ -234,13 +244,18 @@ cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
     """The lanes in `due` over a block."""
     if p.split:
-        walk_lanes(s, p, w, n_due, 0)
+        walk_lanes(s, p, w, n_due, 0, False)
     elif p.ports[0] == 1:
-        walk_lanes(s, p, w, n_due, 1)
+        walk_lanes(s, p, w, n_due, 1, False)
     elif p.ports[0] == 2:
-        walk_lanes(s, p, w, n_due, 2)
+        walk_lanes(s, p, w, n_due, 2, False)
     else:
-        walk_lanes(s, p, w, n_due, 0)
+        walk_lanes(s, p, w, n_due, 0, False)
+
+
+cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
+    """The same of a run that traces requests; the notes are open."""
+    walk_lanes(s, p, w, n_due, 0, True)
 
 
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
@@ -260,7 +275,9 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
     used = (used + 7) // 8 * 8
     memset(words, 0, used * sizeof(uint64_t))
     if traced:
-        walk_traced(s, p, &w, n_due)
+        open_notes(s, &w)
+        walk_due_traced(s, p, &w, n_due)
+        close_notes(s, p, &w)
     else:
         walk_due(s, p, &w, n_due)
     if w.late and hoped:

@@ -1,9 +1,11 @@
-"""A flow of a scratchpad whose banks fit one word, over a block of cycles: with one shared port a bank, with two, with any."""
+"""A flow of a scratchpad whose banks fit one word, over a block of cycles: with one shared port a bank, with two, with any; and of a run
+that traces requests."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport int32_t, slot_t
+from kernbench_core.types cimport slot_t
 from kernbench_core.fast.walk cimport Walk
 
 cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
 cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
 cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
+cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil

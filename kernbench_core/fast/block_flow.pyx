@@ -6,28 +6,35 @@ It asks for a line whenever its carry reaches one. That is regular inside a run,
 from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.bank cimport Lane
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.fast.block_wait cimport ask_slowly, wait_for_bank
+from kernbench_core.fast.block_wait cimport ask_slowly, ask_slowly_traced, wait_for_bank
 from kernbench_core.fast.runs cimport begin_run, goes_on
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
-from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
+from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.trace.record_walk cimport open_run, put_note, run_asked
+from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.walk cimport run_of, take
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
-cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over) noexcept nogil:
+cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over, bint traced) noexcept nogil:
     """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line and another
-    follows: that is `over` then."""
+    follows: that is `over` then. A trace tells of the end of each run."""
     cdef nbytes_t run = f.at.run_left
     cdef int64_t lines = run >> w.shift if w.shift >= 0 else run // w.line
-    over[0] = lines * w.line == run and goes_on(f, w, d)
+    over[0] = not traced and lines * w.line == run and goes_on(f, w, d)
     return lines if over[0] else lines - 1
 
 
-cdef inline int64_t ask_lines(
-        Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
+cdef inline void note_lines(Walk* w, slot_t lane, int64_t c, int32_t side, uint64_t mask) noexcept nogil:
+    """Granted to a traced flow."""
+    put_note(w, lane, c, 0 if side else mask, mask if side else 0)
+
+
+cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+                              bint traced) noexcept nogil:
     """A flow not faster than a line a cycle asks line by line, inside its row and until it is denied: the cycle in which that ends.
 
     Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry
@@ -37,12 +44,14 @@ cdef inline int64_t ask_lines(
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
     cdef Dram* d = memory_of(s, f.job)
     cdef bint over
-    cdef int64_t most = lines_ahead(f, w, d, &over)
+    cdef int64_t most = lines_ahead(f, w, d, &over, traced)
     if <uint64_t>carry >= <uint64_t>num:
         return c
     while True:
         while asked < most and c < n and not taken[c * each + each - 1] & mask:
             take(taken + c * each, each, mask)
+            if traced:
+                note_lines(w, lane, c, side, mask)
             asked += 1
             spent = carry
             seen = c
@@ -58,16 +67,19 @@ cdef inline int64_t ask_lines(
             break
         begin_run(f, p, d)
         mask = <uint64_t>1 << f.bank
-        most = lines_ahead(f, w, d, &over)
+        most = lines_ahead(f, w, d, &over, traced)
         asked = 0
     if seen >= 0:
         f.carry = spent
         f.seen = w.begin + seen + 1
         f.bank = trailing_zeros(mask)
-    return wait_for_bank(s, p, w, lane, c, taken, each) if c < n and asked < most - over else c
+    if traced or c >= n or asked >= most - over:
+        return c
+    return wait_for_bank(s, p, w, lane, c, taken, each)
 
 
-cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* taken, int32_t ports, int32_t each) noexcept nogil:
+cdef inline int64_t ask_rows(Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+                             bint traced) noexcept nogil:
     """The same for a flow that asks for lines in every cycle: always as many, or one more."""
     cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
     cdef int64_t lines = quotient(num, line), least = lines * line, enough = (lines + 2) * w.line
@@ -80,6 +92,8 @@ cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* take
         if taken[c * each + each - 1] & mask:
             break
         take(taken + c * each, each, mask)
+        if traced:
+            note_lines(w, lane, c, side, mask)
         carry += num - k * line
         c += 1
         bank += k
@@ -93,34 +107,52 @@ cdef inline int64_t ask_rows(Spm* p, Walk* w, Flow* f, int64_t c, uint64_t* take
     return c
 
 
-cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports) noexcept nogil:
+cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports, bint traced) noexcept nogil:
+    """Go through all requests that are nothing special; the cycle of the first that is, or that comes after it."""
+    cdef Flow* f = &s.share.flow[lane]
+    cdef int32_t side = 1 if ports == 0 and s.lane[lane].to_writes else 0
+    cdef int32_t each = ports if ports else w.ports[side]
+    cdef nbytes_t rest = f.at.run_left
+    cdef int32_t bank = f.bank
+    cdef int64_t end
+    if f.piece != w.piece or traced and w.trace.level > TRACE_FULL:     # every request is an event
+        return c
+    if f.every:
+        end = ask_lines(s, p, w, lane, f, c, w.taken[side], each, side, traced)
+    else:
+        end = ask_rows(w, lane, f, c, w.taken[side], each, side, traced)
+    if traced and f.at.run_left != rest:
+        open_run(&w.flow_trace[lane], f, rest, bank)
+        run_asked(&w.flow_trace[lane], w.begin + c)
+    return end
+
+
+cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
     """`ports`: of each bank, where they are shared and few, else 0."""
     cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
-    cdef int32_t side = 1 if ports == 0 and a.to_writes else 0
-    cdef int32_t each = ports if ports else w.ports[side]
     cdef int64_t c = a.next_at - w.begin
     while True:
-        if a.first_denied == NEVER and f.piece == w.piece:
-            if f.every:
-                c = ask_lines(s, p, w, lane, f, c, w.taken[side], ports, each)
-            else:
-                c = ask_rows(p, w, f, c, w.taken[side], ports, each)
+        if a.first_denied == NEVER:
+            c = ask_regularly(s, p, w, lane, c, ports, traced)
             if c >= w.n:
                 a.next_at = w.begin + c
                 return
-        c = ask_slowly(s, p, w, lane, c, ports)
+        c = ask_slowly_traced(s, p, w, lane, c) if traced else ask_slowly(s, p, w, lane, c, ports)
         if c >= w.n:
             return
 
 
 cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 1)
+    flow_block(s, p, w, lane, 1, False)
 
 
 cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 2)
+    flow_block(s, p, w, lane, 2, False)
 
 
 cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 0)
+    flow_block(s, p, w, lane, 0, False)
+
+
+cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
+    flow_block(s, p, w, lane, 0, True)

@@ -8,6 +8,9 @@ from kernbench_core.model.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.model.requester cimport flow_over, free_flows, hold, press_later, unhold
 from kernbench_core.model.sim cimport memory_of
 from kernbench_core.model.share.membership cimport Flow, flow_next
+from kernbench_core.trace.record_block cimport note_denial as record_denial
+from kernbench_core.trace.record_requests cimport record_served
+from kernbench_core.trace.record_walk cimport open_run, put_note, run_asked, run_served
 from kernbench_core.types cimport NEVER, cycle_t, uint64_t
 from kernbench_core.fast.walk cimport grant, note_denial, run_of, take
 
@@ -70,21 +73,45 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexce
     return mask
 
 
-cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports) noexcept nogil:
+cdef inline void tell(
+        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+    """A traced request was arbitrated; it was first denied in cycle `since`."""
+    if denied:
+        record_denial(s, p, w, lane, c, reads, writes, denied, since == NEVER)
+        return
+    put_note(w, lane, c, reads, writes)
+    if since != NEVER or lane >= s.n_flows or not run_served(s, &s.share.flow[lane], &s.flow_trace[lane], w.begin + c):
+        record_served(s, p, lane, since, w.begin + c)
+
+
+cdef void tell_request(
+        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+    """`tell` for other walks."""
+    tell(s, p, w, lane, c, reads, writes, denied, since)
+
+
+cdef inline int64_t ask_any(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports, bint traced) noexcept nogil:
     """Any request, or one that is held: the cycle in which the next comes. It is behind the block where this is still held then."""
     cdef Lane* a = &s.lane[lane]
     cdef Flow* f = &s.share.flow[lane]
-    cdef uint64_t mask = a.reads | a.writes
+    cdef uint64_t mask = a.reads | a.writes, asked
     cdef cycle_t since = a.first_denied
     cdef bint writes = ports == 0 and a.to_writes
     if since == NEVER:
+        if traced:
+            open_run(&w.flow_trace[lane], f, f.at.run_left, f.bank)
         mask = ask_once(s, p, w, lane, w.begin + c)
         if mask == 0:
             return a.next_at - w.begin
+        if traced:
+            run_asked(&w.flow_trace[lane], w.begin + c)
     while c < w.n:
         if since != NEVER and w.begin + c - since >= w.max_wait:
             w.late = True
+        asked = mask
         mask = grant(p, w, c, ports, 0, mask) if writes else grant(p, w, c, ports, mask, 0)
+        if traced:
+            tell(s, p, w, lane, c, 0 if writes else asked, asked if writes else 0, mask, since)
         if mask == 0:
             break
         note_denial(p, mask)
@@ -108,3 +135,13 @@ cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t
         return w.n
     a.next_at = flow_next(f) if f.member else NEVER
     return a.next_at - w.begin
+
+
+cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports) noexcept nogil:
+    """`ask_any` of a run that traces no requests."""
+    return ask_any(s, p, w, lane, c, ports, False)
+
+
+cdef int64_t ask_slowly_traced(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c) noexcept nogil:
+    """`ask_any` of a run that traces requests."""
+    return ask_any(s, p, w, lane, c, 0, True)

@@ -13,8 +13,7 @@ from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Lane, Spm
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, FlowTrace
 from kernbench_core.model.requester cimport activity_phase
-from kernbench_core.fast.block cimport open_walk, walk_due
-from kernbench_core.fast.block_traced cimport walk_one
+from kernbench_core.fast.block cimport open_walk, walk_due, walk_due_traced
 from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
 from kernbench_core.trace.record_walk cimport emit_moved, open_run, put_note, run_asked
@@ -102,10 +101,10 @@ cdef void count(Spm* p, Ports* x) noexcept nogil:
 
 cdef inline void walk_lane(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
     """Any lane that is due."""
+    p.due[0] = lane
     if traced:
-        walk_one(s, p, w, lane)
+        walk_due_traced(s, p, w, 1)
     else:
-        p.due[0] = lane
         walk_due(s, p, w, 1)
 
 

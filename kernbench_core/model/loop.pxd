@@ -1,13 +1,59 @@
 """The cycle: the phases of MODEL section 1 in their order."""
-from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_phase
+from kernbench_core.model.control cimport control_issue
+from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_phase, submit_entry
+from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.plugin.component cimport component_complete, component_ends
-from kernbench_core.types cimport FAILED, OVERFLOW, RUNNING, cycle_t
+from kernbench_core.plugin.component cimport component_complete, component_due, component_ends, component_wake
+from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, FAILED, OVERFLOW, RUNNING, cycle_t, int32_t
 
-cdef bint finished(Sim* s) noexcept nogil
-cdef bint pending(Sim* s) noexcept nogil
-cdef bint begin_cycle(Sim* s, cycle_t now) noexcept nogil
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil
+
+cdef inline bint finished(Sim* s) noexcept nogil:
+    """All entries are complete, and no component has an open job."""
+    return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
+
+cdef inline bint pending(Sim* s) noexcept nogil:
+    """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
+    return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
+            or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
+
+cdef inline bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P1; false where the run is over."""
+    if finished(s):
+        s.status = DONE
+        return False
+    component_wake(s, now)
+    if s.plugs.mistake:
+        s.status = FAILED
+        return False
+    return True
+
+cdef inline bint control_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P2; false where the run is over."""
+    cdef int32_t issued = 0
+    if finished(s):                            # also before cycle 0 of an empty program
+        s.status = DONE
+        return False
+    if s.control.n_finished or s.control.limited or now == 0 or s.control.in_flight == 0:
+        issued = control_issue(&s.control, now, submit_entry, s)
+    if finished(s):
+        s.status = DONE
+        return False
+    if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
+        s.status = DEADLOCK
+        return False
+    return True
+
+cdef inline bint begin_cycle(Sim* s, cycle_t now) noexcept nogil:
+    """P1 and P2; false where the run is over."""
+    if now >= s.max_cycles and not finished(s):
+        s.status = ABORTED
+        return False
+    if component_due(s, now) and not wake_phase(s, now):
+        return False
+    if s.shuffle:
+        shuffle(s, s.control.finished, s.control.n_finished)
+    return control_phase(s, now)
 
 cdef inline bint goes_on(Sim* s, cycle_t limit) noexcept nogil:
     """There is a cycle to run before `limit`. A trace with a batch of records is written first."""

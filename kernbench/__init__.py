@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kernbench.runtime_api.triton_run import machine
     from kernbench.sim_engine.data_executor import DataExecutor
     from kernbench.sim_engine.engine import GraphEngine
-    from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Component, Machine, simulate
+    from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component, Machine, simulate
     from kernbench.sim_engine.result import Result
 
 _HOMES = {
-    **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component"), "kernbench.sim_engine.machine"),
+    **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component"), "kernbench.sim_engine.machine"),
     "ComponentBase": "kernbench.components.base",
     **dict.fromkeys(("MemoryPart", "Passage", "PassivePart"), "kernbench.components.passive"),
     **dict.fromkeys(("Bench", "Context", "DPPolicy", "bench"), "kernbench.runtime_api"),
@@ -48,6 +48,7 @@ __all__ = [
     "FLOW",
     "JOB",
     "NEVER",
+    "Arbiter",
     "Bench",
     "Component",
     "ComponentBase",

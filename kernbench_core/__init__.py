@@ -4,6 +4,7 @@
 """
 from pathlib import Path
 
+from kernbench_core.plugin.pyarbiter import Arbiter, BankRequest, Scratchpad
 from kernbench_core.plugin.component_base import Component, ComponentBase
 from kernbench_core.standalone.dma_engine import DmaEngine
 from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
@@ -31,6 +32,8 @@ __all__ = [
     "NEVER",
     "STATE",
     "Allocation",
+    "Arbiter",
+    "BankRequest",
     "CompletionEvent",
     "Component",
     "ComponentBase",
@@ -52,6 +55,7 @@ __all__ = [
     "Process",
     "Refused",
     "Samples",
+    "Scratchpad",
     "Status",
     "Trace",
     "TraceEngine",

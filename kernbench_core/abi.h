@@ -1,6 +1,8 @@
-/* The plug-in ABI of kernbench's core: what a component gives (kb_engine_ops), and what it may call (kb_core_api).
+/* The plug-in ABI of kernbench's core: what a component gives (kb_engine_ops), and what it may call (kb_core_api); what an
+ * arbiter of scratchpad banks gives (kb_arbiter_ops).
  *
- * A component is handed over as a PyCapsule named KB_CAPSULE that points to a kb_engine_ops; it must outlive the run. Everything is
+ * A component is handed over as a PyCapsule named KB_CAPSULE that points to a kb_engine_ops, an arbiter as one named
+ * KB_ARBITER_CAPSULE that points to a kb_arbiter_ops; both must outlive the run. Everything is
  * called by the thread that runs the core, without the GIL. Nothing here raises: numbers below 0 are a kb_status.
  * docs/reference/components.md is the contract.
  */
@@ -11,6 +13,7 @@
 
 #define KB_ABI_VERSION 1
 #define KB_CAPSULE "kernbench_core.kb_engine"
+#define KB_ARBITER_CAPSULE "kernbench_core.kb_arbiter"
 #define KB_NEVER INT64_MAX /* a cycle that does not come: sleep */
 #define KB_PARAMS 16
 #define KB_REGIONS 4
@@ -72,5 +75,36 @@ typedef struct kb_engine_ops {
     int64_t (*snapshot)(void *self, void *buf, int64_t room);
     int64_t (*restore)(void *self, const void *buf, int64_t n); /* 0, or KB_FAILED */
 } kb_engine_ops;
+
+typedef struct kb_scratchpad { /* constant in a run */
+    int32_t number;
+    int32_t banks;
+    int32_t words;    /* of 64 bits, in a mask of banks */
+    int32_t split;    /* ports[0] are for reads, ports[1] for writes; else ports[0] are for both, and all banks stand in `reads` */
+    int32_t ports[2]; /* of each bank */
+    int32_t clients;  /* of the machine, numbered in tie-break order: DMA engines, tensor engines, vector engines, components */
+} kb_scratchpad;
+
+typedef struct kb_bank_request { /* of one cycle */
+    int32_t client;
+    int32_t channel;        /* DRAM channel of a flow, else 0 */
+    int64_t submission;     /* of a client, requests that were submitted earlier have lower numbers */
+    int64_t since;          /* the cycle in which it was denied first, KB_NEVER: it was not */
+    const uint64_t *reads;  /* masks of banks that it still lacks */
+    const uint64_t *writes; /* a bank in both needs a port of each kind */
+    uint64_t *granted;      /* to be filled in: banks that it is given; 0 at first */
+} kb_bank_request;
+
+typedef struct kb_arbiter_ops {
+    uint32_t abi_version; /* KB_ABI_VERSION */
+    uint32_t struct_size; /* sizeof(kb_arbiter_ops) */
+    void *self;           /* the first argument of all that follows */
+    const char *name;
+    /* P5 of cycle `now`, of a scratchpad that somebody asks; requests stand in tie-break order. 0, or KB_FAILED. */
+    int64_t (*arbitrate)(void *self, const kb_scratchpad *spm, int64_t now, kb_bank_request *request, int32_t n);
+    /* As of kb_engine_ops. */
+    int64_t (*snapshot)(void *self, void *buf, int64_t room);
+    int64_t (*restore)(void *self, const void *buf, int64_t n);
+} kb_arbiter_ops;
 
 #endif

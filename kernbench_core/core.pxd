@@ -10,4 +10,6 @@ cdef class Core:
     cdef Sim sim
     cdef Arena arena
     cdef list components
+    cdef object arbiter       # of the run's own, or None
+    cdef bint has_plugs(self)
     cdef int restore_whole(self, bytes image) except -1

@@ -21,15 +21,25 @@ class Core:
     """
 
     def __init__(
-        self, machine: dict[str, Any], program: dict[str, Any], components: Iterable[Any] = (), *, plain: bool = False
+        self,
+        machine: dict[str, Any],
+        program: dict[str, Any],
+        components: Iterable[Any] = (),
+        *,
+        arbiter: Any = None,
+        plain: bool = False,
     ) -> None:
         """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
 
+        `arbiter`: a capsule or an `Arbiter` object, of the scratchpads whose `arbiter` is -1; such a run is plain.
         `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
         """
 
     def failure(self) -> tuple[int, int, str, BaseException | None] | None:
         """`(component, cycle, sentence, exception)` where a component ended the run; the exception is None of a C engine."""
+
+    def arbiter_failure(self) -> tuple[int, str, BaseException | None] | None:
+        """`(cycle, sentence, exception)` where the arbiter ended the run, else None; the exception is None of one in C."""
 
     def component_counters(self) -> list[dict[str, int]]:
         """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""

@@ -12,6 +12,8 @@ from kernbench_core.plugin.peers cimport peers_open, peers_wake
 from kernbench_core.plugin.plug cimport NAME_ROOM
 from kernbench_core.plugin.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
+from kernbench_core.plugin.plugged_arbiter cimport arbiter_failure, arbiter_restore, arbiter_snapshot, lay_out_arbiter
+from kernbench_core.plugin.pyarbiter import arbiter_exception, arbiter_operations
 from kernbench_core.plugin.pycomponent import exception_of, operations_of, refuse_snapshot, reraise
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
@@ -83,9 +85,10 @@ cdef class Core:
     runs without the GIL, so cores in different threads run at the same time.
     """
 
-    def __init__(self, dict machine not None, dict program not None, components=(), *, bint plain=False):
+    def __init__(self, dict machine not None, dict program not None, components=(), *, arbiter=None, bint plain=False):
         """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
 
+        `arbiter`: a capsule or an `Arbiter` object, of the scratchpads whose `arbiter` is -1; such a run is plain.
         `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
         """
         if self.arena is not None:
@@ -93,10 +96,16 @@ cdef class Core:
         self.arena = Arena()
         self.components = list(components)
         operations = [operations_of(component) for component in self.components]
-        self.sim.share.plain = plain
+        self.arbiter = arbiter
+        if arbiter is None and any(table.get("arbiter") == NONE for table in machine["spm"]):
+            raise ValueError("a scratchpad's arbiter is -1, and no arbiter is given")
+        rule = None if arbiter is None else arbiter_operations(arbiter)
+        self.sim.share.plain = plain or arbiter is not None
         plug_sizes(&self.sim, operations)
         lay_out(&self.sim, self.arena, machine, program)
         lay_out_plugs(&self.sim, self.arena, operations, machine, program)
+        if rule is not None:
+            lay_out_arbiter(&self.sim, self.arena, rule)
 
     @property
     def cycle(self):
@@ -132,6 +141,9 @@ cdef class Core:
         with nogil:
             run_until(&self.sim, limit, skip, tracer)
         reraise(self.components)
+        error = arbiter_exception(self.arbiter)
+        if error is not None and not isinstance(error, Exception):
+            raise error
         if tracer != NULL and tracer.lost:
             raise MemoryError("no memory for the records of the trace")
         hit = bool(self.sim.stops.hit)
@@ -149,6 +161,11 @@ cdef class Core:
         """`(component, cycle, sentence, exception)` where a component ended the run, else None; the exception is None of a C engine."""
         found = plug_failure(&self.sim)
         return None if found is None else (*found, exception_of(self.components[found[0]]))
+
+    def arbiter_failure(self):
+        """`(cycle, sentence, exception)` where the arbiter ended the run, else None; the exception is None of one in C."""
+        found = arbiter_failure(&self.sim)
+        return None if found is None else (*found, arbiter_exception(self.arbiter))
 
     def component_counters(self):
         """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""
@@ -236,15 +253,16 @@ cdef class Core:
     def snapshot(self):
         """The model state as bytes; runs that stand alike give equal bytes, however they were walked.
 
-        Of a run with components it is the memory of this build, sealed for this process. ValueError where a component cannot be saved.
+        Of a run with components or an arbiter of its own it is the memory of this build, sealed for this process. ValueError where
+        one of these cannot be saved.
         """
         refuse_snapshot(self.components)
         road_refuse_snapshot(&self.sim)
-        if not self.components:
+        if not self.has_plugs():
             return take_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
         fold(&self.sim)
-        return sealed(self.arena.dump() + plug_snapshot(&self.sim))
+        return sealed(self.arena.dump() + arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim))
 
     def restore(self, bytes image not None):
         """Put a snapshot of the same machine and program back.
@@ -253,7 +271,7 @@ cdef class Core:
         components is taken back only by the process that made it: what a component makes of its bytes is not known here.
         """
         road_refuse_snapshot(&self.sim)
-        if self.components:
+        if self.has_plugs():
             plug_check_snapshot(&self.sim)
             self.restore_whole(unsealed(image))
             return
@@ -271,31 +289,40 @@ cdef class Core:
     def digest(self):
         """SHA-256, in hex, of the model state: the same in every process of one build, however the run was walked.
 
-        Of a run with components: of entries, counters, engines and open jobs, and of the bytes that components save. ValueError where a
-        component cannot be saved.
+        Of a run with components or an arbiter of its own: of entries, counters, engines and open jobs, and of the bytes that these save.
+        ValueError where one of them cannot be saved.
         """
-        if not self.components:
+        if not self.has_plugs():
             return hashlib.sha256(self.snapshot()).hexdigest()
         refuse_snapshot(self.components)
         road_refuse_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
-        seen = [self.cycle, self.status, self.counters(), self.engines(), self.open_jobs(), self.component_counters()]
+        seen = [self.cycle, self.status, self.counters(), self.engines()]
+        if self.components:
+            seen += [self.open_jobs(), self.component_counters()]
+        plugged = arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim)
         times = b"".join(column.tobytes() for column in self.entries())
-        return hashlib.sha256(repr(seen).encode() + times + plug_snapshot(&self.sim)).hexdigest()
+        return hashlib.sha256(repr(seen).encode() + times + plugged).hexdigest()
 
     def state(self):
         """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""
-        if self.components:
-            raise ValueError("a run with components has no model state of its own")
+        if self.has_plugs():
+            raise ValueError("a run with components, or an arbiter of its own, has no model state by itself")
         return show_snapshot(&self.sim)
+
+    cdef bint has_plugs(self):
+        """Something plugged in has state that is not known here."""
+        return bool(self.components) or self.arbiter is not None
 
     cdef int restore_whole(self, bytes image) except -1:
         """The memory of a run with components."""
         cdef size_t own
         cdef const char* data = image
+        cdef bint plain = self.sim.share.plain
         if len(image) >= <Py_ssize_t>sizeof(Sim):
             lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
         own = self.arena.state_bytes()
         self.arena.load(image[:own])
+        self.sim.share.plain = plain            # the image may be of a run with the other walk
         rebuild(&self.sim)
-        return plug_restore(&self.sim, image, own)
+        return plug_restore(&self.sim, image, arbiter_restore(&self.sim, image, own))

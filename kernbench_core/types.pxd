@@ -48,6 +48,7 @@ cpdef enum Allocation:
 cdef enum ArbiterRule:        # of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
     OLDEST_FIRST
     ROUND_ROBIN
+    PLUGGED_IN                # the run's own (plugin/plugged_arbiter.pxd): behind all that have a name
     N_ARBITERS
 
 cpdef enum Overlap:

@@ -27,6 +27,7 @@ from kernbench.config.schema import ARBITERS, Dma, Spm
 from kernbench.topology.mesh import Link, mesh_links, mesh_route
 
 ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1")  # positions are the core's Allocation
+PLUGGED_IN = -1  # the arbiter of a scratchpad is an object of the run's own
 OVERLAPS = ("none", "warn", "error")  # the core's Overlap
 KINDS = {"te": 1, "ve": 2, "cpu": 6}  # the core's EngineType
 DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
@@ -144,7 +145,7 @@ def scratchpad_table(spm: Spm) -> dict[str, Any]:
         "split": split,
         "ports": (spm.read_ports, spm.write_ports) if split else (spm.ports, 1),
         "penalty": spm.conflict_penalty_cycles,
-        "arbiter": ARBITERS.index(spm.arbiter),
+        "arbiter": ARBITERS.index(spm.arbiter) if spm.arbiter in ARBITERS else PLUGGED_IN,
         "max_wait": spm.max_wait_cycles,
         "backpressure": spm.backpressure_cycles,
     }

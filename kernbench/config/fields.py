@@ -27,6 +27,10 @@ MAX_MESH_SIDE = 256
 #: VE ops whose time has no term of their own in `sfu` (MODEL section 7).
 WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "softmax", "sum")
 
+#: `package.module:name`, for the JSON Schema.
+CODE_PATTERN = "[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*"
+_CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
 JsonSchema = dict[str, Any]
 
 
@@ -73,15 +77,22 @@ def _in_range(value: Any, low: int, limit: int) -> int:
     return number
 
 
-def one_of(names: tuple[str, ...]) -> Rule:
-    """One of some names."""
+def names_code(value: str) -> bool:
+    """The value is `package.module:name`."""
+    return _CODE.fullmatch(value) is not None
+
+
+def one_of(names: tuple[str, ...], *, code: bool = False) -> Rule:
+    """One of some names, or, with `code`, what `package.module:name` says."""
 
     def check(value: Any) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise refuse(f"it must be one of {', '.join(names)}")
+        if not isinstance(value, str) or not (value in names or (code and names_code(value))):
+            raise refuse(f"it must be one of {', '.join(names)}" + (', or "package.module:name"' if code else ""))
         return value
 
-    return Rule(check, lambda: {"type": "string", "enum": list(names)})
+    named: JsonSchema = {"type": "string", "enum": list(names)}
+    other: JsonSchema = {"type": "string", "pattern": f"^{CODE_PATTERN}$"}
+    return Rule(check, lambda: {"anyOf": [named, other]} if code else named)
 
 
 def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:

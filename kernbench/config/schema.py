@@ -40,7 +40,7 @@ from kernbench.config.rules import BrokenRule, broken_rules
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
 NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1"]
 ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; positions are the core's ArbiterRule: append
-Arbiter = Annotated[str, one_of(ARBITERS)]
+Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's own, `package.module:name`
 
 
 class Control(Section):
@@ -146,7 +146,10 @@ class Spm(Section):
         default=None, description="write ports of a bank; with read_ports, instead of ports"
     )
     conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
-    arbiter: Arbiter = Field(default=ARBITERS[0], description="who is granted a bank that more ask for than it has ports")
+    arbiter: Arbiter = Field(
+        default=ARBITERS[0],
+        description="who is granted a bank that more ask for than it has ports; or `package.module:name`, code of your own",
+    )
     max_wait_cycles: Natural = Field(
         default=8, description="[cycle] after this wait a request goes before the others, under oldest_first"
     )

@@ -5,7 +5,6 @@ The defaults stand here and nowhere else. Rules between fields are in `system_ru
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from pydantic import ConfigDict, Field
 from kernbench.common.errors import shown
 from kernbench.common.naming import KINDS, io_index
 from kernbench.config.fields import (
+    CODE_PATTERN,
     MAX_ENGINES,
     Count,
     Engines,
@@ -24,6 +24,7 @@ from kernbench.config.fields import (
     Size,
     Width,
     integer,
+    names_code,
     refuse,
 )
 from kernbench.config.machine import Section
@@ -32,7 +33,6 @@ from kernbench.config.schema import Dma, Dram, Spm, Te, Ve
 MAX_SIDE = 1024  # SIPs, and cubes of a SIP, along a row or column
 MAX_MESH = 64  # routers of a cube along a row or column, and UCIe ports of a side
 BUILTIN = "builtin"
-_IMPL = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class Link(Section):
@@ -266,13 +266,12 @@ class Wires(Section):
 
 
 def _impl(value: Any) -> str:
-    if value != BUILTIN and (not isinstance(value, str) or _IMPL.fullmatch(value) is None):
+    if value != BUILTIN and not (isinstance(value, str) and names_code(value)):
         raise refuse('it must be builtin or "package.module:Class"')
     return str(value)
 
 
-_NAME = "[A-Za-z_][A-Za-z0-9_.]*"
-Impl = Annotated[str, Rule(_impl, lambda: {"type": "string", "pattern": f"^{BUILTIN}$|^{_NAME}:{_NAME}$"})]
+Impl = Annotated[str, Rule(_impl, lambda: {"type": "string", "pattern": f"^{BUILTIN}$|^{CODE_PATTERN}$"})]
 
 
 class ComponentSpec(Section):

@@ -10,6 +10,8 @@ from kernbench.cmdq import Program
 from kernbench.common.errors import InputError, Problem, error_text
 from kernbench.config.machine import MachineConfig
 
+ARBITER = "spm.arbiter"  #: as failures, traces and checkpoints name a machine's own arbiter, among its components
+
 
 def overlap_failure(program: Program, cycle: int, late: int, early: int) -> dict[str, Any]:
     """`spm.check_overlap: error`: the entry at position `late` may not start while the one at `early` runs."""
@@ -47,6 +49,16 @@ def component_failure(
     if error is not None:
         frames = getattr(error, "user_traceback", error.__traceback__)  # kernels say where their own frames begin
         failure["traceback"] = "".join(traceback.format_exception(type(error), error, frames))
+    return failure
+
+
+def arbiter_failure(impl: str, cycle: int, sentence: str, error: BaseException | None) -> dict[str, Any]:
+    """The arbiter of scratchpad banks, code of the user's own, ended the run."""
+    said = sentence if error is None else error_text(error)
+    message = f"cycle {cycle}: arbiter {impl} failed: {said}"
+    failure = {"code": "COMPONENT", "cycle": cycle, "component": ARBITER, "message": message}
+    if error is not None:
+        failure["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return failure
 
 

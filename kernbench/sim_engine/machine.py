@@ -19,6 +19,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.planning import bounds_on, plan_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
+from kernbench.components.arbiters import arbiter_name, configured_arbiter, granted_by_code
 from kernbench.components.placement import configured, impl_of, replaced_engines
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
@@ -28,7 +29,7 @@ from kernbench.sim_engine.counters import named_counters
 from kernbench.sim_engine.deadlock import OnItsWay, PeQueues, who_waits
 from kernbench.sim_engine.empty import empty_warnings
 from kernbench.sim_engine.energy import energy_pj
-from kernbench.sim_engine.failure import component_failure, overflow_refusal, overlap_failure
+from kernbench.sim_engine.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.laws import BrokenLaw, check_counters, check_laws
 from kernbench.sim_engine.overlaps import overlap_warnings
 from kernbench.sim_engine.peek import machine_state
@@ -37,13 +38,13 @@ from kernbench.sim_engine.state import MachineState
 from kernbench.sim_engine.tracing.options import Sink, TraceOptions
 from kernbench.sim_engine.walks import walk_of
 from kernbench.version import VERSION
-from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Component
+from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.tracing.resume import TraceState
     from kernbench.sim_engine.tracing.tracing import Tracing
 
-__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Component", "Machine", "simulate"]
+__all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
 
 STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
@@ -58,6 +59,7 @@ class Machine:
     `plan`: what `plan_npu` gives for this program and machine, where it is there already.
     `walk`: `plain` runs every cycle by the model alone, `fast` with fast paths, to the same result; by default what the
     environment variable KERNBENCH_WALK says, else `fast`.
+    `arbiter`: an `Arbiter`, or a capsule, that grants the banks of all scratchpads in place of what `spm.arbiter` names.
     Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
     """
 
@@ -70,6 +72,7 @@ class Machine:
         whole: bool = False,
         plan: Plan | None = None,
         walk: str | None = None,
+        arbiter: Any = None,
     ) -> None:
         self.walk = walk_of(walk)
         self.config = config
@@ -78,6 +81,7 @@ class Machine:
         self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
+        self.arbiter = configured_arbiter(config) if arbiter is None else arbiter
         self._core = self._new_core()
         self.wake: Callable[[int, int], None] = self._core.wake  #: a component, by its position, in a cycle to come
         if self.plan.reach is not None:
@@ -92,15 +96,23 @@ class Machine:
 
     def _new_core(self) -> Any:
         plan, plain = self.plan, self.walk == "plain"
-        if not self.components:
-            return kernbench_core.Core(plan.machine, plan.program, plain=plain)
-        replaced = replaced_engines([*plan.dma, *plan.compute], list(self.components))
-        tables = plan.program | lower_parameters(self.program, plan)
+        machine, tables = plan.machine, plan.program
+        if self.components:
+            machine = machine | {"replaced": replaced_engines([*plan.dma, *plan.compute], list(self.components))}
+            tables = tables | lower_parameters(self.program, plan)
+        if self.arbiter is not None:
+            machine = machine | {"spm": [granted_by_code(table) for table in machine["spm"]]}
         try:
-            machine = plan.machine | {"replaced": replaced}
-            return kernbench_core.Core(machine, tables, list(self.components.values()), plain=plain)
+            return kernbench_core.Core(machine, tables, list(self.components.values()), arbiter=self.arbiter, plain=plain)
         except ValueError as error:
-            raise InputError(Problem("components", str(error))) from error
+            if not self.plugged:
+                raise
+            raise InputError(Problem("components" if self.components else "arbiter", str(error))) from error
+
+    @property
+    def plugged(self) -> bool:
+        """It has components or an arbiter, whose state is in no file."""
+        return bool(self.components) or self.arbiter is not None
 
     @property
     def cycle(self) -> int:
@@ -291,6 +303,9 @@ class Machine:
 
     def failure(self) -> dict[str, Any] | None:
         """Of a run that failed: which check or component, when, who; else None."""
+        rule = self._core.arbiter_failure()
+        if rule is not None:
+            return arbiter_failure(arbiter_name(self.arbiter), *rule)
         broken = self._core.failure()
         if broken is not None:
             return component_failure(self.impls, *broken, refused=kernbench_core.Refused)
@@ -298,25 +313,27 @@ class Machine:
         return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
 
     def _header(self) -> dict[str, Any]:
+        own_rule = {} if self.arbiter is None else {ARBITER: arbiter_name(self.arbiter)}
         return {
             "version": VERSION,
             "model_version": MODEL_VERSION,
             "core": kernbench_core.STATE,
             "machine": self.config.digest(),
             "program": hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest(),
-            "components": self.impls,
+            "components": self.impls | own_rule,
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
         """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now.
 
-        Of a machine with components the file holds the cycle and a digest of the state: `load` runs up to there again.
+        Of a machine with components, or an arbiter of its own, the file holds the cycle and a digest of the state: `load` runs
+        up to there again.
         """
         trace = b""
         if self._tracing is not None:
             trace = msgspec.json.encode({**self._tracing.state(), "file_bytes": trace_bytes})
         state = self.snapshot()
-        if self.components:
+        if self.plugged:
             state = msgspec.json.encode({"cycle": self.cycle, "digest": self._core.digest()})
         checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, state, trace)
 
@@ -327,10 +344,10 @@ class Machine:
         """
         from kernbench.sim_engine.tracing.resume import read_state
 
-        most = checkpoint.REPLAYED if self.components else self._core.most_state_bytes()
+        most = checkpoint.REPLAYED if self.plugged else self._core.most_state_bytes()
         state, trace = checkpoint.read_checkpoint(path, self._header(), most)
         self._trace_state = read_state(trace) if trace else None
-        if self.components:
+        if self.plugged:
             self._run_again(str(path), state)
             return
         before = self.snapshot()
@@ -387,11 +404,12 @@ def simulate(
     progress: Callable[[Machine], None] | None = None,
     components: Mapping[str, Any] | None = None,
     walk: str | None = None,
+    arbiter: Any = None,
 ) -> Result:
     """Run a program to its end on a machine.
 
     Raises InputError before cycle 0 where the program is not valid on this machine.
     """
-    machine = Machine(config, program, components, walk=walk)
+    machine = Machine(config, program, components, walk=walk, arbiter=arbiter)
     machine.run(skip=skip, progress=progress)
     return machine.result()

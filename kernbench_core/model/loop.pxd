@@ -73,9 +73,11 @@ cdef inline bint start_and_share(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 cdef inline void end_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """P7. A component's mistake since P1 ends the run after this cycle."""
+    """P7. A component's or an arbiter's mistake since P1 ends the run after this cycle."""
     if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
         complete_phase(s, now)
+    if s.arbiter != NULL and s.arbiter.mistake:
+        s.status = FAILED
     if s.plugs == NULL:
         return
     if component_ends(s.plugs, now):

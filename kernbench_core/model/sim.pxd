@@ -8,7 +8,7 @@ from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.fast.group cimport Groups
 from kernbench_core.model.heap cimport TimerHeap
-from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.plugin.plug cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Roads, Route, Share
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.wheel cimport Wheel
@@ -105,6 +105,7 @@ cdef struct Sim:
     int32_t n_asks            # lanes for requests of components, the last of all
     int32_t n_open            # flow slots for components, the last of all
     Plugs* plugs              # NULL: there are no components
+    PluggedArbiter* arbiter   # NULL: scratchpads have arbiters of the core
 
 cdef inline void scratchpad_changes(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """Something is about to be done to a scratchpad in cycle `now`: its cycles before that must have been run."""

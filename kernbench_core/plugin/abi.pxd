@@ -18,6 +18,7 @@ cdef extern from "abi.h" nogil:
         KB_BANKS
         KB_JOB
     const char* KB_CAPSULE
+    const char* KB_ARBITER_CAPSULE
 
     struct kb_region:
         int64_t addr
@@ -56,5 +57,31 @@ cdef extern from "abi.h" nogil:
         int64_t (*accept)(void* self, const kb_job* job, int64_t now) noexcept nogil
         int64_t (*advance)(void* self, int64_t now, const kb_core_api* core) noexcept nogil
         int64_t (*notify)(void* self, int32_t notice, int64_t id, int64_t now) noexcept nogil
+        int64_t (*snapshot)(void* self, void* buf, int64_t room) noexcept nogil
+        int64_t (*restore)(void* self, const void* buf, int64_t n) noexcept nogil
+
+    struct kb_scratchpad:
+        int32_t number
+        int32_t banks
+        int32_t words
+        int32_t split
+        int32_t ports[2]
+        int32_t clients
+
+    struct kb_bank_request:
+        int32_t client
+        int32_t channel
+        int64_t submission
+        int64_t since
+        const uint64_t* reads
+        const uint64_t* writes
+        uint64_t* granted
+
+    struct kb_arbiter_ops:
+        uint32_t abi_version
+        uint32_t struct_size
+        void* self
+        const char* name
+        int64_t (*arbitrate)(void* self, const kb_scratchpad* spm, int64_t now, kb_bank_request* request, int32_t n) noexcept nogil
         int64_t (*snapshot)(void* self, void* buf, int64_t room) noexcept nogil
         int64_t (*restore)(void* self, const void* buf, int64_t n) noexcept nogil

@@ -1,7 +1,7 @@
-"""Tables of plugged-in components: what is fixed, and where they stand."""
-from kernbench_core.plugin.abi cimport kb_core_api, kb_engine_ops, kb_job
+"""Tables of plugged-in components: what is fixed, and where they stand. An arbiter of the run's own is plugged in too."""
+from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_core_api, kb_engine_ops, kb_job, kb_scratchpad
 from kernbench_core.plugin.clock cimport Clock
-from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
+from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef enum:
     NAMES = 64                # that `emit` was ever called with
@@ -118,6 +118,23 @@ cdef struct Plugs:
     nbytes_t streamed         # [B] of their operands that asked for banks
     char* names               # [NAMES][NAME_ROOM]
     int32_t n_names
+
+cdef enum ArbiterMistake:     # why it ended the run; texts in plugin/plugged_arbiter.pyx
+    RULE_KEPT = 0
+    RULE_FAILED = 1           # value: what `arbitrate` returned
+    NOT_ASKED = 2             # the client
+    TOO_MANY = 3              # ports that the bank has
+
+cdef struct PluggedArbiter:   # up to `ops` it is state
+    int32_t mistake           # ArbiterMistake; the first one ends the run
+    int32_t spm               # where: scratchpad
+    int32_t bank
+    int64_t value
+    cycle_t at
+    const kb_arbiter_ops* ops
+    kb_scratchpad* pad        # [n_spm]
+    kb_bank_request* request  # [requesters of a scratchpad, at most] of the cycle
+    uint64_t* granted         # [requesters][mask_words] their masks
 
 cdef inline int64_t place_in(int64_t id) noexcept nogil:
     """An id is number << 32 | place: in the tables of flows and asks, or of entries."""

@@ -22,7 +22,7 @@ from kernbench_core.state.device_layout cimport lay_out_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.tally cimport Tally
-from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t
 from kernbench_core.fast.wheel cimport Wheel
 
 
@@ -109,6 +109,8 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.max_wait = m["max_wait"]
     p.backpressure = m["backpressure"]
     p.arbiter = m.get("arbiter", OLDEST_FIRST)
+    if p.arbiter == NONE:
+        p.arbiter = PLUGGED_IN
     a.own(<void**>&p.pointer, p.banks, sizeof(int32_t))
     p.row = p.line * p.banks
     p.oldest = NEVER

@@ -26,19 +26,24 @@ def compiler() -> str | None:
 @cache
 def engines() -> ModuleType | None:
     """The module, or None where there is no compiler."""
+    return built(SOURCE)
+
+
+def built(source: Path) -> ModuleType | None:
+    """The module of a C file, or None where there is no compiler."""
     cc = compiler()
     if cc is None or not sys.platform.startswith("linux"):
         return None
     folder = Path(tempfile.mkdtemp(prefix="kernbench-abi-"))
-    target = folder / f"engines{sysconfig.get_config_var('EXT_SUFFIX')}"
+    target = folder / f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = (f"-I{sysconfig.get_path('include')}", f"-I{kernbench_core.get_include()}")
     flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     flags += ["-Wno-unused-parameter", "-Wno-missing-field-initializers"]
-    built = subprocess.run(
-        [cc, *flags, *include, "-o", str(target), str(SOURCE)], capture_output=True, text=True, check=False
+    made = subprocess.run(
+        [cc, *flags, *include, "-o", str(target), str(source)], capture_output=True, text=True, check=False
     )
-    assert built.returncode == 0, built.stderr
-    spec = importlib.util.spec_from_file_location("engines", target)
+    assert made.returncode == 0, made.stderr
+    spec = importlib.util.spec_from_file_location(source.stem, target)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

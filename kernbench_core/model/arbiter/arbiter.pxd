@@ -48,6 +48,12 @@ cdef inline uint64_t banks_asked(Sim* s, Spm* p, int32_t w) noexcept nogil:
         asked |= reads_of(s, p.asking[k])[w] | writes_of(s, p.asking[k])[w]
     return asked
 
+cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read, bint no_write) noexcept nogil:
+    """The k-th request of the cycle is denied a bank, for lack of these ports."""
+    p.denials.count[bank] += 1
+    if traces_requests(s):
+        record_denied(s, p, k, bank, no_read, no_write)
+
 cdef inline bint grant_bank(Sim* s, Spm* p, int32_t k, int32_t bank, int32_t* left) noexcept nogil:
     """Grant the k-th request of the cycle a bank, if it asks for it and has its ports among those that are `left` there."""
     cdef uint64_t* reads = reads_of(s, p.asking[k]) + (bank >> 6)
@@ -56,9 +62,7 @@ cdef inline bint grant_bank(Sim* s, Spm* p, int32_t k, int32_t bank, int32_t* le
     if not (read or write):
         return False
     if read > left[0] or write > left[1]:
-        p.denials.count[bank] += 1
-        if traces_requests(s):
-            record_denied(s, p, k, bank, read > left[0], write > left[1])
+        deny_bank(s, p, k, bank, read > left[0], write > left[1])
         return False
     left[0] -= read
     left[1] -= write

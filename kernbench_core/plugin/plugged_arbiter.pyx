@@ -1,0 +1,180 @@
+"""Checks what an arbiter out of tree says of itself before cycle 0, calls it, and checks what it grants.
+
+It is called in the order of cycles, and of scratchpads in a cycle: a run with one is run by the model alone.
+"""
+from libc.stdint cimport uintptr_t
+from libc.string cimport memset
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+
+from kernbench_core.model.arbiter.arbiter cimport client_of, clients, deny_bank, grant_bank, open_askings
+from kernbench_core.model.sim cimport reads_of, writes_of
+from kernbench_core.plugin.abi cimport KB_ABI_VERSION, kb_arbiter_ops, kb_bank_request, kb_scratchpad
+from kernbench_core.plugin.plug cimport NOT_ASKED, RULE_FAILED, RULE_KEPT, TOO_MANY, PluggedArbiter
+from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
+
+cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `Lane.key_seq`; its submission stands above that
+
+MISTAKES = (
+    "",
+    "arbitrate returned {value}: it must return 0",
+    "it grants bank {bank} of scratchpad {spm} to client {value}, which does not ask for it",
+    "it grants bank {bank} of scratchpad {spm} more often than it has ports ({value})",
+)  #: by ArbiterMistake
+
+
+def check_arbiter(uintptr_t address, str what not None):
+    """ValueError where a `kb_arbiter_ops` is not one that this core can call."""
+    cdef const kb_arbiter_ops* o = <const kb_arbiter_ops*>address
+    if o.abi_version != KB_ABI_VERSION:
+        raise ValueError(
+            f"{what}: its kb_arbiter_ops is of ABI version {o.abi_version}, this core's is {KB_ABI_VERSION}: "
+            "build it against the abi.h of kernbench_core.get_include()")
+    if o.struct_size != sizeof(kb_arbiter_ops):
+        raise ValueError(
+            f"{what}: its kb_arbiter_ops has struct_size {o.struct_size}, this core's has {sizeof(kb_arbiter_ops)}: "
+            "set it to sizeof(kb_arbiter_ops), and build against the abi.h of kernbench_core.get_include()")
+    if o.name == NULL or o.arbitrate == NULL:
+        raise ValueError(f"{what}: its kb_arbiter_ops has no {'name' if o.name == NULL else 'arbitrate'}")
+    if (o.snapshot == NULL) != (o.restore == NULL):
+        raise ValueError(f"{what}: its kb_arbiter_ops has one of snapshot and restore: give both or none")
+
+
+cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
+    """After `lay_out`: of a run with an arbiter of its own."""
+    cdef PluggedArbiter* x
+    cdef kb_scratchpad* pad
+    cdef int32_t k, lanes = 1
+    a.own(<void**>&s.arbiter, 1, sizeof(PluggedArbiter))
+    x = s.arbiter
+    a.keep_before(&x.ops)
+    x.ops = <const kb_arbiter_ops*><uintptr_t>address
+    a.own(<void**>&x.pad, s.n_spm, sizeof(kb_scratchpad), False)
+    for k in range(s.n_spm):
+        lanes = max(lanes, s.spm[k].lanes)
+        pad = &x.pad[k]
+        pad.number = k
+        pad.banks = s.spm[k].banks
+        pad.words = s.spm[k].words
+        pad.split = s.spm[k].split
+        pad.ports[0] = s.spm[k].given[0]
+        pad.ports[1] = s.spm[k].given[1] if s.spm[k].split else 0
+        pad.clients = clients(s)
+    a.own(<void**>&x.request, lanes, sizeof(kb_bank_request), False)
+    a.own(<void**>&x.granted, lanes * s.mask_words, sizeof(uint64_t), False)
+    for k in range(lanes):
+        x.request[k].granted = x.granted + k * s.mask_words
+    return 0
+
+
+cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, int64_t value, cycle_t now) noexcept nogil:
+    """The run fails after this cycle; only the first mistake counts."""
+    if x.mistake == RULE_KEPT:
+        x.mistake = what
+        x.spm = spm
+        x.bank = bank
+        x.value = value
+        x.at = now
+
+
+cdef void describe(Sim* s, kb_bank_request* r, slot_t lane) noexcept nogil:
+    cdef bint flow = lane < s.n_flows or lane >= s.n_flows + s.n_compute + s.n_asks
+    r.client = client_of(s, lane)
+    r.submission = s.lane[lane].key_seq >> 20 if flow else s.lane[lane].key_seq
+    r.channel = <int32_t>(s.lane[lane].key_seq & CHANNEL) if flow else 0
+    r.since = s.lane[lane].first_denied
+    r.reads = reads_of(s, lane)
+    r.writes = writes_of(s, lane)
+
+
+cdef void settle_bank(Sim* s, Spm* p, int32_t bank, cycle_t now) noexcept nogil:
+    """Let the requests have what they were granted of a bank. Who was not lacks the ports of which none is left, or all."""
+    cdef PluggedArbiter* x = s.arbiter
+    cdef int32_t[2] left
+    cdef int32_t k, w = bank >> 6
+    cdef uint64_t bit = <uint64_t>1 << (bank & 63)
+    cdef bint read, write
+    left[0], left[1] = p.ports[0], p.ports[1]
+    for k in range(p.n_asking):
+        if x.granted[k * s.mask_words + w] & bit and not grant_bank(s, p, k, bank, left):
+            mistake(x, TOO_MANY, <int32_t>(p - s.spm), bank, p.given[left[0] > 0], now)
+    for k in range(p.n_asking):
+        if x.granted[k * s.mask_words + w] & bit:
+            continue
+        read, write = x.request[k].reads[w] & bit != 0, x.request[k].writes[w] & bit != 0
+        if read and write and (left[0] == 0) != (left[1] == 0):
+            read, write = left[0] == 0, left[1] == 0
+        if read or write:
+            deny_bank(s, p, k, bank, read, write)
+
+
+cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P5: ask the arbiter, and grant what it says."""
+    cdef PluggedArbiter* x = s.arbiter
+    cdef int32_t spm = <int32_t>(p - s.spm), k, w
+    cdef int64_t said
+    cdef uint64_t asked, wrong
+    if p.n_asking == 0:
+        return
+    open_askings(s, p, now)
+    memset(x.granted, 0, p.n_asking * s.mask_words * sizeof(uint64_t))
+    for k in range(p.n_asking):
+        describe(s, &x.request[k], p.asking[k])
+    said = x.ops.arbitrate(x.ops.self, &x.pad[spm], now, x.request, p.n_asking)
+    if said:
+        mistake(x, RULE_FAILED, spm, 0, said, now)
+    for w in range(p.words):
+        asked = 0
+        for k in range(p.n_asking):
+            wrong = x.granted[k * s.mask_words + w] & ~(x.request[k].reads[w] | x.request[k].writes[w])
+            asked |= x.request[k].reads[w] | x.request[k].writes[w]
+            if wrong:
+                mistake(x, NOT_ASKED, spm, 64 * w + trailing_zeros(wrong), x.request[k].client, now)
+        while asked:
+            settle_bank(s, p, 64 * w + trailing_zeros(asked), now)
+            asked &= asked - 1
+
+
+cdef object arbiter_failure(Sim* s):
+    """`(cycle, sentence)` of a run that its arbiter ended, else None."""
+    cdef PluggedArbiter* x = s.arbiter
+    if x == NULL or x.mistake == RULE_KEPT:
+        return None
+    return x.at, MISTAKES[x.mistake].format(value=x.value, bank=x.bank, spm=x.spm)
+
+
+cdef bytes arbiter_snapshot(Sim* s):
+    """The bytes of the arbiter after their length; nothing where there is none. ValueError where it has no snapshot."""
+    cdef const kb_arbiter_ops* o
+    cdef int64_t n
+    cdef bytes image
+    if s.arbiter == NULL:
+        return b""
+    o = s.arbiter.ops
+    if o.snapshot == NULL:
+        raise ValueError(f"arbiter {o.name.decode()} has no snapshot: a run with it cannot be saved")
+    n = o.snapshot(o.self, NULL, 0)
+    if n < 0:
+        raise ValueError(f"arbiter {o.name.decode()}: its snapshot failed (status {n})")
+    image = PyBytes_FromStringAndSize(NULL, n)
+    memset(PyBytes_AS_STRING(image), 0, n)
+    if o.snapshot(o.self, PyBytes_AS_STRING(image), n) != n:
+        raise ValueError(f"arbiter {o.name.decode()}: its snapshot is not as long as it said")
+    return n.to_bytes(8, "little") + image
+
+
+cdef size_t arbiter_restore(Sim* s, bytes image, size_t at) except? 0:
+    """Give the arbiter its bytes back, which begin at `at`; where they end."""
+    cdef const kb_arbiter_ops* o
+    if s.arbiter == NULL:
+        return at
+    o = s.arbiter.ops
+    n = int.from_bytes(image[at:at + 8], "little")
+    at += 8
+    if at + n > <size_t>len(image):
+        raise ValueError("the snapshot ends inside the state of arbiter " + o.name.decode())
+    if o.restore == NULL or o.restore(o.self, PyBytes_AS_STRING(image) + at, n) != 0:
+        raise ValueError(f"arbiter {o.name.decode()} does not take its part of the snapshot")
+    return at + n

@@ -1,0 +1,137 @@
+"""Arbiters written in Python; what `arbitrate` raises is kept, and ends the run as failed."""
+from collections import namedtuple
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy
+
+from kernbench_core.plugin.abi cimport (
+    KB_ABI_VERSION, KB_ARBITER_CAPSULE, KB_FAILED, kb_arbiter_ops, kb_bank_request, kb_scratchpad)
+from kernbench_core.plugin.plugged_arbiter import check_arbiter
+from kernbench_core.types cimport int32_t, int64_t, uint64_t
+
+Scratchpad = namedtuple("Scratchpad", "number banks ports split clients")
+Scratchpad.__doc__ = """The scratchpad whose banks are to be granted; `ports` of each bank: for reads (or both) and for writes."""
+BankRequest = namedtuple("BankRequest", "client submission channel since reads writes")
+BankRequest.__doc__ = """A request of one cycle; bit `b` of `reads` and `writes` says that it lacks bank `b`."""
+
+
+cdef object mask_of(const uint64_t* words, int32_t n):
+    """A mask of banks as one number."""
+    cdef int32_t w
+    cdef object found = 0, word
+    for w in range(n - 1, -1, -1):
+        word = words[w]
+        found = found << 64 | word
+    return found
+
+
+cdef class Arbiter:
+    """A rule of who is granted which bank: subclass it, and give it `arbitrate`. `docs/how-to/add_a_rule.md` does."""
+
+    cdef kb_arbiter_ops ops
+    cdef bint plugged
+    cdef bytes name
+    cdef readonly object failure  # what a method raised, or None
+
+    def arbitrate(self, scratchpad, now, requests):
+        """P5 of cycle `now`, of a scratchpad that somebody asks: for each request, in tie-break order, the mask of the banks granted."""
+        raise NotImplementedError(f"{type(self).__name__} has no arbitrate")
+
+    def snapshot(self):
+        """All state as bytes."""
+        raise NotImplementedError(f"{type(self).__name__} has no snapshot")
+
+    def restore(self, image):
+        """Put a snapshot back."""
+        raise NotImplementedError(f"{type(self).__name__} has no restore")
+
+    cdef int grant(self, const kb_scratchpad* p, int64_t now, kb_bank_request* request, int32_t n) except -1:
+        cdef kb_bank_request* r
+        cdef int32_t k, w
+        cdef object beyond = 1
+        beyond <<= 64 * p.words
+        pad = Scratchpad(p.number, p.banks, (p.ports[0], p.ports[1]), bool(p.split), p.clients)
+        asked = []
+        for k in range(n):
+            r = &request[k]
+            asked.append(BankRequest(
+                r.client, r.submission, r.channel, r.since, mask_of(r.reads, p.words), mask_of(r.writes, p.words)))
+        granted = self.arbitrate(pad, now, asked)
+        if not isinstance(granted, (list, tuple)) or len(granted) != n or not all(isinstance(mask, int) for mask in granted):
+            raise TypeError(f"{type(self).__name__}.arbitrate returned {granted!r}: it must be a mask of banks for each of {n} requests")
+        for k in range(n):
+            if not 0 <= granted[k] < beyond:
+                raise ValueError(f"{type(self).__name__}.arbitrate: mask {granted[k]}: the scratchpad has {p.banks} banks")
+            for w in range(p.words):
+                request[k].granted[w] = granted[k] >> (64 * w) & 0xFFFFFFFFFFFFFFFF
+        return 0
+
+    cdef uintptr_t plug(self) except 0:
+        """Fill in the operations, once: an arbiter belongs to one run."""
+        if self.plugged:
+            raise ValueError(f"this {type(self).__name__} is in a machine already: make one for each")
+        self.plugged = True
+        self.name = type(self).__name__.encode()
+        self.ops.abi_version = KB_ABI_VERSION
+        self.ops.struct_size = sizeof(kb_arbiter_ops)
+        self.ops.self = <void*>self
+        self.ops.name = self.name
+        self.ops.arbitrate = arbitrate
+        if type(self).snapshot is not Arbiter.snapshot:
+            self.ops.snapshot = snapshot
+            self.ops.restore = restore
+        return <uintptr_t>&self.ops
+
+
+cdef int64_t arbitrate(void* itself, const kb_scratchpad* spm, int64_t now, kb_bank_request* request, int32_t n) noexcept with gil:
+    cdef Arbiter a = <Arbiter>itself
+    try:
+        return a.grant(spm, now, request, n)
+    except BaseException as error:
+        a.failure = error
+    return KB_FAILED
+
+
+cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
+    cdef Arbiter a = <Arbiter>itself
+    cdef bytes image
+    try:
+        image = a.snapshot()
+    except BaseException as error:
+        a.failure = error
+        return KB_FAILED
+    if <int64_t>len(image) <= room:
+        memcpy(buf, PyBytes_AS_STRING(image), len(image))
+    return len(image)
+
+
+cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil:
+    cdef Arbiter a = <Arbiter>itself
+    try:
+        a.restore((<const char*>buf)[:n])
+    except BaseException as error:
+        a.failure = error
+        return KB_FAILED
+    return 0
+
+
+def arbiter_operations(arbiter):
+    """The address of the kb_arbiter_ops of a capsule or an `Arbiter`. ValueError where this core cannot call it."""
+    cdef uintptr_t address
+    if isinstance(arbiter, Arbiter):
+        address = (<Arbiter>arbiter).plug()
+        check_arbiter(address, type(arbiter).__name__)
+    elif PyCapsule_IsValid(arbiter, KB_ARBITER_CAPSULE):
+        address = <uintptr_t>PyCapsule_GetPointer(arbiter, KB_ARBITER_CAPSULE)
+        check_arbiter(address, "an arbiter given as a capsule")
+    else:
+        raise ValueError(
+            f"{arbiter!r} is no arbiter: it must be an object of a class derived from Arbiter, "
+            f"or a PyCapsule named {KB_ARBITER_CAPSULE.decode()}")
+    return address
+
+
+def arbiter_exception(arbiter):
+    """What ended the run in an arbiter written in Python, else None."""
+    return (<Arbiter>arbiter).failure if isinstance(arbiter, Arbiter) else None

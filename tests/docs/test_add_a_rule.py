@@ -1,0 +1,66 @@
+"""docs/how-to/add_a_rule.md: what it shows of the tree stands there, and is no more than five files.
+
+Its code out of the tree is run by `test_examples.py` and, against drawn programs, by `tests/contract/test_arbiters.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from kernbench.config.schema import ARBITERS
+from tests.contract.arbiters import PAGE, blocks, text_of
+from tests.contract.compiled import compiler
+from tests.docs.examples import ROOT
+
+SHOWN = [(name, body) for mark, name, body in (blocks() if PAGE.exists() else []) if mark == "in"]
+
+
+@pytest.mark.parametrize(("name", "body"), SHOWN, ids=[name for name, _ in SHOWN])
+def test_what_the_page_shows_stands_in_the_tree(name: str, body: str) -> None:
+    assert body in (ROOT / name).read_text(encoding="utf-8"), f"the page shows another text of {name}"
+
+
+def test_a_rule_is_five_files() -> None:
+    files = [name for name, _ in SHOWN]
+    assert len(files) == len(set(files)) == 5
+    rule = [ROOT / name for name in files if "round_robin" in name]
+    assert [text_of(str(path.relative_to(ROOT))) == path.read_text(encoding="utf-8") for path in rule] == [True, True]
+
+
+def test_a_rule_stands_nowhere_else() -> None:
+    """Its name and its number are in the files that the page shows, and in no other of the product's sources."""
+    found = set()
+    for folder in ("kernbench", "kernbench_core"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            source = path.suffix in (".py", ".pyx", ".pxd", ".h")
+            if source and "round_robin" in path.read_text(encoding="utf-8").lower():
+                found.add(str(path.relative_to(ROOT)))
+    assert found == {name for name, _ in SHOWN}
+
+
+def test_numbers_and_names_are_in_one_order() -> None:
+    enum = re.findall(r"^    (\w+)", text_of("kernbench_core/types.pxd"), re.MULTILINE)
+    assert [name.lower() for name in enum] == [*ARBITERS, "plugged_in", "n_arbiters"]
+
+
+def test_the_commands_for_c_work(tmp_path: Path) -> None:
+    """The block of the shell, with this Python's own tools."""
+    cc = compiler()
+    if cc is None or not sys.platform.startswith("linux"):
+        pytest.skip("there is no C compiler")
+    (shell,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for name in ("fair_c.c", "fair.yaml", "three.json"):
+        (tmp_path / name).write_text(text_of(name), encoding="utf-8")
+    tools = Path(sys.executable).parent
+    config = {"--extension-suffix": sysconfig.get_config_var("EXT_SUFFIX"), "--includes": f"-I{sysconfig.get_path('include')}"}
+    shell = re.sub(r"\$\(python3-config (\S+)\)", lambda found: config[found[1]], shell)
+    shell = re.sub(r"^cc", cc, shell).replace("python -c", f"{tools}/python -c").replace("kbsim", f"{tools}/kbsim")
+    ran = subprocess.run(["sh", "-ec", shell], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "12" in ran.stdout and "done" in ran.stdout

@@ -5,7 +5,7 @@ import os
 
 from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
 from kernbench_core.model.loop cimport finished, run_plain
-from kernbench_core.model.routes cimport road_add, road_refuse_snapshot
+from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
 from kernbench_core.plugin.described cimport describe_job, open_jobs, submitted_work
 from kernbench_core.plugin.peers cimport peers_open, peers_wake
@@ -208,7 +208,7 @@ cdef class Core:
 
         Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
         """
-        return road_add(&self.sim, self.arena, memory, links, latency)
+        return route_add(&self.sim, self.arena, memory, links, latency)
 
     def open_peers(self, list room not None):
         """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
@@ -241,7 +241,7 @@ cdef class Core:
         cdef int32_t words = 1, k
         for k in range(self.sim.n_spm):
             words = max(words, self.sim.spm[k].words)
-        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far lanes
+        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far requesters
         trace.tracer.commands = self.sim.control.n
         trace.tracer.row = self.sim.plugs.row if self.sim.plugs != NULL else NULL
         return trace
@@ -257,7 +257,7 @@ cdef class Core:
         one of these cannot be saved.
         """
         refuse_snapshot(self.components)
-        road_refuse_snapshot(&self.sim)
+        route_refuse_snapshot(&self.sim)
         if not self.has_plugs():
             return take_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
@@ -270,7 +270,7 @@ cdef class Core:
         ValueError where it is none, and says which value cannot be; the run then stands where it stood. A snapshot of a run with
         components is taken back only by the process that made it: what a component makes of its bytes is not known here.
         """
-        road_refuse_snapshot(&self.sim)
+        route_refuse_snapshot(&self.sim)
         if self.has_plugs():
             plug_check_snapshot(&self.sim)
             self.restore_whole(unsealed(image))
@@ -295,7 +295,7 @@ cdef class Core:
         if not self.has_plugs():
             return hashlib.sha256(self.snapshot()).hexdigest()
         refuse_snapshot(self.components)
-        road_refuse_snapshot(&self.sim)
+        route_refuse_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
         seen = [self.cycle, self.status, self.counters(), self.engines()]
         if self.components:

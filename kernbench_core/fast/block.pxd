@@ -1,6 +1,6 @@
-"""Scratchpads whose banks fit one word: their lanes are walked one after the other, each over a block of cycles."""
+"""Scratchpads whose banks fit one word: their requesters are walked one after the other, each over a block of cycles."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
 from kernbench_core.fast.walk cimport Walk
@@ -23,13 +23,13 @@ cdef inline void narrow_turn(Sim* s, Spm* p) noexcept nogil:
         take_notes(s, p)
 
 cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
-    """Put the lanes that have something to do in the next `n` cycles into `due`; how many. Done first, without a branch: fewer that
+    """Put the requesters that have something to do in the next `n` cycles into `due`; how many. Done first, without a branch: fewer that
     nobody can predict."""
     cdef int32_t k, n_order = p.n_order, n_due = 0
     cdef slot_t* due = p.due
-    cdef Lane* lanes = s.lane
+    cdef Requester* requesters = s.requester
     cdef cycle_t end = p.done + n
     for k in range(n_order):
         due[n_due] = order[k]
-        n_due += min(lanes[order[k]].next_at, lanes[order[k]].backpressure_at) < end
+        n_due += min(requesters[order[k]].next_at, requesters[order[k]].backpressure_at) < end
     return n_due

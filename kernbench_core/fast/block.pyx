@@ -1,7 +1,8 @@
-"""P5 and P6 of a block of cycles, lane by lane.
+"""P5 and P6 of a block of cycles, requester by requester.
 
-Arbitration has a fixed order, and what a lane asks for depends on its own state only: a lane is never disturbed by those behind it.
-So the first lane goes through all cycles of the block, then the second through what ports the first has left, and so on; a lane's
+Arbitration has a fixed order, and what a requester asks for depends on its own state only: a requester is never disturbed by those
+behind it.
+So the first requester goes through all cycles of the block, then the second through what ports the first has left, and so on; a requester's
 state stays in registers meanwhile, and asking costs some forty instructions. The order is that of one cycle, so no request may
 come of age inside the block: model/scratchpad.pyx sees to that.
 
@@ -11,7 +12,7 @@ block are counted as grants when it is over.
 from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.ahead cimport ahead_of
-from kernbench_core.model.bank cimport BLOCK, DENIED, Lane, Spm, requester_held
+from kernbench_core.model.bank cimport BLOCK, DENIED, Requester, Spm, requester_held
 from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.model.arbiter.oldest_first cimport aged_first
@@ -116,7 +117,7 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
     x.denials = p.n_denied - before
 
 
-cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
+cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
     """A dense engine that asks in every cycle of the block, which does not end its body. `next`: the requests of its body cycles, from
     the one that it has not asked for yet."""
     cdef int64_t c = a.next_at - w.begin, n = w.n - c
@@ -145,23 +146,23 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Lane* a, Compute* e, uint64
         p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
 
 
-cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
+cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
     """One TE or VE over the block, request by request."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef Requester* a = &s.requester[requester]
+    cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef int64_t c = a.next_at - w.begin
     cdef uint64_t reads = a.reads, writes = a.writes, denied
     cdef cycle_t since = a.first_denied
     while c < w.n:
         if since == NEVER:
             if traced:
-                before_work_asks(e, streams_of(s, lane))
+                before_work_asks(e, streams_of(s, requester))
             ask_next(p, w, e, ports, &reads, &writes)
             if traced:
-                after_work_asks(e, streams_of(s, lane))
+                after_work_asks(e, streams_of(s, requester))
         denied = grant(p, w, c, ports, reads, writes)
         if traced:
-            tell_request(s, p, w, lane, c, reads, writes, denied, since)
+            tell_request(s, p, w, requester, c, reads, writes, denied, since)
         if denied:
             reads &= denied
             writes &= denied
@@ -179,7 +180,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
             a.reads = 0
             a.writes = 0
             requester_held(p, a, NEVER)
-            body_over(s, p, lane, w.begin + c)
+            body_over(s, p, requester, w.begin + c)
             return
         c = on_period(w.begin + c + 1, e.period) + sleep_idle(e) * e.period - w.begin
     a.next_at = w.begin + c
@@ -189,41 +190,41 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t port
     a.writes = writes if since != NEVER else 0
 
 
-cdef inline void walk_lanes(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports, bint traced) noexcept nogil:
-    """The lanes in `due`, one after the other."""
+cdef inline void walk_requesters(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports, bint traced) noexcept nogil:
+    """The requesters in `due`, one after the other."""
     cdef int32_t k
-    cdef slot_t lane
+    cdef slot_t requester
     cdef slot_t* due = p.due
-    cdef Lane* lanes = s.lane
-    cdef Lane* a
+    cdef Requester* requesters = s.requester
+    cdef Requester* a
     cdef Compute* e
     cdef cycle_t i, end = w.begin + w.n
     cdef int64_t n
     cdef uint64_t* want
     for k in range(n_due):
-        lane = due[k]
-        a = &lanes[lane]
+        requester = due[k]
+        a = &requesters[requester]
         if a.next_at >= end:
-            press_later(s, lane)
+            press_later(s, requester)
         elif a.compute:
-            e = &s.compute[lane - s.n_flows]
-            i = next_body_cycle(s, lane - s.n_flows)
+            e = &s.compute[requester - s.n_flows]
+            i = next_body_cycle(s, requester - s.n_flows)
             n = w.n - (a.next_at - w.begin)
             if not traced and e.dense and e.body_left > n:
-                want = ahead_of(&s.ahead[lane - s.n_flows], e, s.compute_job, p, i, n)
+                want = ahead_of(&s.ahead[requester - s.n_flows], e, s.compute_job, p, i, n)
                 walk_dense(s, p, w, a, e, want, ports if ports else w.ports[0])
             else:
                 if e.dense:
                     compute_seek(e, s.compute_job, p, i)
-                walk_compute(s, p, w, lane, ports, traced)
+                walk_compute(s, p, w, requester, ports, traced)
         elif traced:
-            walk_flow_traced(s, p, w, lane)
+            walk_flow_traced(s, p, w, requester)
         elif ports == 1:
-            walk_flow_1(s, p, w, lane)
+            walk_flow_1(s, p, w, requester)
         elif ports == 2:
-            walk_flow_2(s, p, w, lane)
+            walk_flow_2(s, p, w, requester)
         else:
-            walk_flow_any(s, p, w, lane)
+            walk_flow_any(s, p, w, requester)
 
 
 cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
@@ -242,24 +243,24 @@ cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
 
 
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
-    """The lanes in `due` over a block."""
+    """The requesters in `due` over a block."""
     if p.split:
-        walk_lanes(s, p, w, n_due, 0, False)
+        walk_requesters(s, p, w, n_due, 0, False)
     elif p.ports[0] == 1:
-        walk_lanes(s, p, w, n_due, 1, False)
+        walk_requesters(s, p, w, n_due, 1, False)
     elif p.ports[0] == 2:
-        walk_lanes(s, p, w, n_due, 2, False)
+        walk_requesters(s, p, w, n_due, 2, False)
     else:
-        walk_lanes(s, p, w, n_due, 0, False)
+        walk_requesters(s, p, w, n_due, 0, False)
 
 
 cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
     """The same of a run that traces requests; the notes are open."""
-    walk_lanes(s, p, w, n_due, 0, True)
+    walk_requesters(s, p, w, n_due, 0, True)
 
 
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
-    """The lanes in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring
+    """The requesters in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring
     an event. False where it was only `hoped` that nothing asks when it is of age, and something did: all is to be put back but the
     counts of grants."""
     cdef uint64_t[2 * PORTS * BLOCK + 8] words

@@ -5,7 +5,7 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport slot_t
 from kernbench_core.fast.walk cimport Walk
 
-cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
-cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
-cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
-cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil
+cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil
+cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil
+cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil
+cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil

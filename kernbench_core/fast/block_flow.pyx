@@ -4,7 +4,7 @@ It asks for a line whenever its carry reaches one. That is regular inside a run,
 `ask_rows` go through such requests, and `ask_slowly` makes any other.
 """
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.fast.block_wait cimport ask_slowly, ask_slowly_traced, wait_for_bank
 from kernbench_core.fast.runs cimport begin_run, goes_on
@@ -28,12 +28,12 @@ cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over, bint trac
     return lines if over[0] else lines - 1
 
 
-cdef inline void note_lines(Walk* w, slot_t lane, int64_t c, int32_t side, uint64_t mask) noexcept nogil:
+cdef inline void note_lines(Walk* w, slot_t requester, int64_t c, int32_t side, uint64_t mask) noexcept nogil:
     """Granted to a traced flow."""
-    put_note(w, lane, c, 0 if side else mask, mask if side else 0)
+    put_note(w, requester, c, 0 if side else mask, mask if side else 0)
 
 
-cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                               bint traced) noexcept nogil:
     """A flow not faster than a line a cycle asks line by line, inside its row and until it is denied: the cycle in which that ends.
 
@@ -51,7 +51,7 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int
         while asked < most and c < n and not taken[c * each + each - 1] & mask:
             take(taken + c * each, each, mask)
             if traced:
-                note_lines(w, lane, c, side, mask)
+                note_lines(w, requester, c, side, mask)
             asked += 1
             spent = carry
             seen = c
@@ -75,10 +75,10 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t lane, Flow* f, int
         f.bank = trailing_zeros(mask)
     if traced or c >= n or asked >= most - over:
         return c
-    return wait_for_bank(s, p, w, lane, c, taken, each)
+    return wait_for_bank(s, p, w, requester, c, taken, each)
 
 
-cdef inline int64_t ask_rows(Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
+cdef inline int64_t ask_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                              bint traced) noexcept nogil:
     """The same for a flow that asks for lines in every cycle: always as many, or one more."""
     cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
@@ -93,7 +93,7 @@ cdef inline int64_t ask_rows(Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t*
             break
         take(taken + c * each, each, mask)
         if traced:
-            note_lines(w, lane, c, side, mask)
+            note_lines(w, requester, c, side, mask)
         carry += num - k * line
         c += 1
         bank += k
@@ -107,10 +107,10 @@ cdef inline int64_t ask_rows(Walk* w, slot_t lane, Flow* f, int64_t c, uint64_t*
     return c
 
 
-cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports, bint traced) noexcept nogil:
+cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
     """Go through all requests that are nothing special; the cycle of the first that is, or that comes after it."""
-    cdef Flow* f = &s.share.flow[lane]
-    cdef int32_t side = 1 if ports == 0 and s.lane[lane].to_writes else 0
+    cdef Flow* f = &s.share.flow[requester]
+    cdef int32_t side = 1 if ports == 0 and s.requester[requester].to_writes else 0
     cdef int32_t each = ports if ports else w.ports[side]
     cdef nbytes_t rest = f.at.run_left
     cdef int32_t bank = f.bank
@@ -118,41 +118,41 @@ cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t 
     if f.piece != w.piece or traced and w.trace.level > TRACE_FULL:     # every request is an event
         return c
     if f.every:
-        end = ask_lines(s, p, w, lane, f, c, w.taken[side], each, side, traced)
+        end = ask_lines(s, p, w, requester, f, c, w.taken[side], each, side, traced)
     else:
-        end = ask_rows(w, lane, f, c, w.taken[side], each, side, traced)
+        end = ask_rows(w, requester, f, c, w.taken[side], each, side, traced)
     if traced and f.at.run_left != rest:
-        open_run(&w.flow_trace[lane], f, rest, bank)
-        run_asked(&w.flow_trace[lane], w.begin + c)
+        open_run(&w.flow_trace[requester], f, rest, bank)
+        run_asked(&w.flow_trace[requester], w.begin + c)
     return end
 
 
-cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t lane, int32_t ports, bint traced) noexcept nogil:
+cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
     """`ports`: of each bank, where they are shared and few, else 0."""
-    cdef Lane* a = &s.lane[lane]
+    cdef Requester* a = &s.requester[requester]
     cdef int64_t c = a.next_at - w.begin
     while True:
         if a.first_denied == NEVER:
-            c = ask_regularly(s, p, w, lane, c, ports, traced)
+            c = ask_regularly(s, p, w, requester, c, ports, traced)
             if c >= w.n:
                 a.next_at = w.begin + c
                 return
-        c = ask_slowly_traced(s, p, w, lane, c) if traced else ask_slowly(s, p, w, lane, c, ports)
+        c = ask_slowly_traced(s, p, w, requester, c) if traced else ask_slowly(s, p, w, requester, c, ports)
         if c >= w.n:
             return
 
 
-cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 1, False)
+cdef void walk_flow_1(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil:
+    flow_block(s, p, w, requester, 1, False)
 
 
-cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 2, False)
+cdef void walk_flow_2(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil:
+    flow_block(s, p, w, requester, 2, False)
 
 
-cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 0, False)
+cdef void walk_flow_any(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil:
+    flow_block(s, p, w, requester, 0, False)
 
 
-cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t lane) noexcept nogil:
-    flow_block(s, p, w, lane, 0, True)
+cdef void walk_flow_traced(Sim* s, Spm* p, Walk* w, slot_t requester) noexcept nogil:
+    flow_block(s, p, w, requester, 0, True)

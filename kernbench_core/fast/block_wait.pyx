@@ -3,7 +3,7 @@
 They stand in a module of their own because a function of another module is never inlined: the regular ones keep the registers.
 """
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.model.requester cimport flow_over, free_flows, hold, press_later, unhold
 from kernbench_core.model.sim cimport memory_of
@@ -15,11 +15,11 @@ from kernbench_core.types cimport NEVER, cycle_t, uint64_t
 from kernbench_core.fast.walk cimport grant, note_denial, run_of, take
 
 
-cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:
+cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:
     """A request of `ask_lines` is denied in cycle `c`: the cycle of the next one after it is served. It is behind the block where
     this is still held then."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = <uint64_t>1 << f.bank
     cdef cycle_t since = w.begin + c
     f.carry += (since + 1 - f.seen) * f.num - f.cost
@@ -40,19 +40,19 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint
         f.seen = w.begin + c + 1
         f.left -= w.line
         return c + f.every + (f.carry < f.rest)
-    hold(s, p, lane, since)
+    hold(s, p, requester, since)
     f.asked = w.line
     a.reads = 0 if a.to_writes else mask
     a.writes = mask if a.to_writes else 0
     if a.backpressure_at < w.begin + w.n:
-        press_later(s, lane)
+        press_later(s, requester)
     return c
 
 
-cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexcept nogil:
+cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t requester, cycle_t now) noexcept nogil:
     """Earn up to and with this cycle, then ask as `flow_want` does; 0 where the carry reaches no piece yet."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = 0
     cdef int64_t n
     f.carry += (now + 1 - f.seen) * f.num
@@ -74,74 +74,76 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t lane, cycle_t now) noexce
 
 
 cdef inline void tell(
-        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+        Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
+        cycle_t since) noexcept nogil:
     """A traced request was arbitrated; it was first denied in cycle `since`."""
     if denied:
-        record_denial(s, p, w, lane, c, reads, writes, denied, since == NEVER)
+        record_denial(s, p, w, requester, c, reads, writes, denied, since == NEVER)
         return
-    put_note(w, lane, c, reads, writes)
-    if since != NEVER or lane >= s.n_flows or not run_served(s, &s.share.flow[lane], &s.flow_trace[lane], w.begin + c):
-        record_served(s, p, lane, since, w.begin + c)
+    put_note(w, requester, c, reads, writes)
+    if since != NEVER or requester >= s.n_flows or not run_served(s, &s.share.flow[requester], &s.flow_trace[requester], w.begin + c):
+        record_served(s, p, requester, since, w.begin + c)
 
 
 cdef void tell_request(
-        Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied, cycle_t since) noexcept nogil:
+        Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
+        cycle_t since) noexcept nogil:
     """`tell` for other walks."""
-    tell(s, p, w, lane, c, reads, writes, denied, since)
+    tell(s, p, w, requester, c, reads, writes, denied, since)
 
 
-cdef inline int64_t ask_any(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports, bint traced) noexcept nogil:
+cdef inline int64_t ask_any(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
     """Any request, or one that is held: the cycle in which the next comes. It is behind the block where this is still held then."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = a.reads | a.writes, asked
     cdef cycle_t since = a.first_denied
     cdef bint writes = ports == 0 and a.to_writes
     if since == NEVER:
         if traced:
-            open_run(&w.flow_trace[lane], f, f.at.run_left, f.bank)
-        mask = ask_once(s, p, w, lane, w.begin + c)
+            open_run(&w.flow_trace[requester], f, f.at.run_left, f.bank)
+        mask = ask_once(s, p, w, requester, w.begin + c)
         if mask == 0:
             return a.next_at - w.begin
         if traced:
-            run_asked(&w.flow_trace[lane], w.begin + c)
+            run_asked(&w.flow_trace[requester], w.begin + c)
     while c < w.n:
         if since != NEVER and w.begin + c - since >= w.max_wait:
             w.late = True
         asked = mask
         mask = grant(p, w, c, ports, 0, mask) if writes else grant(p, w, c, ports, mask, 0)
         if traced:
-            tell(s, p, w, lane, c, 0 if writes else asked, asked if writes else 0, mask, since)
+            tell(s, p, w, requester, c, 0 if writes else asked, asked if writes else 0, mask, since)
         if mask == 0:
             break
         note_denial(p, mask)
         s.denied += 1
         if since == NEVER:
             since = w.begin + c
-            hold(s, p, lane, since)
+            hold(s, p, requester, since)
         c += p.penalty
     a.reads = 0 if writes else mask
     a.writes = mask if writes else 0
     a.next_at = w.begin + c
     if mask:
         if a.backpressure_at < w.begin + w.n:
-            press_later(s, lane)
+            press_later(s, requester)
         return c
     if since != NEVER:
-        unhold(s, p, lane, w.begin + c)
+        unhold(s, p, requester, w.begin + c)
     f.left -= f.asked
     if f.left == 0:
-        flow_over(s, lane)
+        flow_over(s, requester)
         return w.n
     a.next_at = flow_next(f) if f.member else NEVER
     return a.next_at - w.begin
 
 
-cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, int32_t ports) noexcept nogil:
+cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports) noexcept nogil:
     """`ask_any` of a run that traces no requests."""
-    return ask_any(s, p, w, lane, c, ports, False)
+    return ask_any(s, p, w, requester, c, ports, False)
 
 
-cdef int64_t ask_slowly_traced(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c) noexcept nogil:
+cdef int64_t ask_slowly_traced(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c) noexcept nogil:
     """`ask_any` of a run that traces requests."""
-    return ask_any(s, p, w, lane, c, 0, True)
+    return ask_any(s, p, w, requester, c, 0, True)

@@ -1,5 +1,5 @@
 """What a TE or VE asks for in its next body cycle, where one word holds all banks; both walks over blocks are compiled with it."""
-from kernbench_core.model.bank cimport Lane, Spm, bank_of
+from kernbench_core.model.bank cimport Requester, Spm, bank_of
 from kernbench_core.model.compute cimport Compute, Stream, stream_lines, stream_next
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, uint64_t
 from kernbench_core.fast.walk cimport Walk, run_of

@@ -10,9 +10,9 @@ cdef enum:
     SPAN = 64                 # cycles that are laid out at once: a bit each
     ALL = -2                  # behind its run a flow has no lines: it ends there
 
-cdef struct Course:           # the requests to come of one lane
+cdef struct Course:           # the requests to come of one requester
     cycle_t at                # the next: a flow's first piece, a body cycle; NEVER: none
-    slot_t lane
+    slot_t requester
     int32_t side              # of the ports
     int64_t carry             # a flow: what it has in that cycle [1/den B]
     int64_t pay               # and what the next piece costs
@@ -34,7 +34,7 @@ cdef inline void open_carry(Course* x, Flow* f) noexcept nogil:
         x.at += wait
         x.carry += wait * f.num
 
-cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil
-cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil
-cdef void keep_looks(Sim* s) noexcept nogil
-cdef void take_looks(Sim* s) noexcept nogil
+cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil
+cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil
+cdef void keep_back_offs(Sim* s) noexcept nogil
+cdef void take_back_offs(Sim* s) noexcept nogil

@@ -1,8 +1,10 @@
 """Up to when nothing is denied, found by going through the requests to come.
 
-While nobody is denied, what a lane asks for follows from its own state. So the requests of all lanes in the next cycles are laid over
-each other, bank by bank; the first that finds no port left ends the clear time. Where all lanes come to where they stand now after some
-cycles (a turn), and these are clear, all cycles are, until a lane, a rate or a run of addresses ends.
+While nobody is denied, what a requester asks for follows from its own state. So the requests of all requesters in the next cycles
+are laid over
+each other, bank by bank; the first that finds no port left ends the conflict-free horizon. Where all requesters come to where they
+stand now after some
+cycles (a turn), and these are clear, all cycles are, until a requester, a rate or a run of addresses ends.
 
 Each look goes twice as far as the one before, as long as nothing is found and nothing changes; where a denial is near, the next look
 comes later each time.
@@ -12,7 +14,7 @@ from libc.string cimport memcpy, memset
 from kernbench_core.fast.ahead cimport ahead_of
 from kernbench_core.model.arith cimport gcd, quotient
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram
@@ -30,17 +32,17 @@ cdef enum:
     RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
     WORTH = 8                 # such looks that one that pays is worth
     QUIET = 24                # and so many after a change, where looks did not pay
-    LANES = 320               # with more, or with more TEs and VEs, it is not tried
+    REQUESTERS = 320               # with more, or with more TEs and VEs, it is not tried
     BODIES = 16
 
 cdef struct Plan:             # SPAN cycles from `begin` on
     cycle_t begin
-    cycle_t end               # of the clear time, as far as it is known
+    cycle_t end               # of the conflict-free horizon, as far as it is known
     int32_t each[2]           # ports
     uint64_t taken[2][PORTS * SPAN + 16]
 
 
-cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
+cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Requester* a) noexcept nogil:
     """Where a flow stands; false where its requests may be cut."""
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Dram* d = memory_of(s, f.job)
@@ -60,13 +62,13 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Lane* a) noexcept nogil:
     return quotient(max(x.carry, f.cost) + f.num, f.cost) + 2 <= p.banks
 
 
-cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Lane* a) noexcept nogil:
+cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Requester* a) noexcept nogil:
     """Where a TE or VE stands; false before its first body cycle, which may be unlike the others."""
     cdef int32_t k
     x.at = a.next_at if e.body_left else NEVER
     if x.at == NEVER:
         return True
-    x.i = next_body_cycle(s, x.lane - s.n_flows)
+    x.i = next_body_cycle(s, x.requester - s.n_flows)
     x.dense = e.dense
     if e.dense:
         return True
@@ -119,7 +121,7 @@ cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) n
 
 
 cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
-    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the clear time ends there."""
+    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the conflict-free horizon ends there."""
     cdef int32_t each = w.each[x.side]
     return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
 
@@ -185,7 +187,7 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
     cdef uint64_t* want
     if n <= 0:
         return True
-    want = ahead_of(&s.ahead[x.lane - s.n_flows], e, s.compute_job, p, x.i, n)
+    want = ahead_of(&s.ahead[x.requester - s.n_flows], e, s.compute_job, p, x.i, n)
     if each <= 2 and vectors.level:
         c = vectors.take[each - 1](taken, want, n)
     else:
@@ -202,22 +204,22 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
 
 
 cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
-    """After so many cycles the lane stands where it does now, its bytes apart."""
+    """After so many cycles the requester stands where it does now, its bytes apart."""
     cdef Flow* f
     cdef Compute* e
     cdef Dram* d
     cdef nbytes_t row = p.row
     cdef int64_t turn = 1, each
     cdef int32_t k
-    if s.lane[x.lane].compute:
-        e = &s.compute[x.lane - s.n_flows]
+    if s.requester[x.requester].compute:
+        e = &s.compute[x.requester - s.n_flows]
         for k in range(e.streams):
             each = p.row // gcd(p.row, e.stream[k].per_cycle)
             turn = turn // gcd(turn, each) * each
             if turn > SPAN << LOOK:
                 break
         return turn * e.period
-    f = &s.share.flow[x.lane]
+    f = &s.share.flow[x.requester]
     if x.hop > 0:
         d = memory_of(s, f.job)
         row = d.interleave * d.channels
@@ -240,32 +242,32 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
         memset(w.taken[1], 0, SPAN * w.each[1] * sizeof(uint64_t))
         for k in range(n):
             if x[k].dense:
-                clear &= lay_dense(s, &w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
-            elif s.lane[x[k].lane].compute:
-                clear &= lay_body(&w, p, &x[k], &s.compute[x[k].lane - s.n_flows])
+                clear &= lay_dense(s, &w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
+            elif s.requester[x[k].requester].compute:
+                clear &= lay_body(&w, p, &x[k], &s.compute[x[k].requester - s.n_flows])
             else:
-                clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].lane])
+                clear &= lay_flow(&w, p, &x[k], &s.share.flow[x[k].requester])
         w.begin += SPAN
     return w.end
 
 
 cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept nogil:
-    """Where all lanes stand; how many, or -1 where it cannot be told what they ask for."""
+    """Where all requesters stand; how many, or -1 where it cannot be told what they ask for."""
     cdef int32_t k, n = 0, bodies = 0
-    cdef Lane* a
+    cdef Requester* a
     for k in range(p.n_order):
-        a = &s.lane[p.order[k]]
-        x[n].lane = p.order[k]
+        a = &s.requester[p.order[k]]
+        x[n].requester = p.order[k]
         x[n].dense = False
         if a.compute:
             x[n].stream = streams + MAX_REGIONS * bodies
             bodies += 1
-            if bodies > BODIES or not open_body(s, p, &x[n], &s.compute[x[n].lane - s.n_flows], a):
+            if bodies > BODIES or not open_body(s, p, &x[n], &s.compute[x[n].requester - s.n_flows], a):
                 return -1
         elif a.paired:
             if not open_pair(s, p, &x[n]):
                 return -1
-        elif not open_flow(s, p, &x[n], &s.share.flow[x[n].lane], a):
+        elif not open_flow(s, p, &x[n], &s.share.flow[x[n].requester], a):
             return -1
         n += x[n].at != NEVER
     return n
@@ -278,9 +280,9 @@ cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     cdef int64_t lines
     cdef int32_t k
     for k in range(n):
-        if s.lane[x[k].lane].compute or s.lane[x[k].lane].paired:       # of those all lines are known
+        if s.requester[x[k].requester].compute or s.requester[x[k].requester].paired:       # of those all lines are known
             continue
-        f = &s.share.flow[x[k].lane]
+        f = &s.share.flow[x[k].requester]
         lines = x[k].lines
         if x[k].hop >= 0:
             if (f.left - f.piece) % p.line == 0:
@@ -291,7 +293,7 @@ cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 
 cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
-    """Of all lanes; more than are ever looked at where it is long."""
+    """Of all requesters; more than are ever looked at where it is long."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(n):
@@ -304,50 +306,50 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     return turn
 
 
-cdef cycle_t clear_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
+cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
-    cdef int64_t turn = common_turn(s, p, x, n) if p.doubts <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.doubts))
+    cdef int64_t turn = common_turn(s, p, x, n) if p.back_offs <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.back_offs))
     cdef int32_t k
     for k in range(n):
-        first = max(first, x[k].at + 1)             # behind its first request every lane is regular
+        first = max(first, x[k].at + 1)             # behind its first request every requester is regular
     if turn > 2 * far or first > p.done + far:
         return look(s, p, x, n, min(p.done + far, known))
     to = look(s, p, x, n, min(first + turn, known))
     return known if to == first + turn else to
 
 
-cdef void clear_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+cdef void conflict_free_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """What was found held up to cycle `now`, and no longer; looks that do not pay are
     made less often, those that do go further."""
-    if now - p.doubt >= 4 * SPAN:
-        p.doubts = max(p.doubts - 2, -LOOK)
+    if now - p.back_off >= 4 * SPAN:
+        p.back_offs = max(p.back_offs - 2, -LOOK)
         s.looks = min(s.looks + WORTH, TRIES)
-    elif now - p.doubt < SPAN:
-        p.doubts = min(max(p.doubts, 0) + 1, RARE) if s.looks > 0 else RARE
+    elif now - p.back_off < SPAN:
+        p.back_offs = min(max(p.back_offs, 0) + 1, RARE) if s.looks > 0 else RARE
         s.looks = max(s.looks - 1, 0)
-    p.clear = 0
-    p.doubt = now + (SPAN << 3 * p.doubts) // 128 if p.doubts > 0 else now
+    p.conflict_free = 0
+    p.back_off = now + (SPAN << 3 * p.back_offs) // 128 if p.back_offs > 0 else now
 
 
-cdef void clear_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
     if p.n_pairs:
         pair_over(p, now)
         return
-    if p.clear:
-        clear_ends(s, p, now)
-    if p.doubts > 1:
-        p.doubt = max(p.doubt, now + QUIET)
+    if p.conflict_free:
+        conflict_free_ends(s, p, now)
+    if p.back_offs > 1:
+        p.back_off = max(p.back_off, now + QUIET)
 
 
-cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
-    """Nothing is denied before the cycle `clear` of the scratchpad, which lies ahead."""
+cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
+    """Nothing is denied before the cycle `conflict_free` of the scratchpad, which lies ahead."""
     cdef Spm* p = &s.spm[spm]
-    cdef Course[LANES] x
+    cdef Course[REQUESTERS] x
     cdef Stream[MAX_REGIONS * BODIES] streams
     cdef int32_t n
-    if p.clear > p.done:
+    if p.conflict_free > p.done:
         return True
     if not by_age(p):
         return False
@@ -356,43 +358,43 @@ cdef bint scratchpad_clear(Sim* s, int32_t spm) noexcept nogil:
             return False
         n = open_courses(s, p, x, streams)
         return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
-    if p.clear and p.clear - p.doubt >= 2 * SPAN:       # all that was looked at is over: look further
-        p.clear = 0
-        p.doubts = max(p.doubts - 1, -LOOK)
-    elif p.clear:
-        clear_ends(s, p, p.clear)
-    if p.doubts == 0 and s.looks <= 0:
-        p.doubts = RARE
-        p.doubt = p.done + (SPAN << 3 * RARE) // 128
-    if p.done < p.doubt or p.n_held:
+    if p.conflict_free and p.conflict_free - p.back_off >= 2 * SPAN:       # all that was looked at is over: look further
+        p.conflict_free = 0
+        p.back_offs = max(p.back_offs - 1, -LOOK)
+    elif p.conflict_free:
+        conflict_free_ends(s, p, p.conflict_free)
+    if p.back_offs == 0 and s.looks <= 0:
+        p.back_offs = RARE
+        p.back_off = p.done + (SPAN << 3 * RARE) // 128
+    if p.done < p.back_off or p.n_held:
         return False
-    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > LANES:
+    if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > REQUESTERS:
         return False
     n = open_courses(s, p, x, streams)
-    p.clear = clear_to(s, p, x, n) if n >= 0 else p.done
-    p.doubt = p.done
-    if p.clear - p.done < SPAN:
-        clear_ends(s, p, p.clear)
+    p.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
+    p.back_off = p.done
+    if p.conflict_free - p.done < SPAN:
+        conflict_free_ends(s, p, p.conflict_free)
         return False
     return True
 
 
-cdef void keep_looks(Sim* s) noexcept nogil:
+cdef void keep_back_offs(Sim* s) noexcept nogil:
     """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.kept[2 * k] = s.spm[k].doubt
-        s.kept[2 * k + 1] = s.spm[k].doubts
-        s.spm[k].trial = s.spm[k].trials = 0
-        s.spm[k].clear = s.spm[k].doubt = s.spm[k].doubts = 0
+        s.kept[2 * k] = s.spm[k].back_off
+        s.kept[2 * k + 1] = s.spm[k].back_offs
+        s.spm[k].pair_back_off = s.spm[k].pair_back_offs = 0
+        s.spm[k].conflict_free = s.spm[k].back_off = s.spm[k].back_offs = 0
     s.kept[2 * s.n_spm] = TRIES - s.looks
     s.looks = 0
 
 
-cdef void take_looks(Sim* s) noexcept nogil:
+cdef void take_back_offs(Sim* s) noexcept nogil:
     """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.spm[k].doubt = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
-        s.spm[k].doubts = <int32_t>s.kept[2 * k + 1]
+        s.spm[k].back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].back_offs = <int32_t>s.kept[2 * k + 1]
     s.looks = TRIES - s.kept[2 * s.n_spm]

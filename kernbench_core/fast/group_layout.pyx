@@ -34,7 +34,8 @@ cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
 
 cdef bint apart(Sim* s) noexcept nogil:
     """Scratchpads that share no resource know nothing of each other."""
-    return (not s.share.plain and s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not s.far_lanes
+    return (not s.share.plain and s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not
+    s.far_requesters
             and (s.share.rule == SHARED_BW or s.share.rule == FIFO))
 
 
@@ -58,7 +59,7 @@ cdef object groups_of(Sim* s):
     """The group of each scratchpad, then of each resource; groups have the order of scratchpads. Resources that nobody uses: 0."""
     up = np.arange(s.n_spm + s.share.n_res, dtype=np.int32)
     group = np.zeros(s.n_spm + s.share.n_res, dtype=np.int32)
-    user = np.zeros(s.roads.n, dtype=np.int32)
+    user = np.zeros(s.routes.n, dtype=np.int32)
     cdef int32_t* to = own_int32s(up)
     cdef int32_t* of = own_int32s(group)
     cdef int32_t k

@@ -2,7 +2,7 @@
 from kernbench_core.plugin.component cimport component_flow_changed
 from kernbench_core.fast.pair_steps cimport pair_turn, paired_cycle
 
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
 from kernbench_core.fast.skip cimport scratchpad_next
@@ -15,9 +15,9 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     if s.plugs != NULL and flow >= s.plugs.first_flow:
         component_flow_changed(s, flow)
     else:
-        scratchpad_touch(s, s.lane[flow].spm, now)
-        if s.lane[flow].paired:
-            scratchpad_touch(s, s.lane[far_lane(s, flow)].spm, now)
+        scratchpad_touch(s, s.requester[flow].spm, now)
+        if s.requester[flow].paired:
+            scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)
 
 
 cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
@@ -40,7 +40,7 @@ cdef void find_horizons(Sim* s) noexcept nogil:
         spm = s.touched[k]
         s.spm[spm].touched = False
         set_horizon(s, spm, scratchpad_next(s, spm))
-        if s.far_lanes:
+        if s.far_requesters:
             pair_turn(s, spm)
     s.n_touched = 0
 

@@ -1,4 +1,4 @@
-"""Many cycles of one lane at once, which nobody can deny."""
+"""Many cycles of one requester at once, which nobody can deny."""
 from kernbench_core.fast.ahead cimport Ahead
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob

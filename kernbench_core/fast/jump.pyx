@@ -1,4 +1,4 @@
-"""Closed forms of lanes that are never denied.
+"""Closed forms of requesters that are never denied.
 
 What moves then depends on time alone, and what is left to find is how often each bank was asked. A flow asks for every line once. So
 does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the

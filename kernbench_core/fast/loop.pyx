@@ -8,7 +8,7 @@ denied in closed form (fast/skip.pyx).
 from libc.string cimport memset
 
 from kernbench_core.fast.block cimport narrow_count
-from kernbench_core.fast.conflict_free cimport keep_looks, take_looks
+from kernbench_core.fast.conflict_free cimport keep_back_offs, take_back_offs
 from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
 from kernbench_core.fast.horizons cimport find_horizons, touch_flow
@@ -76,7 +76,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
     s.share.touch = touch_flow
     s.share.sim = s
     s.changing = scratchpad_touch
-    take_looks(s)
+    take_back_offs(s)
     for k in range(s.n_compute):
         s.ahead[k].job = NONE
 
@@ -95,7 +95,7 @@ cdef void catch_up(Sim* s) noexcept nogil:
     pair_rest(s)
     narrow_count(s)
     groups_look(s)
-    keep_looks(s)
+    keep_back_offs(s)
     memset(&s.share.pace, 0, sizeof(s.share.pace))
     s.changing = NULL
     s.skip = False

@@ -1,15 +1,18 @@
 """Flows between two scratchpads while neither denies them anything.
 
 Such a flow asks both sides for the same lines in the same cycle, and what it asks for follows from its own state until it is denied.
-So each side looks by itself how long nothing can be denied there (fast/conflict_free.pyx), taking for granted that the flow moves on: it does, unless
-the other side denies it something, and that tells this side (model/pair.pyx). What one of many scratchpads denies is no concern of the rest.
+So each side looks by itself how long nothing can be denied there (fast/conflict_free.pyx), taking for granted that the flow moves
+on: it does, unless
+the other side denies it something, and that tells this side (model/pair.pyx). What one of many scratchpads denies is no concern of
+the rest.
 
-In a clear time of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has a clock of its
+In a conflict-free horizon of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has
+a clock of its
 own for that, `Flow.seen`.
 """
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport Lane, bank_of, line_of
-from kernbench_core.model.pair cimport far_lane, flow_of
+from kernbench_core.model.bank cimport Requester, bank_of, line_of
+from kernbench_core.model.pair cimport far_requester, flow_of
 from kernbench_core.fast.conflict_free cimport ALL, open_carry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
@@ -20,7 +23,7 @@ from kernbench_core.model.tally cimport tally_range
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t
 
 cdef enum:
-    FEW = 4                   # a clear time of fewer cycles is not worth the look,
+    FEW = 4                   # a conflict-free horizon of fewer cycles is not worth the look,
     MANY = 16                 # one of more shows that looks pay
     TRIALS = 3                # after so many that did not, the next comes (1 << TRIALS) - 2 cycles later: that is the longest pause
 
@@ -31,15 +34,16 @@ cdef bint whole(Flow* f, DmaJob* j, nbytes_t line) noexcept nogil:
 
 
 cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
-    """Where a flow stands in this scratchpad, `x.lane` being its lane there, and after that the flow; false where its requests may
+    """Where a flow stands in this scratchpad, `x.requester` being its requester there, and after that the flow; false where its
+    requests may
     be cut."""
-    cdef slot_t flow = flow_of(s, x.lane)
-    cdef bint far = x.lane != flow
+    cdef slot_t flow = flow_of(s, x.requester)
+    cdef bint far = x.requester != flow
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
-    x.lane = flow
+    x.requester = flow
     pair_jump(s, flow, p.done)
-    x.at = s.lane[flow].next_at
+    x.at = s.requester[flow].next_at
     if x.at == NEVER:
         return True
     if not whole(f, j, p.line):
@@ -54,48 +58,48 @@ cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
 
 
 cdef bint pair_may_look(Spm* p) noexcept nogil:
-    """No clear time is known from here on."""
-    if p.clear:
-        pair_over(p, p.clear)
-    return p.done >= p.trial and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
+    """No conflict-free horizon is known from here on."""
+    if p.conflict_free:
+        pair_over(p, p.conflict_free)
+    return p.done >= p.pair_back_off and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
 
 
-cdef void doubt(Spm* p, cycle_t now) noexcept nogil:
+cdef void back_off(Spm* p, cycle_t now) noexcept nogil:
     """A look did not pay: the next comes later."""
-    p.trials = min(p.trials + 1, TRIALS)
-    p.trial = now + (<int64_t>1 << p.trials) - 2
+    p.pair_back_offs = min(p.pair_back_offs + 1, TRIALS)
+    p.pair_back_off = now + (<int64_t>1 << p.pair_back_offs) - 2
 
 
 cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil:
     """A look found that nothing is denied before that cycle; whether that is worth anything."""
     if clear - p.done < FEW:
-        p.clear = 0
-        doubt(p, p.done)
+        p.conflict_free = 0
+        back_off(p, p.done)
         return False
-    p.clear = clear
+    p.conflict_free = clear
     p.looked = p.done
     return True
 
 
 cdef void pair_over(Spm* p, cycle_t now) noexcept nogil:
     """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
-    if p.clear == 0:
+    if p.conflict_free == 0:
         return
-    now = min(now, p.clear)
+    now = min(now, p.conflict_free)
     if now - p.looked >= MANY:
-        p.trials = 0
+        p.pair_back_offs = 0
     elif now - p.looked < FEW:
-        doubt(p, now)
-    p.clear = 0
+        back_off(p, now)
+    p.conflict_free = 0
 
 
 cdef void pair_jump(Sim* s, slot_t flow, cycle_t to) noexcept nogil:
     """Move a flow that nobody denies over the cycles before `to`; nothing happens where it has come there cycle by cycle."""
-    cdef Lane* a = &s.lane[flow]
+    cdef Requester* a = &s.requester[flow]
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Spm* near = &s.spm[a.spm]
-    cdef Spm* far = &s.spm[s.lane[far_lane(s, flow)].spm]
+    cdef Spm* far = &s.spm[s.requester[far_requester(s, flow)].spm]
     cdef nbytes_t budget
     cdef int64_t lines
     if a.next_at >= to or a.first_denied != NEVER:

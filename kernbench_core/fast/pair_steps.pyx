@@ -6,7 +6,7 @@ where another one denies one of their flows something.
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, settle_dense
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.pair cimport far_lane, flow_of, pair_ask, pair_judge, pair_lacks
+from kernbench_core.model.pair cimport far_requester, flow_of, pair_ask, pair_judge, pair_lacks
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport reads_of, writes_of
@@ -19,7 +19,7 @@ cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
     """After it was looked for a conflict-free horizon: the scratchpad is run cycle by cycle from its next one on, or is not any more."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef bint steps = p.n_pairs > 0 and p.clear <= p.done
+    cdef bint steps = p.n_pairs > 0 and p.conflict_free <= p.done
     if steps == (p.step > 0):
         return
     if p.step:
@@ -29,7 +29,7 @@ cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
         p.step = 0
         return
     for k in range(p.n_order):
-        if s.lane[p.order[k]].paired:
+        if s.requester[p.order[k]].paired:
             pair_jump(s, flow_of(s, p.order[k]), p.done)
     s.paired[s.n_paired] = spm
     s.n_paired += 1
@@ -57,20 +57,20 @@ cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept no
 
 cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P5; sides that are not run cycle by cycle grant at once."""
-    cdef slot_t far = far_lane(s, flow)
+    cdef slot_t far = far_requester(s, flow)
     pair_ask(s, flow, now)
-    if s.lane[flow].next_at > now:
+    if s.requester[flow].next_at > now:
         return
-    if s.spm[s.lane[flow].spm].step == 0:
-        take_all(&s.spm[s.lane[flow].spm], reads_of(s, flow), writes_of(s, flow))
-    if s.spm[s.lane[far].spm].step == 0:
-        take_all(&s.spm[s.lane[far].spm], reads_of(s, far), writes_of(s, far))
+    if s.spm[s.requester[flow].spm].step == 0:
+        take_all(&s.spm[s.requester[flow].spm], reads_of(s, flow), writes_of(s, flow))
+    if s.spm[s.requester[far].spm].step == 0:
+        take_all(&s.spm[s.requester[far].spm], reads_of(s, far), writes_of(s, far))
 
 
 cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P6; a side that lies behind is brought up before its flow is held."""
-    cdef int32_t spm = s.lane[flow].spm
-    if s.spm[spm].step == 0 and s.lane[flow].next_at <= now and s.lane[flow].first_denied == NEVER and pair_lacks(s, flow):
+    cdef int32_t spm = s.requester[flow].spm
+    if s.spm[spm].step == 0 and s.requester[flow].next_at <= now and s.requester[flow].first_denied == NEVER and pair_lacks(s, flow):
         scratchpad_advance(s, spm, now)
     pair_judge(s, flow, now)
 
@@ -78,15 +78,15 @@ cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 cdef int32_t find_pairs(Sim* s) noexcept nogil:
     """The flows that have a side in a scratchpad that is run cycle by cycle, into `pair`; how many."""
     cdef int32_t k, i, n = 0
-    cdef slot_t lane, flow
+    cdef slot_t requester, flow
     cdef Spm* p
     for k in range(s.n_paired):
         p = &s.spm[s.paired[k]]
         for i in range(p.n_order):
-            lane = p.order[i]
-            if s.lane[lane].paired:
-                flow = flow_of(s, lane)
-                if lane == flow or s.spm[s.lane[flow].spm].step == 0:   # else the other side finds it
+            requester = p.order[i]
+            if s.requester[requester].paired:
+                flow = flow_of(s, requester)
+                if requester == flow or s.spm[s.requester[flow].spm].step == 0:   # else the other side finds it
                     s.pair[n] = flow
                     n += 1
     return n
@@ -136,6 +136,6 @@ cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
         p.done = now + 1
     for k in range(n):
         flow = s.pair[k]
-        if s.lane[flow].first_denied == now:
-            tell(s, s.lane[flow].spm, now)
-            tell(s, s.lane[far_lane(s, flow)].spm, now)
+        if s.requester[flow].first_denied == now:
+            tell(s, s.requester[flow].spm, now)
+            tell(s, s.requester[far_requester(s, flow)].spm, now)

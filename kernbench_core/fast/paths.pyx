@@ -5,10 +5,10 @@ advances it exactly as the model does, over as many cycles as it is licensed for
 cycle. A path is removed by deleting its file and its line in `fast_path`.
 """
 from kernbench_core.fast.block cimport block_advance, block_can
-from kernbench_core.fast.conflict_free cimport clear_over
+from kernbench_core.fast.conflict_free cimport conflict_free_over
 from kernbench_core.fast.skip cimport conflict_free_can, uncontended_advance, uncontended_can
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
-from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport Compute, compute_seek
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
@@ -20,7 +20,7 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     came, or says false and has done nothing."""
     if uncontended_can(s, p) and uncontended_advance(s, p, to):
         return True
-    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.clear)):
+    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.conflict_free)):
         return True
     if speculative_can(p, to) and speculative_advance(s, p, to):
         return True
@@ -30,10 +30,10 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
 cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
     """Before a cycle of the model: streams of dense engines stand where walks over blocks left them."""
     cdef int32_t k, c
-    cdef Lane* a
+    cdef Requester* a
     cdef Compute* e
     for k in range(p.n_order if p.narrow else 0):
-        a = &s.lane[p.order[k]]
+        a = &s.requester[p.order[k]]
         c = p.order[k] - s.n_flows
         if a.compute and c < s.n_compute and a.next_at <= p.done and a.first_denied == NEVER:   # else it is a component's request
             e = &s.compute[c]
@@ -80,4 +80,4 @@ cdef void scratchpad_touch(void* sim, int32_t spm, cycle_t now) noexcept nogil:
     again."""
     cdef Sim* s = <Sim*>sim
     due(s, spm, now)
-    clear_over(s, &s.spm[spm], now)
+    conflict_free_over(s, &s.spm[spm], now)

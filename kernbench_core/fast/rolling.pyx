@@ -1,8 +1,10 @@
 """P5 and P6 of the only scratchpad of a machine, from request to request.
 
 Where there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event that it might
-bring: a bound is found for that, lane by lane. A scratchpad that is alone needs none. It is run up to the next event of the others, and
-stops behind the first that it brings. Its lanes stand on a wheel (fast/wheel.pxd), so that a cycle costs as much as it has requests: that is
+bring: a bound is found for that, requester by requester. A scratchpad that is alone needs none. It is run up to the next event of
+the others, and
+stops behind the first that it brings. Its requesters stand on a wheel (fast/wheel.pxd), so that a cycle costs as much as it has
+requests: that is
 for many slow flows, which ask far less often than once in a block.
 
 It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it ends.
@@ -10,7 +12,7 @@ It is compiled once more for runs that trace requests: the usual one writes no m
 from libc.string cimport memset
 
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, FlowTrace
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.fast.block cimport open_walk, walk_due, walk_due_traced
@@ -49,16 +51,16 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     if s.plugs != NULL or s.share.rows != NULL or p.n_asks or p.n_pairs:
         return False
     for k in range(p.n_order):
-        if not s.lane[p.order[k]].compute:
+        if not s.requester[p.order[k]].compute:
             slow += s.share.flow[p.order[k]].every >= SLOW
     return slow >= FLOWS
 
 
-cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
+cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
     """The usual request, of one whole line that is granted; false for any other, and nothing is done."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
-    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f = &s.share.flow[requester]
+    cdef FlowTrace* t = &s.flow_trace[requester]
     cdef int64_t carry = f.carry + (w.begin + 1 - f.seen) * f.num - f.cost
     cdef int32_t side = w.split and a.to_writes
     cdef int32_t ports = w.ports[side]
@@ -71,10 +73,10 @@ cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noe
     if traced:
         open_run(t, f, f.at.run_left, f.bank)
         run_asked(t, w.begin)
-        put_note(w, lane, 0, 0 if side else mask, mask if side else 0)
+        put_note(w, requester, 0, 0 if side else mask, mask if side else 0)
         if w.trace.level > TRACE_FULL:          # every request is an event
             f.asked = w.line
-            record_served(s, p, lane, NEVER, w.begin)
+            record_served(s, p, requester, NEVER, w.begin)
         elif last:
             emit_moved(s, f, t, REC_RUN, w.begin)
             t.asked = NEVER
@@ -99,9 +101,9 @@ cdef void count(Spm* p, Ports* x) noexcept nogil:
     x.n = 0
 
 
-cdef inline void walk_lane(Sim* s, Spm* p, Walk* w, slot_t lane, bint traced) noexcept nogil:
-    """Any lane that is due."""
-    p.due[0] = lane
+cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
+    """Any requester that is due."""
+    p.due[0] = requester
     if traced:
         walk_due_traced(s, p, w, 1)
     else:
@@ -112,8 +114,8 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     """A cycle in which requests of age go first."""
     cdef int32_t k
     for k in range(p.n_order):
-        if min(s.lane[order[k]].next_at, s.lane[order[k]].backpressure_at) <= w.begin:
-            walk_lane(s, p, w, order[k], traced)
+        if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
+            walk_requester(s, p, w, order[k], traced)
     p.laid = False
 
 
@@ -123,17 +125,17 @@ cdef inline void cycle(Sim* s, Spm* p, Walk* w, bint traced) noexcept nogil:
     cdef int64_t spoke = w.begin - x.first
     cdef int32_t r, place
     cdef uint64_t due
-    cdef slot_t lane
-    cdef Lane* a
+    cdef slot_t requester
+    cdef Requester* a
     for r in range(x.rims):
         due = x.due[r][spoke]
         while due:
             place = 64 * r + trailing_zeros(due)
             due &= due - 1
-            lane = p.order[place]
-            a = &s.lane[lane]
-            if a.compute or not ask_line(s, p, w, lane, traced):
-                walk_lane(s, p, w, lane, traced)
+            requester = p.order[place]
+            a = &s.requester[requester]
+            if a.compute or not ask_line(s, p, w, requester, traced):
+                walk_requester(s, p, w, requester, traced)
             wheel_put(x, a, place)
 
 
@@ -157,7 +159,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
     ports.n = 0
     while p.done < to and not event(s, ends, records):
         if not p.laid or p.done >= x.first + SPOKES:
-            wheel_lay(x, p, s.lane)
+            wheel_lay(x, p, s.requester)
         if p.n_watch == 0:                      # else what DMA engines did is looked at after this cycle
             todo = x.busy >> (p.done - x.first)
             p.done += trailing_zeros(todo) if todo else x.first + SPOKES - p.done

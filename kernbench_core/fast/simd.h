@@ -1,4 +1,4 @@
-/* Many cycles of a lane at once, in vector registers: written for AVX-512 and AVX2. fast/simd.pyx chooses at run time; plain C is the
+/* Many cycles of a requester at once, in vector registers: written for AVX-512 and AVX2. fast/simd.pyx chooses at run time; plain C is the
    Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/ahead.pyx). */
 #ifndef KERNBENCH_LANES_H
 #define KERNBENCH_LANES_H

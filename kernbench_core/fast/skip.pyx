@@ -1,12 +1,12 @@
 """Many cycles of a scratchpad at once.
 
-The licence: no bank can have more askers than ports, so nothing is denied, every lane moves by itself, and each has a closed form
-(or at least its own short loop). The horizon: up to the first cycle in which some lane may end its work; control, membership and
+The licence: no bank can have more askers than ports, so nothing is denied, every requester moves by itself, and each has a closed form
+(or at least its own short loop). The horizon: up to the first cycle in which some requester may end its work; control, membership and
 engines change in no earlier one.
 """
 from kernbench_core.model.arbiter.oldest_first cimport by_age
-from kernbench_core.model.bank cimport BLOCK, CALM, Lane, Spm, bank_of, line_of, open_ports, set_banks, take_ports
-from kernbench_core.fast.conflict_free cimport scratchpad_clear
+from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm, bank_of, line_of, open_ports, set_banks, take_ports
+from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.model.compute cimport Compute, on_period, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.trace.events cimport TRACE_FULL
@@ -14,7 +14,7 @@ from kernbench_core.fast.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
 from kernbench_core.model.masks cimport set_run
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.fast.rolling cimport may_roll
 from kernbench_core.model.share.membership cimport Flow, flow_cycles, flow_next
 from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of
@@ -54,7 +54,7 @@ cdef bint crowded(Sim* s, Spm* p) noexcept nogil:
     if p.blocked or p.split:
         return False
     for k in range(p.n_order):
-        if s.lane[p.order[k]].compute:
+        if s.requester[p.order[k]].compute:
             return False
         f = &s.share.flow[p.order[k]]
         ports -= f.at.run_left >= p.row
@@ -64,10 +64,10 @@ cdef bint crowded(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
-    """No bank can have more askers than ports, whatever cycle the lanes ask in: then nothing is ever denied."""
+    """No bank can have more askers than ports, whatever cycle the requesters ask in: then nothing is ever denied."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, i
-    cdef slot_t lane
+    cdef slot_t requester
     cdef Compute* e
     cdef DmaJob* j
     cdef Flow* f
@@ -82,20 +82,20 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         return False
     open_ports(p)
     for k in range(p.n_order):
-        lane = p.order[k]
-        reads = reads_of(s, lane)
-        writes = writes_of(s, lane)
-        if s.lane[lane].compute:
-            e = &s.compute[lane - s.n_flows]
+        requester = p.order[k]
+        reads = reads_of(s, requester)
+        writes = writes_of(s, requester)
+        if s.requester[requester].compute:
+            e = &s.compute[requester - s.n_flows]
             if e.body_left == 0:
                 continue
             for i in range(s.compute_job[e.job].regions):
                 footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
                           s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
         else:
-            f = &s.share.flow[lane]
+            f = &s.share.flow[requester]
             j = &s.dma_job[f.job]
-            footprint(p, writes if s.lane[lane].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
+            footprint(p, writes if s.requester[requester].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
         ok = reserve(p, reads, writes) and ok
         if not ok:
             return False
@@ -103,18 +103,18 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     return True
 
 
-cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
-    """The work of a lane ends in no earlier cycle: nobody is faster for being denied."""
-    cdef Lane* a = &s.lane[lane]
+cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
+    """The work of a requester ends in no earlier cycle: nobody is faster for being denied."""
+    cdef Requester* a = &s.requester[requester]
     cdef Compute* e
     cdef Flow* f
     if a.compute:
-        e = &s.compute[lane - s.n_flows]
+        e = &s.compute[requester - s.n_flows]
         if e.body_left < 2:
             return a.next_at if e.body_left else NEVER
         # A held request is served in any cycle, the body cycles behind it come on the engine's period.
         return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
-    f = &s.share.flow[lane]
+    f = &s.share.flow[requester]
     if not f.member:                    # all that it may have is a held request
         return a.next_at if a.first_denied != NEVER and f.asked == f.left else NEVER
     if a.first_denied == NEVER:
@@ -123,7 +123,8 @@ cdef cycle_t earliest_end(Sim* s, slot_t lane) noexcept nogil:
 
 
 cdef inline int64_t patience(Spm* p) noexcept nogil:
-    """A flow is not pressed while all lanes together take the ports of a bank no more often than that in so many cycles; 0: not known."""
+    """A flow is not pressed while all requesters together take the ports of a bank no more often than that in so many cycles; 0:
+    not known."""
     cdef int64_t denials = min(p.backpressure, p.max_wait)
     if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
         return 0
@@ -137,12 +138,12 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
     cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
     cdef uint64_t others
     cdef int32_t k
-    cdef Lane* a
+    cdef Requester* a
     cdef Flow* f
     if away > 4 or not p.narrow:
         return False
     for k in range(p.n_order):
-        a = &s.lane[p.order[k]]
+        a = &s.requester[p.order[k]]
         if a.compute:
             break
         if a.rounds > 1:
@@ -162,49 +163,50 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
 
 
 cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
-    """The cycle before it is looked for a clear time again."""
-    return max(p.doubt - 1, p.done) if s.skip and p.doubt > p.done else NEVER
+    """The cycle before it is looked for a conflict-free horizon again."""
+    return max(p.back_off - 1, p.done) if s.skip and p.back_off > p.done else NEVER
 
 
 cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
-    """The same with flows to or from other scratchpads, which may all be held where the clear time is over."""
+    """The same with flows to or from other scratchpads, which may all be held where the conflict-free horizon is over."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef slot_t lane
-    cdef Lane* a
+    cdef slot_t requester
+    cdef Requester* a
     cdef cycle_t to
-    if s.stops.on_conflict or not s.skip or not scratchpad_clear(s, spm):
+    if s.stops.on_conflict or not s.skip or not find_conflict_free(s, spm):
         return p.done
-    to = p.clear - 1                            # behind that it is looked again before anything is asked for
+    to = p.conflict_free - 1                            # behind that it is looked again before anything is asked for
     for k in range(p.n_order):
-        lane = p.order[k]
-        a = &s.lane[lane]
-        if a.paired and lane >= s.n_flows:      # it ends with the lane at the other side
+        requester = p.order[k]
+        a = &s.requester[requester]
+        if a.paired and requester >= s.n_flows:      # it ends with the requester at the other side
             continue
         if a.ends_at < to:
-            a.ends_at = earliest_end(s, lane)
+            a.ends_at = earliest_end(s, requester)
             to = min(to, a.ends_at)
     return max(to, p.done)
 
 
 cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
-    """No lane asks for anything in an earlier cycle; NEVER: none does by itself."""
+    """No requester asks for anything in an earlier cycle; NEVER: none does by itself."""
     cdef cycle_t at = NEVER
     cdef int32_t k
     for k in range(p.n_order):
-        at = min(at, s.lane[p.order[k]].next_at)
+        at = min(at, s.requester[p.order[k]].next_at)
     return at
 
 
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
-    """The first cycle that may bring an event that others see. Until then lanes only ask, wait and move. Where something may be denied,
+    """The first cycle that may bring an event that others see. Until then requesters only ask, wait and move. Where something may
+    be denied,
     a flow may be held at once, and leave its resources `backpressure_cycles` later."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order
     cdef cycle_t to = NEVER, soon = NEVER
     cdef int64_t rounds = 0
-    cdef Lane* a
+    cdef Requester* a
     p.calm = NEVER
     p.rolls = p.laid = False
     if p.n_order == 0 or s.share.rows != NULL and first_asking(s, p) == NEVER:     # flows wait for their bursts
@@ -213,8 +215,8 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if s.skip and (scratchpad_uncontended(s, spm) or scratchpad_clear(s, spm)):
-        to = min(to, p.clear) if not p.uncontended else to
+    if s.skip and (scratchpad_uncontended(s, spm) or find_conflict_free(s, spm)):
+        to = min(to, p.conflict_free) if not p.uncontended else to
     elif may_roll(s, p):
         p.rolls = True
         return look_again(s, p)
@@ -226,7 +228,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))
         rounds = -patience(p)
     for k in range(n_order):
-        a = &s.lane[order[k]]
+        a = &s.requester[order[k]]
         rounds += a.rounds
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, order[k])
@@ -240,42 +242,42 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     return max(to, p.done)
 
 
-cdef inline void jump_pair(Sim* s, Spm* p, slot_t lane, cycle_t to) noexcept nogil:
-    """A flow between scratchpads is moved here, by its lane at this side, unless one of them is run cycle by cycle."""
-    if lane < s.n_flows and p.step == 0 and s.spm[s.lane[far_lane(s, lane)].spm].step == 0:
-        pair_jump(s, lane, to)
+cdef inline void jump_pair(Sim* s, Spm* p, slot_t requester, cycle_t to) noexcept nogil:
+    """A flow between scratchpads is moved here, by its requester at this side, unless one of them is run cycle by cycle."""
+    if requester < s.n_flows and p.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].step == 0:
+        pair_jump(s, requester, to)
 
 
 cdef void scratchpad_jump(Sim* s, int32_t spm, cycle_t now, int64_t cycles) noexcept nogil:
     """P5 and P6 of `cycles` cycles of an uncontended scratchpad, within its horizon."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef slot_t lane
-    cdef Lane* a
+    cdef slot_t requester
+    cdef Requester* a
     cdef Compute* e
     cdef Flow* f
     for k in range(p.n_order):
-        lane = p.order[k]
-        a = &s.lane[lane]
+        requester = p.order[k]
+        a = &s.requester[requester]
         if a.compute:
-            e = &s.compute[lane - s.n_flows]
+            e = &s.compute[requester - s.n_flows]
             if e.body_left == 0 or a.next_at >= now + cycles:
                 continue
             if e.dense:
-                a.next_at = dense_jump(e, &s.ahead[lane - s.n_flows], s.compute_job, p, a.next_at, now + cycles)
+                a.next_at = dense_jump(e, &s.ahead[requester - s.n_flows], s.compute_job, p, a.next_at, now + cycles)
             else:
-                a.next_at = compute_jump(e, p, reads_of(s, lane), writes_of(s, lane), a.next_at, now + cycles)
+                a.next_at = compute_jump(e, p, reads_of(s, requester), writes_of(s, requester), a.next_at, now + cycles)
             if e.body_left == 0:
-                body_over(s, p, lane, a.next_at)
+                body_over(s, p, requester, a.next_at)
         elif a.paired:
-            jump_pair(s, p, lane, now + cycles)
+            jump_pair(s, p, requester, now + cycles)
         else:
-            f = &s.share.flow[lane]
+            f = &s.share.flow[requester]
             if a.next_at >= now + cycles:
                 continue
-            flow_jump(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, reads_of(s, lane), now + cycles - f.seen)
+            flow_jump(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, reads_of(s, requester), now + cycles - f.seen)
             if f.left == 0:
-                flow_over(s, lane)
+                flow_over(s, requester)
             else:
                 a.next_at = flow_next(f)
 

@@ -1,14 +1,14 @@
 """Blocks that are walked in the hope that nothing comes of age in them.
 
 A block must be of one order of arbitration, so it would have to end where a request that is held now, or is denied at once, might come
-of age. It hardly ever does. So such a block is walked whole, and what it has changed is put back where some lane did ask when it was
+of age. It hardly ever does. So such a block is walked whole, and what it has changed is put back where some requester did ask when it was
 of age: then shorter blocks are walked instead. Those are also walked where more would have to be put back: where a body may end, where
 a flow is out for backpressure, and in a trace of requests.
 """
 from libc.string cimport memcpy
 
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.bank cimport DENIED, Lane, Spm
+from kernbench_core.model.bank cimport DENIED, Requester, Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.dma cimport DmaEngine
 from kernbench_core.trace.events cimport TRACE_FULL
@@ -19,37 +19,37 @@ from kernbench_core.model.tally cimport tally_drain
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
 
 cdef enum:
-    LANES = 24
-    LANE_WORDS = 5            # of a Lane that a block changes: its first (model/bank.pxd),
+    REQUESTERS = 24
+    REQUESTER_WORDS = 5            # of a Requester that a block changes: its first (model/bank.pxd),
     FLOW_WORDS = 13           # and of a Flow, from `carry` on (model/share/membership.pxd)
     ADDS = 255 - 8            # of a tally, before it is drained
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
 
-cdef struct Kept:             # of one lane: what a block may change
-    uint64_t lane[LANE_WORDS]
+cdef struct Kept:             # of one requester: what a block may change
+    uint64_t requester[REQUESTER_WORDS]
     uint64_t rest[FLOW_WORDS]
 
 
-cdef inline void keep(Sim* s, Kept* x, slot_t lane) noexcept nogil:
-    cdef Compute* e = &s.compute[lane - s.n_flows]
-    memcpy(x.lane, &s.lane[lane], sizeof(x.lane))
-    if s.lane[lane].compute:
+cdef inline void keep(Sim* s, Kept* x, slot_t requester) noexcept nogil:
+    cdef Compute* e = &s.compute[requester - s.n_flows]
+    memcpy(x.requester, &s.requester[requester], sizeof(x.requester))
+    if s.requester[requester].compute:
         x.rest[0] = e.body_left
         x.rest[1] = e.conflict
     else:
-        memcpy(x.rest, &s.share.flow[lane].carry, sizeof(x.rest))
+        memcpy(x.rest, &s.share.flow[requester].carry, sizeof(x.rest))
 
 
-cdef inline void put_back(Sim* s, Kept* x, slot_t lane) noexcept nogil:
-    cdef Compute* e = &s.compute[lane - s.n_flows]
-    memcpy(&s.lane[lane], x.lane, sizeof(x.lane))
-    if s.lane[lane].compute:
+cdef inline void put_back(Sim* s, Kept* x, slot_t requester) noexcept nogil:
+    cdef Compute* e = &s.compute[requester - s.n_flows]
+    memcpy(&s.requester[requester], x.requester, sizeof(x.requester))
+    if s.requester[requester].compute:
         e.body_left = x.rest[0]
         e.conflict = x.rest[1]
     else:
-        memcpy(&s.share.flow[lane].carry, x.rest, sizeof(x.rest))
+        memcpy(&s.share.flow[requester].carry, x.rest, sizeof(x.rest))
 
 
 cdef void forget_changes(Sim* s, Spm* p, int32_t watched) noexcept nogil:
@@ -69,23 +69,23 @@ cdef bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
     """Nothing is of age in the first of the next cycles, and all that they change could be put back; perhaps of fewer `cycles`."""
     cdef int64_t n = min(cycles[0], quotient(ADDS - DENIED, p.n_order))
     cdef int32_t k
-    cdef Lane* a
+    cdef Requester* a
     cdef Compute* e
     cdef cycle_t oldest = NEVER
-    if p.split or p.n_out or p.n_order > LANES:
+    if p.split or p.n_out or p.n_order > REQUESTERS:
         return False
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         return False
     if p.n_held and p.oldest <= p.done - p.max_wait:
         for k in range(p.n_order):
-            oldest = min(oldest, s.lane[p.order[k]].first_denied)
+            oldest = min(oldest, s.requester[p.order[k]].first_denied)
         p.oldest = oldest
         if oldest <= p.done - p.max_wait:
             return False
         if (oldest > p.done + n - p.max_wait or oldest >= p.calm) and (n <= p.max_wait or p.calm <= p.done):
             return False
     for k in range(p.n_order - 1, -1, -1):
-        a = &s.lane[p.order[k]]
+        a = &s.requester[p.order[k]]
         if not a.compute:
             break
         e = &s.compute[p.order[k] - s.n_flows]
@@ -97,7 +97,7 @@ cdef bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
 
 cdef bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     """Walk the next `n` cycles in the order of ties; false where that was not the order, and nothing has happened."""
-    cdef Kept[LANES] lanes
+    cdef Kept[REQUESTERS] requesters
     cdef uint64_t[DENIED] noted
     cdef uint64_t[8] counted
     cdef int64_t denied = s.denied
@@ -112,11 +112,11 @@ cdef bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     memcpy(counted, p.denials.low, sizeof(counted))
     n_due = find_due(s, p, p.order, n)
     for k in range(n_due):
-        keep(s, &lanes[k], p.due[k])
+        keep(s, &requesters[k], p.due[k])
     if narrow_block(s, p, n_due, n, True):
         return True
     for k in range(n_due):
-        put_back(s, &lanes[k], p.due[k])
+        put_back(s, &requesters[k], p.due[k])
     forget_changes(s, p, watched)
     memcpy(p.denied, noted, DENIED // 2 * sizeof(uint64_t))
     memcpy(p.denials.low, counted, sizeof(counted))

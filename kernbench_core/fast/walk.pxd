@@ -24,7 +24,7 @@ cdef struct Walk:             # a block of cycles, and what of its scratchpad is
     uint64_t full
     bint split
     cycle_t max_wait
-    bint late                 # some lane asked when it was of age: the order was another one
+    bint late                 # some requester asked when it was of age: the order was another one
     int32_t ports[2]
     uint64_t* taken[2]        # [cycles][ports]
     Tracer* trace             # of a traced run

@@ -1,33 +1,33 @@
-"""Which lanes of a scratchpad are due in which of the next cycles."""
+"""Which requesters of a scratchpad are due in which of the next cycles."""
 from libc.string cimport memset
 
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 cdef enum:
     SPOKES = 64               # cycles
-    RIMS = 5                  # words for the lanes of a cycle: with more than 64 * RIMS there is no wheel
+    RIMS = 5                  # words for the requesters of a cycle: with more than 64 * RIMS there is no wheel
 
-cdef struct Wheel:            # laid anew when lanes come, leave, or change their rates (`Spm.laid`)
+cdef struct Wheel:            # laid anew when requesters come, leave, or change their rates (`Spm.laid`)
     cycle_t first
-    uint64_t busy             # a bit for each cycle from `first` on in which a lane is due
+    uint64_t busy             # a bit for each cycle from `first` on in which a requester is due
     int32_t rims              # words in use
     uint64_t[RIMS][SPOKES] due  # a bit for each place in `Spm.order`, 64 places to a rim
 
-cdef inline void wheel_put(Wheel* x, Lane* a, int32_t place) noexcept nogil:
-    """A lane is due when it asks next, or leaves its resources."""
+cdef inline void wheel_put(Wheel* x, Requester* a, int32_t place) noexcept nogil:
+    """A requester is due when it asks next, or leaves its resources."""
     cdef int64_t spoke = min(a.next_at, a.backpressure_at) - x.first
     if spoke < SPOKES:
         x.due[place >> 6][spoke] |= <uint64_t>1 << (place & 63)
         x.busy |= <uint64_t>1 << spoke
 
-cdef inline void wheel_lay(Wheel* x, Spm* p, Lane* lanes) noexcept nogil:
-    """Put all lanes in their places, from the scratchpad's next cycle on."""
+cdef inline void wheel_lay(Wheel* x, Spm* p, Requester* requesters) noexcept nogil:
+    """Put all requesters in their places, from the scratchpad's next cycle on."""
     cdef int32_t k
     x.first = p.done
     x.busy = 0
     x.rims = (p.n_order + 63) >> 6
     memset(x.due, 0, x.rims * SPOKES * sizeof(uint64_t))
     for k in range(p.n_order):
-        wheel_put(x, &lanes[p.order[k]], k)
+        wheel_put(x, &requesters[p.order[k]], k)
     p.laid = True

@@ -4,11 +4,12 @@ from kernbench_core.model.tally cimport Tally, tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    BLOCK = 32                # cycles that a scratchpad's lanes are walked for at once, at most
+    BLOCK = 32                # cycles that a scratchpad's requesters are walked for at once, at most
     CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/skip.pyx)
-    DENIED = 64               # denials that are noted before they are counted: more than a lane has in a block
+    DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
-cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a VE; what a block changes stands first (fast/speculative.pyx)
+# A flow, a TE or VE, or a component's request. What a block changes stands first (fast/speculative.pyx).
+cdef struct Requester:
     cycle_t next_at           # @next? asks in no earlier cycle (penalty, period, start of body); NEVER: no member
     cycle_t first_denied      # @past? its request was first denied then; NEVER: not held
     cycle_t backpressure_at   # leaves its resources in P7 of that cycle; NEVER: not held, or left already
@@ -18,32 +19,32 @@ cdef struct Lane:             # one requester of a scratchpad: a flow, a TE or a
     int32_t rounds            # a flow: takes a port of one bank at most so often in CALM cycles, while its rate stays
     int8_t compute            # TE or VE, else a flow
     int8_t to_writes          # a flow's request is for write ports
-    int8_t paired             # a flow between two scratchpads has a lane in each (model/pair.pyx)
+    int8_t paired             # a flow between two scratchpads has a requester in each (model/pair.pyx)
     int64_t key_engine        # engine type << 32 | engine id: first tie-break
     int64_t key_seq           # submission number << 20 | DRAM channel: second tie-break
     cycle_t ends_at           # its work ends in no earlier cycle, while its rate stays; 0: not known, as in a run that is taken up
 
 cdef struct Spm:              # up to `banks` it is state; behind that what is constant, or set anew by each run
-    int32_t n_order           # lanes that may ask
+    int32_t n_order           # requesters that may ask
     int32_t n_held
     int32_t n_out             # flows out for backpressure
-    int32_t n_pairs           # lanes of flows between scratchpads
-    int32_t n_asks            # requests of components among the lanes
+    int32_t n_pairs           # requesters of flows between scratchpads
+    int32_t n_asks            # requests of components among the requesters
     int32_t n_watch           # DMA engines whose activity may have changed
-    cycle_t oldest            # no held lane was first denied earlier
+    cycle_t oldest            # no held requester was first denied earlier
     int64_t often             # asks for one bank by its TEs and VEs in CALM cycles, at most
     cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle
     bint uncontended          # no bank can have more askers than ports until `order` changes
     bint judge                # `uncontended` is to be decided again
     int32_t banks
-    int32_t words, lanes      # 64-bit words of a mask of banks; lanes that there is room for
+    int32_t words, requesters      # 64-bit words of a mask of banks; requesters that there is room for
     nbytes_t line             # [B] bank_width_bytes
     int32_t line_shift        # log2(line), or -1
     int64_t bank_lines        # lines of one bank
     bint blocked              # map: bank = addr // bank_size
     bint nowhere              # stands for what has no banks: its addresses mean nothing
     bint split                # read_ports + write_ports; else everything asks for read ports
-    int32_t ports[2], given[2]  # read (or shared), write: no more than there are lanes; as the machine says
+    int32_t ports[2], given[2]  # read (or shared), write: no more than there are requesters; as the machine says
     cycle_t penalty           # conflict_penalty_cycles
     cycle_t max_wait
     cycle_t backpressure
@@ -53,7 +54,7 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
     uint64_t full             # narrow: all banks
     Tally grants
     Tally denials
-    slot_t* order             # the lanes that may ask, in tie-break order
+    slot_t* order             # the requesters that may ask, in tie-break order
     slot_t* turn              # the same in the order of a cycle with aged requests
     slot_t* asking            # those that ask in this cycle, in tie-break order
     int32_t n_asking
@@ -66,19 +67,19 @@ cdef struct Spm:              # up to `banks` it is state; behind that what is c
     int32_t n_denied          # so many
     cycle_t calm              # no request that is first denied from then on comes of age, while nothing changes; NEVER: not known
     bint touched              # what it does next has changed: its horizon is to be found again
-    cycle_t clear             # no request is denied in an earlier cycle, while nothing changes (fast/conflict_free.pyx)
-    cycle_t doubt             # that is not looked for in an earlier cycle,
-    int32_t doubts            # so often it was found to be soon
-    cycle_t trial, looked     # a scratchpad with flows to others is looked at in no earlier cycle, and was last in that one,
-    int32_t trials            # and so often that did not pay (fast/pair_conflict_free.pyx)
+    cycle_t conflict_free     # no request is denied in an earlier cycle, while nothing changes (fast/conflict_free.pyx)
+    cycle_t back_off             # that is not looked for in an earlier cycle,
+    int32_t back_offs            # so often it was found to be soon
+    cycle_t pair_back_off, looked     # a scratchpad with flows to others is looked at in no earlier cycle, and was last in that one,
+    int32_t pair_back_offs            # and so often that did not pay (fast/pair_conflict_free.pyx)
     int32_t step              # 1 + its place among those that are run cycle by cycle; 0: it is none
     bint rolls                # it is run up to what it brings next (fast/rolling.pyx), so it has no horizon,
-    bint laid                 # and its lanes stand on the wheel
+    bint laid                 # and its requesters stand on the wheel
 
-cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil
-cdef void order_remove(Spm* p, slot_t lane) noexcept nogil
+cdef void order_insert(Spm* p, Requester* requesters, slot_t requester) noexcept nogil
+cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
 
-cdef inline void requester_held(Spm* p, Lane* a, cycle_t since) noexcept nogil:
+cdef inline void requester_held(Spm* p, Requester* a, cycle_t since) noexcept nogil:
     """The request of a requester has been denied since then; NEVER: it has none that was."""
     p.n_held += (since != NEVER) - (a.first_denied != NEVER)
     a.first_denied = since

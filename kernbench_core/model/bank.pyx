@@ -4,26 +4,26 @@ from libc.string cimport memmove
 from kernbench_core.types cimport int32_t, slot_t
 
 
-cdef void order_insert(Spm* p, Lane* lanes, slot_t lane) noexcept nogil:
-    """Put a lane into its place in tie-break order."""
+cdef void order_insert(Spm* p, Requester* requesters, slot_t requester) noexcept nogil:
+    """Put a requester into its place in tie-break order."""
+    cdef Requester* mine = &requesters[requester]
+    cdef Requester* other
     cdef int32_t i = p.n_order
-    cdef slot_t other
     while i > 0:
-        other = p.order[i - 1]
-        if lanes[other].key_engine < lanes[lane].key_engine or (
-                lanes[other].key_engine == lanes[lane].key_engine and lanes[other].key_seq < lanes[lane].key_seq):
+        other = &requesters[p.order[i - 1]]
+        if other.key_engine < mine.key_engine or other.key_engine == mine.key_engine and other.key_seq < mine.key_seq:
             break
-        p.order[i] = other
+        p.order[i] = p.order[i - 1]
         i -= 1
-    p.order[i] = lane
+    p.order[i] = requester
     p.n_order += 1
     p.judge = True
     p.laid = False
 
 
-cdef void order_remove(Spm* p, slot_t lane) noexcept nogil:
+cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
     cdef int32_t i = 0
-    while p.order[i] != lane:
+    while p.order[i] != requester:
         i += 1
     p.n_order -= 1
     memmove(p.order + i, p.order + i + 1, (p.n_order - i) * sizeof(slot_t))

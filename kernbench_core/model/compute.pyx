@@ -1,6 +1,6 @@
 """Life of a job in a TE or VE: queued, init, body, finalize, complete.
 
-A job that streams operands is a lane of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
+A job that streams operands is a requester of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
 progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
 """
 from kernbench_core.model.arith cimport reciprocal

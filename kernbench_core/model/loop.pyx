@@ -17,7 +17,7 @@ cdef bint stuck(Sim* s) noexcept nogil:
         return False
     for k in range(s.n_spm):
         for i in range(s.spm[k].n_order):
-            if s.lane[s.spm[k].order[i]].next_at != NEVER:
+            if s.requester[s.spm[k].order[i]].next_at != NEVER:
                 return False
     return True
 

@@ -5,7 +5,7 @@ when neither side lacks a bank. So its request is formed before any bank is arbi
 
 Lines of both sides coincide: addresses are multiples of the line, and all scratchpads have the same line (`kernbench` checks it).
 """
-from kernbench_core.model.bank cimport Lane, Spm, bank_of, line_of, order_remove, requester_held
+from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, order_remove, requester_held
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry
@@ -20,11 +20,11 @@ from kernbench_core.types cimport NEVER, int32_t, nbytes_t, uint64_t
 
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
     """Both requesters of the flow stand in their scratchpads' order."""
-    cdef slot_t far = far_lane(s, flow)
-    s.lane[flow].paired = True
-    s.lane[far].paired = True
-    s.spm[s.lane[flow].spm].n_pairs += 1
-    s.spm[s.lane[far].spm].n_pairs += 1
+    cdef slot_t far = far_requester(s, flow)
+    s.requester[flow].paired = True
+    s.requester[far].paired = True
+    s.spm[s.requester[flow].spm].n_pairs += 1
+    s.spm[s.requester[far].spm].n_pairs += 1
 
 
 cdef void leave(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
@@ -35,10 +35,10 @@ cdef void leave(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
 
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """The flow's last byte has moved in the cycle before `now`: its far requester goes."""
-    cdef slot_t far = far_lane(s, flow)
-    order_remove(&s.spm[s.lane[far].spm], far)
-    leave(s, s.lane[flow].spm, now)
-    leave(s, s.lane[far].spm, now)
+    cdef slot_t far = far_requester(s, flow)
+    order_remove(&s.spm[s.requester[far].spm], far)
+    leave(s, s.requester[flow].spm, now)
+    leave(s, s.requester[far].spm, now)
 
 
 cdef inline bint add_bank(uint64_t* mask, int32_t bank) noexcept nogil:
@@ -55,7 +55,7 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef uint64_t* here = reads_of(s, flow) if j.write or not near.split else writes_of(s, flow)
-    cdef uint64_t* there = writes_of(s, far_lane(s, flow)) if j.write and far.split else reads_of(s, far_lane(s, flow))
+    cdef uint64_t* there = writes_of(s, far_requester(s, flow)) if j.write and far.split else reads_of(s, far_requester(s, flow))
     cdef nbytes_t asked = 0, size, budget = f.carry // f.den
     cdef int32_t bank, other
     cursor_sync(&f.at)
@@ -81,8 +81,8 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
 
 cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P5, before any arbitration: what the flow asks of both in this cycle, if anything."""
-    cdef Lane* a = &s.lane[flow]
-    cdef Lane* b = &s.lane[far_lane(s, flow)]
+    cdef Requester* a = &s.requester[flow]
+    cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Flow* f = &s.share.flow[flow]
     if a.next_at <= now and a.first_denied == NEVER:
         if s.trace != NULL and s.trace.level >= TRACE_FULL:
@@ -96,8 +96,8 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P6, after both sides were arbitrated: the bytes move, or the flow is held."""
-    cdef Lane* a = &s.lane[flow]
-    cdef Lane* b = &s.lane[far_lane(s, flow)]
+    cdef Requester* a = &s.requester[flow]
+    cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Spm* p = &s.spm[a.spm]
     cdef Flow* f = &s.share.flow[flow]
     if a.next_at <= now:

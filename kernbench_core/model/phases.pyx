@@ -1,7 +1,7 @@
 """P3, P4 and P7: jobs start, flows join and leave, work completes."""
 from libc.string cimport memset
 
-from kernbench_core.model.bank cimport Lane, order_insert, order_remove
+from kernbench_core.model.bank cimport Requester, order_insert, order_remove
 from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.plugin.component cimport component_offer, component_takes
 from kernbench_core.model.control cimport Entry
@@ -14,7 +14,7 @@ from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.row_buffer cimport row_open, row_phase
@@ -51,8 +51,9 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
         s.groups.at[group] = 0
 
 
-cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
-    cdef Lane* a = &s.lane[lane]
+cdef void open_requester(
+        Sim* s, slot_t requester, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
+    cdef Requester* a = &s.requester[requester]
     a.spm = spm
     a.key_engine = key_engine
     a.key_seq = key_seq
@@ -63,7 +64,7 @@ cdef void open_lane(Sim* s, slot_t lane, int32_t spm, int64_t key_engine, int64_
     a.to_writes = writes and s.spm[spm].split
     a.paired = False
     a.rounds = 1                                # of a TE or VE: it goes before the others once in so many cycles
-    order_insert(&s.spm[spm], s.lane, lane)
+    order_insert(&s.spm[spm], s.requester, requester)
 
 
 cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
@@ -203,7 +204,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
         timer_push(&s.ends, e.done_at, c)
     else:
         s.spm[spm].often += e.often
-        open_lane(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
+        open_requester(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
 
 
 cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -240,16 +241,16 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """The head latency is over: every flow becomes a lane of the scratchpad and enters its resources."""
+    """The head latency is over: every flow becomes a requester of the scratchpad and enters its resources."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
     cdef int32_t n = 0
     scratchpad_changes(s, s.dma_spm[j.engine], now)
     while flow != NONE:
-        open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
+        open_requester(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         if j.peer != NONE:
             scratchpad_changes(s, j.peer, now)
-            open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+            open_requester(s, far_requester(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
             pair_open(s, flow)
         share_enter(&s.share, flow, now)
         if s.trace != NULL:
@@ -286,8 +287,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef int32_t h
-    order_remove(&s.spm[s.lane[flow].spm], flow)
-    s.lane[flow].key_seq = 0
+    order_remove(&s.spm[s.requester[flow].spm], flow)
+    s.requester[flow].key_seq = 0
     if j.peer != NONE:
         pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)
@@ -336,7 +337,7 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[f.job]
     share_quit(&s.share, flow, now + 1)
     f.out = True
-    s.spm[s.lane[flow].spm].n_out += 1
+    s.spm[s.requester[flow].spm].n_out += 1
     j.out += 1
     if j.out > 1:
         return

@@ -1,5 +1,5 @@
-"""Events of lanes. Most cycles bring none: the walks over a scratchpad's lanes call these when something changes."""
-from kernbench_core.model.bank cimport Lane, Spm
+"""Events of requesters. Most cycles bring none: the walks over a scratchpad's requesters call these when something changes."""
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, compute_body_done
 from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
@@ -13,12 +13,12 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
 
 
-cdef void body_over(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef void body_over(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """The last body cycle of a TE or VE was `now`: finalize follows, or the end."""
-    cdef int32_t c = lane - s.n_flows
+    cdef int32_t c = requester - s.n_flows
     cdef Compute* e = &s.compute[c]
     compute_body_done(e, s.compute_job, now)
-    s.lane[lane].next_at = NEVER
+    s.requester[requester].next_at = NEVER
     p.judge = True
     if e.done_at == now:
         s.done_compute[s.n_done_compute] = c
@@ -27,15 +27,15 @@ cdef void body_over(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         timer_push(&s.ends, e.done_at, c)
 
 
-cdef void flow_over(Sim* s, slot_t lane) noexcept nogil:
+cdef void flow_over(Sim* s, slot_t requester) noexcept nogil:
     """A flow's last byte has moved."""
-    s.lane[lane].next_at = NEVER
-    s.done_flow[s.n_done_flow] = lane
+    s.requester[requester].next_at = NEVER
+    s.done_flow[s.n_done_flow] = requester
     s.n_done_flow += 1
 
 
 cdef void free_flows(Sim* s, Spm* p, int32_t dma, cycle_t now, int32_t more) noexcept nogil:
-    """From this cycle on that many more flows of the engine are not held. The lanes of a block do not come in the order of its
+    """From this cycle on that many more flows of the engine are not held. The requesters of a block do not come in the order of its
     cycles, so what the engine was doing is settled when all have been walked."""
     cdef DmaEngine* e = &s.dma[dma]
     e.changed |= <uint32_t>1 << (now - p.done)
@@ -64,16 +64,16 @@ cdef void activity_phase(Sim* s, Spm* p) noexcept nogil:
     p.n_watch = 0
 
 
-cdef void press_later(Sim* s, slot_t lane) noexcept nogil:
+cdef void press_later(Sim* s, slot_t requester) noexcept nogil:
     """In P7 of this cycle the flow leaves its resources."""
-    s.lane[lane].backpressure_at = NEVER
-    s.pressed[s.n_pressed] = lane
+    s.requester[requester].backpressure_at = NEVER
+    s.pressed[s.n_pressed] = requester
     s.n_pressed += 1
 
 
-cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef void hold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """A request was denied for the first time: its age begins, and its way to backpressure."""
-    cdef Lane* a = &s.lane[lane]
+    cdef Requester* a = &s.requester[requester]
     a.first_denied = now
     p.n_held += 1
     if now < p.oldest:
@@ -81,12 +81,12 @@ cdef void hold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
     if a.compute:
         return
     a.backpressure_at = now + p.backpressure - 1
-    free_flows(s, p, s.dma_job[s.share.flow[lane].job].engine, now, -1)
+    free_flows(s, p, s.dma_job[s.share.flow[requester].job].engine, now, -1)
 
 
-cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """A held request is served in this cycle."""
-    cdef Lane* a = &s.lane[lane]
+    cdef Requester* a = &s.requester[requester]
     cdef cycle_t since = a.first_denied
     cdef DmaJob* j
     cdef Flow* f
@@ -96,10 +96,10 @@ cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         p.oldest = NEVER
         p.judge = True
     if a.compute:
-        s.compute[lane - s.n_flows].conflict += now - since
+        s.compute[requester - s.n_flows].conflict += now - since
         return
     a.backpressure_at = NEVER
-    f = &s.share.flow[lane]
+    f = &s.share.flow[requester]
     f.seen = now + 1                    # nothing is earned in the cycle in which a held request is served
     j = &s.dma_job[f.job]
     free_flows(s, p, j.engine, now, 1)
@@ -114,5 +114,5 @@ cdef void unhold(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
         j.reason = NOT_STALLED
         s.dma[j.engine].backpressured -= 1
     if f.left != f.asked:
-        s.rejoin[s.n_rejoin] = lane
+        s.rejoin[s.n_rejoin] = requester
         s.n_rejoin += 1

@@ -55,52 +55,52 @@ cdef int check(Sim* s, int64_t memory, list links, int64_t latency) except -1:
             raise ValueError(f"a route over resource {link}: links are {s.share.channels} to {s.share.n_res - 1}")
     if len(set(links)) != n:
         raise ValueError("a route goes over each link once")
-    if s.roads.n_path + (n + 1) * s.memory[memory].channels > MOST or s.roads.n + s.memory[memory].channels > MOST:
-        raise ValueError(f"{s.roads.n} routes over {s.roads.n_path} links: there is no place for one more")
+    if s.routes.n_path + (n + 1) * s.memory[memory].channels > MOST or s.routes.n + s.memory[memory].channels > MOST:
+        raise ValueError(f"{s.routes.n} routes over {s.routes.n_path} links: there is no place for one more")
     return 0
 
 
 cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
     """Tables double: a route more costs little."""
-    if routes > s.roads.room:
-        s.roads.room = <int32_t>(2 * routes)
-        a.grow(<void**>&s.route, s.roads.room, sizeof(Route))
-        a.grow(<void**>&s.route_latency, s.roads.room, sizeof(int64_t))
-        a.grow(<void**>&s.roads.memory, s.roads.room, sizeof(int32_t))
-    if path > s.roads.path_room:
-        s.roads.path_room = <int32_t>(2 * path)
-        a.grow(<void**>&s.share.path, s.roads.path_room, sizeof(slot_t))
+    if routes > s.routes.room:
+        s.routes.room = <int32_t>(2 * routes)
+        a.grow(<void**>&s.route, s.routes.room, sizeof(Route))
+        a.grow(<void**>&s.route_latency, s.routes.room, sizeof(int64_t))
+        a.grow(<void**>&s.routes.memory, s.routes.room, sizeof(int32_t))
+    if path > s.routes.path_room:
+        s.routes.path_room = <int32_t>(2 * path)
+        a.grow(<void**>&s.share.path, s.routes.path_room, sizeof(slot_t))
     return 0
 
 
-cdef int64_t road_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1:
+cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1:
     """A route for each channel of a memory, over that channel and these links; the number of the first, which transfers name."""
     cdef int32_t channels, k, n = <int32_t>len(links)
-    cdef int64_t first = s.roads.n, path
+    cdef int64_t first = s.routes.n, path
     check(s, memory, links, latency)
     channels = s.memory[memory].channels
-    path = s.roads.n_path + <int64_t>(n + 1) * channels
-    s.roads.grown = True
+    path = s.routes.n_path + <int64_t>(n + 1) * channels
+    s.routes.grown = True
     if n + 1 > 1 << s.share.hop_shift:
         widen(s, a, n.bit_length())
     make_room(s, a, first + channels, path)
     for k in range(channels):
-        s.route[s.roads.n].first = s.roads.n_path
-        s.route_latency[s.roads.n] = latency
-        s.roads.memory[s.roads.n] = NONE if k else <int32_t>memory
+        s.route[s.routes.n].first = s.routes.n_path
+        s.route_latency[s.routes.n] = latency
+        s.routes.memory[s.routes.n] = NONE if k else <int32_t>memory
         if s.memory[memory].first != NONE:
-            s.share.path[s.roads.n_path] = s.memory[memory].first + k
-            s.roads.n_path += 1
+            s.share.path[s.routes.n_path] = s.memory[memory].first + k
+            s.routes.n_path += 1
         for link in links:
-            s.share.path[s.roads.n_path] = link
-            s.roads.n_path += 1
-        s.route[s.roads.n].length = s.roads.n_path - s.route[s.roads.n].first
-        s.roads.n += 1
+            s.share.path[s.routes.n_path] = link
+            s.routes.n_path += 1
+        s.route[s.routes.n].length = s.routes.n_path - s.route[s.routes.n].first
+        s.routes.n += 1
     return first
 
 
-cdef int road_refuse_snapshot(Sim* s) except -1:
+cdef int route_refuse_snapshot(Sim* s) except -1:
     """What a snapshot holds has another size by now."""
-    if s.roads.grown:
+    if s.routes.grown:
         raise ValueError("routes were found while it went on, and such a run cannot be saved")
     return 0

@@ -6,7 +6,7 @@ asked for goes on: bytes move, a body cycle is done. Who was not is held, and as
 What a requester asks for depends on its own state only, so the order in which requests are formed does not matter.
 """
 from kernbench_core.model.arbiter.arbiter cimport ARBITERS, traces_requests
-from kernbench_core.model.bank cimport Lane, open_ports
+from kernbench_core.model.bank cimport Requester, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.pair cimport flow_of, pair_ask, pair_judge
@@ -18,57 +18,57 @@ from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks,
 from kernbench_core.types cimport NEVER, int32_t, slot_t
 
 
-cdef inline bint is_engine(Sim* s, slot_t lane) noexcept nogil:
+cdef inline bint is_engine(Sim* s, slot_t requester) noexcept nogil:
     """The requester is a flow, a TE or a VE; else it is a component's request or the far side of a transfer."""
-    return lane < s.n_flows + s.n_compute
+    return requester < s.n_flows + s.n_compute
 
 
-cdef inline bint flow_asks(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
+cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """P5 of a flow: it earns this cycle's share, and asks for the whole lines that this pays for."""
-    cdef Lane* a = &s.lane[lane]
-    cdef Flow* f = &s.share.flow[lane]
+    cdef Requester* a = &s.requester[requester]
+    cdef Flow* f = &s.share.flow[requester]
     if traced:
-        open_run(&s.flow_trace[lane], f, f.at.run_left, f.bank)
+        open_run(&s.flow_trace[requester], f, f.at.run_left, f.bank)
     flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
-    if flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, lane) if a.to_writes else reads_of(s, lane)):
+    if flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, requester) if a.to_writes else reads_of(s, requester)):
         return True
     a.next_at = now + 1
     return False
 
 
-cdef inline void body_cycle(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline void body_cycle(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """P6 of a TE or VE: one body cycle is done."""
-    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef Compute* e = &s.compute[requester - s.n_flows]
     e.body_left -= 1
     if e.body_left == 0:
-        body_over(s, p, lane, now)
+        body_over(s, p, requester, now)
     else:
-        s.lane[lane].next_at = on_period(now + 1, e.period) + (0 if s.share.plain else sleep_idle(e) * e.period)
+        s.requester[requester].next_at = on_period(now + 1, e.period) + (0 if s.share.plain else sleep_idle(e) * e.period)
 
 
-cdef inline bint body_asks(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
+cdef inline bint body_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """P5 of a TE or VE: the banks of its next body cycle. A body cycle that touches none is done at once."""
-    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef bint asks
     if traced:
-        before_work_asks(e, streams_of(s, lane))
-    asks = compute_want(e, p, reads_of(s, lane), writes_of(s, lane))
+        before_work_asks(e, streams_of(s, requester))
+    asks = compute_want(e, p, reads_of(s, requester), writes_of(s, requester))
     if traced:
-        after_work_asks(e, streams_of(s, lane))
+        after_work_asks(e, streams_of(s, requester))
     if not asks:
-        body_cycle(s, p, lane, now)
+        body_cycle(s, p, requester, now)
     return asks
 
 
-cdef inline bint requests(Sim* s, Spm* p, slot_t lane, cycle_t now, bint traced) noexcept nogil:
+cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """The requester asks in this cycle; its masks hold the banks."""
-    cdef Lane* a = &s.lane[lane]
+    cdef Requester* a = &s.requester[requester]
     if a.next_at > now:
         return False
-    if a.first_denied != NEVER or a.paired or not is_engine(s, lane):
+    if a.first_denied != NEVER or a.paired or not is_engine(s, requester):
         return True                             # for what it still lacks; for what pair.pyx or its component has asked for
-    return body_asks(s, p, lane, now, traced) if a.compute else flow_asks(s, p, lane, now, traced)
+    return body_asks(s, p, requester, now, traced) if a.compute else flow_asks(s, p, requester, now, traced)
 
 
 cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -85,10 +85,10 @@ cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         ARBITERS[p.arbiter].arbitrate(s, p, now)
 
 
-cdef inline void ask_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline void ask_served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """P6 of a component's request."""
-    cdef Lane* a = &s.lane[lane]
-    cdef int32_t k = lane - s.plugs.first_lane
+    cdef Requester* a = &s.requester[requester]
+    cdef int32_t k = requester - s.plugs.first_requester
     if a.first_denied != NEVER:
         s.plugs.state[s.plugs.ask[k].by].held += now - a.first_denied
         a.first_denied = NEVER
@@ -101,24 +101,24 @@ cdef inline void ask_served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept n
     s.plugs.n_served += 1
 
 
-cdef inline void served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """P6: the request was granted in whole."""
-    cdef Lane* a = &s.lane[lane]
+    cdef Requester* a = &s.requester[requester]
     cdef Flow* f
-    if not is_engine(s, lane):
-        ask_served(s, p, lane, now)
+    if not is_engine(s, requester):
+        ask_served(s, p, requester, now)
         return
     if traces_requests(s):
-        record_served(s, p, lane, a.first_denied, now)
+        record_served(s, p, requester, a.first_denied, now)
     if a.first_denied != NEVER:
-        unhold(s, p, lane, now)
+        unhold(s, p, requester, now)
     if a.compute:
-        body_cycle(s, p, lane, now)
+        body_cycle(s, p, requester, now)
         return
-    f = &s.share.flow[lane]
+    f = &s.share.flow[requester]
     f.left -= f.asked
     if f.left == 0:
-        flow_over(s, lane)
+        flow_over(s, requester)
     else:
         a.next_at = next_ask(&s.share, f) if f.member else NEVER
 
@@ -126,24 +126,24 @@ cdef inline void served(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil
 cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
     cdef int32_t k
-    cdef slot_t lane
-    cdef Lane* a
+    cdef slot_t requester
+    cdef Requester* a
     if traces_requests(s):
         record_conflicts(s, p, now)
     for k in range(p.n_asking):
-        lane = p.asking[k]
-        a = &s.lane[lane]
+        requester = p.asking[k]
+        a = &s.requester[requester]
         if a.paired:
             continue
-        if not lacks_banks(s, lane):
-            served(s, p, lane, now)
+        if not lacks_banks(s, requester):
+            served(s, p, requester, now)
             continue
         s.denied += 1
         a.next_at = now + p.penalty
         if a.first_denied == NEVER:
-            hold(s, p, lane, now)
+            hold(s, p, requester, now)
     for k in range(p.n_order if p.n_held else 0):
-        if s.lane[p.order[k]].backpressure_at <= now and not s.lane[p.order[k]].paired:
+        if s.requester[p.order[k]].backpressure_at <= now and not s.requester[p.order[k]].paired:
             press_later(s, p.order[k])
 
 
@@ -151,10 +151,10 @@ cdef int32_t pairs_of(Sim* s) noexcept nogil:
     """The transfers between scratchpads that are past their head latency, into `Sim.pair`; how many."""
     cdef int32_t k, i, n = 0
     cdef Spm* p
-    for k in range(s.n_spm if s.far_lanes else 0):
+    for k in range(s.n_spm if s.far_requesters else 0):
         p = &s.spm[k]
         for i in range(p.n_order):
-            if s.lane[p.order[i]].paired and p.order[i] == flow_of(s, p.order[i]):
+            if s.requester[p.order[i]].paired and p.order[i] == flow_of(s, p.order[i]):
                 s.pair[n] = p.order[i]
                 n += 1
     return n

@@ -1,6 +1,6 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
 from kernbench_core.fast.ahead cimport Ahead
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
@@ -9,7 +9,7 @@ from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.fast.group cimport Groups
 from kernbench_core.model.heap cimport TimerHeap
 from kernbench_core.plugin.plug cimport PluggedArbiter, Plugs
-from kernbench_core.model.share.membership cimport Roads, Route, Share
+from kernbench_core.model.share.membership cimport Routes, Route, Share
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.wheel cimport Wheel
 
@@ -39,7 +39,7 @@ cdef struct Sim:
     bint own_routes           # one memory, and each engine has its routes to it: engine, direction, channel
     Route* route              # a job's flows have consecutive ones, by channel
     cycle_t* route_latency    # of each, the sum of its links' latencies
-    Roads roads
+    Routes routes
     int32_t n_compute         # tensor engines, then vector engines
     Compute* compute
     int32_t* compute_spm
@@ -50,8 +50,8 @@ cdef struct Sim:
     Spm* spm
     uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (fast/block.pyx),
     int32_t noting            # and which one that is
-    Lane* lane                # [n_flows] flows, then [n_compute], then far lanes of flows between scratchpads
-    uint64_t* mask            # [lane][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
+    Requester* requester                # [n_flows] flows, then [n_compute], then far requesters of flows between scratchpads
+    uint64_t* mask            # [requester][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
     int32_t mask_words
     int32_t n_flows           # slots in share.flow
     slot_t* free_flow         # stack of unused slots
@@ -81,15 +81,15 @@ cdef struct Sim:
     Stops stops
     change_fn changing        # NULL: no fast path is in use
     bint skip                 # quiet scratchpads are advanced in closed form
-    int64_t looks             # looks for clear times that paid are worth so many that did not (fast/conflict_free.pyx)
+    int64_t looks             # looks for conflict-free horizons that paid are worth so many that did not (fast/conflict_free.pyx)
     int64_t* kept             # [2 * n_spm + 1] what is known of them between two runs: in no snapshot
     cycle_t* horizon          # a tree for each group: [leaves + place] of a scratchpad: it brings no event in an earlier cycle;
     int32_t leaves            # [i], the smaller one of [2 * i] and [2 * i + 1]: so [1] is the smallest of all
     Wheel* wheel              # of a scratchpad that is alone
-    int32_t* paired           # scratchpads with lanes of flows between scratchpads that are run cycle by cycle (model/pair.pyx)
+    int32_t* paired           # scratchpads with requesters of flows between scratchpads that are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # those flows
     int32_t n_paired
-    bint far_lanes            # every flow may have one in another scratchpad
+    bint far_requesters            # every flow may have one in another scratchpad
     int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched
@@ -102,7 +102,7 @@ cdef struct Sim:
     int64_t denied            # @count requests denied, all scratchpads: for `--until conflict`
     int32_t n_plugs           # components, and what they take of the tables:
     int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
-    int32_t n_asks            # lanes for requests of components, the last of all
+    int32_t n_asks            # requesters for requests of components, the last of all
     int32_t n_open            # flow slots for components, the last of all
     Plugs* plugs              # NULL: there are no components
     PluggedArbiter* arbiter   # NULL: scratchpads have arbiters of the core
@@ -115,23 +115,23 @@ cdef inline void scratchpad_changes(Sim* s, int32_t spm, cycle_t now) noexcept n
 cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
     return &s.memory[s.dma_job[job].memory]
 
-cdef inline uint64_t* reads_of(Sim* s, slot_t lane) noexcept nogil:
-    return &s.lane[lane].reads if s.mask_words == 1 else s.mask + 2 * lane * s.mask_words
+cdef inline uint64_t* reads_of(Sim* s, slot_t requester) noexcept nogil:
+    return &s.requester[requester].reads if s.mask_words == 1 else s.mask + 2 * requester * s.mask_words
 
-cdef inline uint64_t* writes_of(Sim* s, slot_t lane) noexcept nogil:
-    return &s.lane[lane].writes if s.mask_words == 1 else s.mask + (2 * lane + 1) * s.mask_words
+cdef inline uint64_t* writes_of(Sim* s, slot_t requester) noexcept nogil:
+    return &s.requester[requester].writes if s.mask_words == 1 else s.mask + (2 * requester + 1) * s.mask_words
 
-cdef inline bint lacks_banks(Sim* s, slot_t lane) noexcept nogil:
+cdef inline bint lacks_banks(Sim* s, slot_t requester) noexcept nogil:
     """The request of a requester was not granted in whole."""
     cdef int32_t w
-    for w in range(s.spm[s.lane[lane].spm].words):
-        if reads_of(s, lane)[w] | writes_of(s, lane)[w]:
+    for w in range(s.spm[s.requester[requester].spm].words):
+        if reads_of(s, requester)[w] | writes_of(s, requester)[w]:
             return True
     return False
 
 cdef inline cycle_t next_body_cycle(Sim* s, int32_t c) noexcept nogil:
     """The body cycle whose lines a TE or VE has not asked for yet."""
-    return s.compute[c].body - s.compute[c].body_left + (s.lane[s.n_flows + c].first_denied != NEVER)
+    return s.compute[c].body - s.compute[c].body_left + (s.requester[s.n_flows + c].first_denied != NEVER)
 
 cdef inline void want(Sim* s, int32_t engine) noexcept nogil:
     """P3 shall look at this engine (DMA engines first, then compute)."""

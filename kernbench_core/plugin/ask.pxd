@@ -1,4 +1,4 @@
-"""A component's request for banks as a lane of a scratchpad."""
+"""A component's request for banks as a requester of a scratchpad."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 

@@ -1,6 +1,6 @@
-"""A request is a lane from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
+"""A request is a requester from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
 requests of components is run cycle by cycle by the model: each may bring an event."""
-from kernbench_core.model.bank cimport Lane, order_insert
+from kernbench_core.model.bank cimport Requester, order_insert
 from kernbench_core.plugin.plug cimport Plugs
 from kernbench_core.model.sim cimport Sim, reads_of, scratchpad_changes, writes_of
 from kernbench_core.types cimport COMPONENT, NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
@@ -10,10 +10,10 @@ cdef int64_t ask_open(Sim* s, int32_t c, int32_t spm, const uint64_t* reads, con
                       cycle_t at) noexcept nogil:
     """Ask from cycle `at` on; there is a free place, and the banks are there. Returns its id."""
     cdef Plugs* p = s.plugs
-    cdef slot_t k = p.free_ask[c], lane = p.first_lane + k
-    cdef Lane* a = &s.lane[lane]
-    cdef uint64_t* r = reads_of(s, lane)
-    cdef uint64_t* w = writes_of(s, lane)
+    cdef slot_t k = p.free_ask[c], requester = p.first_requester + k
+    cdef Requester* a = &s.requester[requester]
+    cdef uint64_t* r = reads_of(s, requester)
+    cdef uint64_t* w = writes_of(s, requester)
     cdef int32_t i
     p.free_ask[c] = p.ask[k].next
     p.ask[k].id = p.numbers << 32 | k
@@ -35,6 +35,6 @@ cdef int64_t ask_open(Sim* s, int32_t c, int32_t spm, const uint64_t* reads, con
     a.ends_at = 0
     a.first_denied = NEVER
     a.backpressure_at = NEVER
-    order_insert(&s.spm[spm], s.lane, lane)
+    order_insert(&s.spm[spm], s.requester, requester)
     s.spm[spm].n_asks += 1
     return p.ask[k].id

@@ -295,11 +295,11 @@ cdef void tell_served(Sim* s) noexcept nogil:
     """Asks that have all their banks leave the scratchpad."""
     cdef Plugs* p = s.plugs
     cdef int32_t k
-    cdef slot_t lane
+    cdef slot_t requester
     for k in range(p.n_served):
-        lane = p.first_lane + p.served[k]
-        order_remove(&s.spm[s.lane[lane].spm], lane)
-        s.spm[s.lane[lane].spm].n_asks -= 1
+        requester = p.first_requester + p.served[k]
+        order_remove(&s.spm[s.requester[requester].spm], requester)
+        s.spm[s.requester[requester].spm].n_asks -= 1
         plug_tell(p, p.ask[p.served[k]].by, KB_BANKS, p.ask[p.served[k]].id)
     p.n_served = 0
 
@@ -313,7 +313,7 @@ cdef void component_complete(Sim* s, cycle_t now) noexcept nogil:
         slot = p.touched[k]
         p.flow[slot].touched = False
         if p.flow[slot].id >= 0:
-            clock_set(&p.ends, slot, s.lane[p.first_flow + slot].next_at)
+            clock_set(&p.ends, slot, s.requester[p.first_flow + slot].next_at)
     p.n_touched = 0
     while clock_next(&p.ends) <= now:
         flow_due(s, p.ends.heap[0], now)

@@ -36,7 +36,7 @@ cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexc
         return NONE
     if not 0 <= j.params[6] < s.n_memories:
         return 6
-    if not 0 <= j.params[7] < s.roads.n or s.roads.memory[j.params[7]] != j.params[6]:
+    if not 0 <= j.params[7] < s.routes.n or s.routes.memory[j.params[7]] != j.params[6]:
         return 7
     d.memory = <int32_t>j.params[6]
     d.route = <int32_t>j.params[7]

@@ -1,5 +1,5 @@
 """A component's flow is a member of its resources like any other (MODEL section 3), and asks no scratchpad: its bytes move, whole
-bytes, as its carry allows. So its carry is left alone until it reaches a piece of PIECE bytes, or the last ones: `Lane.next_at` is
+bytes, as its carry allows. So its carry is left alone until it reaches a piece of PIECE bytes, or the last ones: `Requester.next_at` is
 the cycle in which it does.
 """
 from libc.string cimport memset
@@ -99,8 +99,8 @@ cdef void flow_due(Sim* s, slot_t k, cycle_t now) noexcept nogil:
         f.left -= f.piece
         f.piece = min(f.left, PIECE)
     if f.left:
-        s.lane[slot].next_at = flow_next(f)
-        clock_set(&p.ends, k, s.lane[slot].next_at)
+        s.requester[slot].next_at = flow_next(f)
+        clock_set(&p.ends, k, s.requester[slot].next_at)
         return
     c = owner_of(p, k)
     leave(s, slot, now + 1)

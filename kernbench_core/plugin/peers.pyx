@@ -3,62 +3,62 @@
 As with routes (model/routes.pyx), tables grow where nothing of the loop holds a pointer into them: inside a call of a component, or between
 two cycles.
 """
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.plugin.clock cimport clock_set
 from kernbench_core.plugin.plug cimport Plugs
 from kernbench_core.types cimport NEVER, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:
-    MOST = 1 << 20            # lanes of one scratchpad
+    MOST = 1 << 20            # requesters of one scratchpad
 
 
-cdef int own_far_lanes(Sim* s, Arena a) except -1:
-    """A second lane for every flow, where the program did not ask for them already."""
+cdef int own_far_requesters(Sim* s, Arena a) except -1:
+    """A second requester for every flow, where the program did not ask for them already."""
     cdef int32_t near = s.n_flows + s.n_compute + s.n_asks, k
     a.own(<void**>&s.far_open, s.n_spm, sizeof(int32_t))
     a.own(<void**>&s.far_room, s.n_spm, sizeof(int32_t))
-    if s.far_lanes:
+    if s.far_requesters:
         return 0
-    s.far_lanes = True
-    a.grow(<void**>&s.lane, near + s.n_flows, sizeof(Lane))
-    s.share.lane = s.lane
+    s.far_requesters = True
+    a.grow(<void**>&s.requester, near + s.n_flows, sizeof(Requester))
+    s.share.requester = s.requester
     if s.mask_words > 1:
         a.grow(<void**>&s.mask, <size_t>(near + s.n_flows) * 2 * s.mask_words, sizeof(uint64_t))
     a.grow(<void**>&s.paired, s.n_spm, sizeof(int32_t))
     a.grow(<void**>&s.pair, s.n_flows, sizeof(slot_t))
     for k in range(near, near + s.n_flows):
-        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
+        s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
     return 0
 
 
-cdef int widen(Spm* p, Arena a, int32_t lanes) except -1:
+cdef int widen(Spm* p, Arena a, int32_t requesters) except -1:
     cdef int32_t side
-    p.lanes = lanes
-    a.grow(<void**>&p.order, lanes, sizeof(slot_t))
-    a.grow(<void**>&p.turn, lanes, sizeof(slot_t))
-    a.grow(<void**>&p.due, lanes + 1, sizeof(slot_t))
+    p.requesters = requesters
+    a.grow(<void**>&p.order, requesters, sizeof(slot_t))
+    a.grow(<void**>&p.turn, requesters, sizeof(slot_t))
+    a.grow(<void**>&p.due, requesters + 1, sizeof(slot_t))
     for side in range(2):
-        p.ports[side] = min(p.given[side], lanes)
+        p.ports[side] = min(p.given[side], requesters)
         a.grow(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t))
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     return 0
 
 
 cdef int peers_open(Sim* s, Arena a, list room) except -1:
-    """So many lanes of other engines' flows more at each scratchpad."""
+    """So many requesters of other engines' flows more at each scratchpad."""
     cdef int32_t k
     if len(room) != s.n_spm:
         raise ValueError(f"room at {len(room)} scratchpads: the machine has {s.n_spm}")
     for k in range(s.n_spm):
-        if not 0 <= room[k] <= MOST - s.spm[k].lanes:
-            raise ValueError(f"room for {room[k]} transfers more at scratchpad {k}: there is place for {MOST - s.spm[k].lanes}")
+        if not 0 <= room[k] <= MOST - s.spm[k].requesters:
+            raise ValueError(f"room for {room[k]} transfers more at scratchpad {k}: there is place for {MOST - s.spm[k].requesters}")
     if s.far_open == NULL:
-        own_far_lanes(s, a)
-    s.roads.grown = True
+        own_far_requesters(s, a)
+    s.routes.grown = True
     for k in range(s.n_spm):
         s.far_room[k] += <int32_t>room[k]
         if room[k]:
-            widen(&s.spm[k], a, s.spm[k].lanes + <int32_t>room[k])
+            widen(&s.spm[k], a, s.spm[k].requesters + <int32_t>room[k])
     return 0
 
 

@@ -102,7 +102,7 @@ cdef struct Plugs:
     slot_t* touched           # flows whose end is to be found again
     int32_t n_touched
     int32_t path_room         # resources of a flow, at most
-    int32_t first_lane        # lanes from here on are asks
+    int32_t first_requester        # requesters from here on are asks
     Ask* ask
     slot_t* served            # asks served in this cycle
     int32_t n_served
@@ -112,7 +112,8 @@ cdef struct Plugs:
     int32_t* compute_by       # [n_compute]
     int32_t* opcode           # [entries] what they are called, and with what
     int64_t* params           # [entries][KB_PARAMS]
-    int32_t* row              # [1 + ghosts] where a submitted job stands among commands, from 1 on; NONE: nobody said (plugin/described.pyx)
+    int32_t* row              # [1 + ghosts] where a submitted job stands among commands, from 1 on; NONE: nobody said
+                              # (plugin/described.pyx)
     int64_t[MOST_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
     int64_t ops
     nbytes_t streamed         # [B] of their operands that asked for banks

@@ -179,12 +179,12 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
     lay_out_places(s, operations)
     lay_out_replaced(s, a, machine)
     p.first_flow = s.n_flows - s.n_open
-    p.first_lane = s.n_flows + s.n_compute
+    p.first_requester = s.n_flows + s.n_compute
     p.path_room = min(<int32_t>KB_HOPS, s.share.n_res)
     for k in range(s.n_open):
-        s.lane[p.first_flow + k].spm = NONE
+        s.requester[p.first_flow + k].spm = NONE
     for k in range(s.n_asks):
-        s.lane[p.first_lane + k].compute = True
+        s.requester[p.first_requester + k].compute = True
     channels = max([s.memory[k].channels for k in range(s.n_memories)], default=1)
     for k in range(s.n_dma):
         p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].limit[i].weight for i in range(COMM))

@@ -15,7 +15,7 @@ from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
-cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `Lane.key_seq`; its submission stands above that
+cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `Requester.key_seq`; its submission stands above that
 
 MISTAKES = (
     "",
@@ -46,14 +46,14 @@ cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
     """After `lay_out`: of a run with an arbiter of its own."""
     cdef PluggedArbiter* x
     cdef kb_scratchpad* pad
-    cdef int32_t k, lanes = 1
+    cdef int32_t k, requesters = 1
     a.own(<void**>&s.arbiter, 1, sizeof(PluggedArbiter))
     x = s.arbiter
     a.keep_before(&x.ops)
     x.ops = <const kb_arbiter_ops*><uintptr_t>address
     a.own(<void**>&x.pad, s.n_spm, sizeof(kb_scratchpad), False)
     for k in range(s.n_spm):
-        lanes = max(lanes, s.spm[k].lanes)
+        requesters = max(requesters, s.spm[k].requesters)
         pad = &x.pad[k]
         pad.number = k
         pad.banks = s.spm[k].banks
@@ -62,9 +62,9 @@ cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
         pad.ports[0] = s.spm[k].given[0]
         pad.ports[1] = s.spm[k].given[1] if s.spm[k].split else 0
         pad.clients = clients(s)
-    a.own(<void**>&x.request, lanes, sizeof(kb_bank_request), False)
-    a.own(<void**>&x.granted, lanes * s.mask_words, sizeof(uint64_t), False)
-    for k in range(lanes):
+    a.own(<void**>&x.request, requesters, sizeof(kb_bank_request), False)
+    a.own(<void**>&x.granted, requesters * s.mask_words, sizeof(uint64_t), False)
+    for k in range(requesters):
         x.request[k].granted = x.granted + k * s.mask_words
     return 0
 
@@ -79,14 +79,14 @@ cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, in
         x.at = now
 
 
-cdef void describe(Sim* s, kb_bank_request* r, slot_t lane) noexcept nogil:
-    cdef bint flow = lane < s.n_flows or lane >= s.n_flows + s.n_compute + s.n_asks
-    r.client = client_of(s, lane)
-    r.submission = s.lane[lane].key_seq >> 20 if flow else s.lane[lane].key_seq
-    r.channel = <int32_t>(s.lane[lane].key_seq & CHANNEL) if flow else 0
-    r.since = s.lane[lane].first_denied
-    r.reads = reads_of(s, lane)
-    r.writes = writes_of(s, lane)
+cdef void describe(Sim* s, kb_bank_request* r, slot_t requester) noexcept nogil:
+    cdef bint flow = requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks
+    r.client = client_of(s, requester)
+    r.submission = s.requester[requester].key_seq >> 20 if flow else s.requester[requester].key_seq
+    r.channel = <int32_t>(s.requester[requester].key_seq & CHANNEL) if flow else 0
+    r.since = s.requester[requester].first_denied
+    r.reads = reads_of(s, requester)
+    r.writes = writes_of(s, requester)
 
 
 cdef void settle_bank(Sim* s, Spm* p, int32_t bank, cycle_t now) noexcept nogil:

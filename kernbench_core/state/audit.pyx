@@ -5,13 +5,13 @@ how a run came to where it is.
 """
 from libc.stdlib cimport calloc, free
 
-from kernbench_core.model.bank cimport Lane, Spm, bank_of, line_of
+from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of
 from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport (
     BACKPRESSURE, COMM, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob)
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
@@ -167,10 +167,10 @@ cdef int check_dma(Sim* s, int32_t engine) except -1:
     return 0
 
 
-cdef bint has_banks(Sim* s, slot_t lane) noexcept nogil:
+cdef bint has_banks(Sim* s, slot_t requester) noexcept nogil:
     cdef int32_t w
     for w in range(s.mask_words):
-        if reads_of(s, lane)[w] | writes_of(s, lane)[w]:
+        if reads_of(s, requester)[w] | writes_of(s, requester)[w]:
             return True
     return False
 
@@ -179,7 +179,7 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
     """A flow of a transfer that has started: where it stands, its rate, and what it may be a member of."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
-    cdef Lane* a = &s.lane[flow]
+    cdef Requester* a = &s.requester[flow]
     cdef bint held = a.first_denied != NEVER, own = s.share.rule < FIFO or f.bus == NONE
     cdef str who = f"entry {j.entry}, flow {f.channel}"
     if f.left > f.total or (j.in_head and f.left < f.total):
@@ -197,16 +197,16 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
         raise ValueError(f"{who}: out = 1: such a flow is held, and a member of nothing")
     if held and not f.out and not f.entered:
         raise ValueError(f"{who}: it is held, and neither entered nor out")
-    if not held and (f.asked or has_banks(s, flow) or (j.peer != NONE and has_banks(s, far_lane(s, flow)))):
+    if not held and (f.asked or has_banks(s, flow) or (j.peer != NONE and has_banks(s, far_requester(s, flow)))):
         raise ValueError(f"{who}: asked = {f.asked}: it is not held, and has no request")
     return 0
 
 
-cdef bint within(Sim* s, slot_t lane, uint64_t* asked, bint writes) noexcept nogil:
-    """What a lane lacks is of the banks that it asked for, and on the right side."""
+cdef bint within(Sim* s, slot_t requester, uint64_t* asked, bint writes) noexcept nogil:
+    """What a requester lacks is of the banks that it asked for, and on the right side."""
     cdef int32_t w
-    cdef uint64_t* side = writes_of(s, lane) if writes else reads_of(s, lane)
-    cdef uint64_t* other = reads_of(s, lane) if writes else writes_of(s, lane)
+    cdef uint64_t* side = writes_of(s, requester) if writes else reads_of(s, requester)
+    cdef uint64_t* other = reads_of(s, requester) if writes else writes_of(s, requester)
     for w in range(s.mask_words):
         if side[w] & ~asked[w] or other[w]:
             return False
@@ -262,7 +262,7 @@ cdef int check_request(Sim* s, slot_t flow) except -1:
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Spm* p = &s.spm[s.dma_spm[j.engine]]
-    cdef Lane* a = &s.lane[flow]
+    cdef Requester* a = &s.requester[flow]
     cdef str who = f"entry {j.entry}, flow {f.channel}"
     if a.first_denied == NEVER:
         if a.next_at != NEVER and a.next_at < s.cycle:
@@ -275,7 +275,7 @@ cdef int check_request(Sim* s, slot_t flow) except -1:
         raise ValueError(f"{who}: out = {f.out}: it is held since cycle {a.first_denied}, and leaves after {p.backpressure} cycles")
     if not f.asked:
         raise ValueError(f"{who}: asked = 0: it is held, and a request is for some bytes")
-    if not has_banks(s, flow) and (j.peer == NONE or not has_banks(s, far_lane(s, flow))):
+    if not has_banks(s, flow) and (j.peer == NONE or not has_banks(s, far_requester(s, flow))):
         raise ValueError(f"{who}: it is held, and lacks no bank")
     return check_lacking(s, flow, who)
 
@@ -291,7 +291,7 @@ cdef int check_lacking(Sim* s, slot_t flow, str who) except -1:
         if not lines_asked(s, flow, masks, far):
             raise ValueError(f"{who}: asked = {s.share.flow[flow].asked}: these bytes have two lines on one bank")
         if not within(s, flow, masks, not j.write and s.spm[s.dma_spm[j.engine]].split) or (
-                j.peer != NONE and not within(s, far_lane(s, flow), far, j.write and s.spm[j.peer].split)):
+                j.peer != NONE and not within(s, far_requester(s, flow), far, j.write and s.spm[j.peer].split)):
             raise ValueError(f"{who}: its request lacks banks that it did not ask for")
     finally:
         free(masks)
@@ -300,7 +300,7 @@ cdef int check_lacking(Sim* s, slot_t flow, str who) except -1:
 
 cdef int check_idle(Sim* s, int32_t c) except -1:
     """A TE or VE, or the part of its job, that asks for nothing."""
-    cdef Lane* a = &s.lane[s.n_flows + c]
+    cdef Requester* a = &s.requester[s.n_flows + c]
     if a.next_at != NEVER or a.first_denied != NEVER or has_banks(s, s.n_flows + c):
         raise ValueError(f"compute engine {c}: next_at = {a.next_at}, first_denied = {a.first_denied}: it asks for nothing now")
     return 0
@@ -334,22 +334,22 @@ cdef int check_asking(Sim* s, int32_t c) except -1:
     cdef Compute* e = &s.compute[c]
     cdef ComputeJob* j = &s.compute_job[e.job]
     cdef Spm* p = &s.spm[s.compute_spm[c]]
-    cdef slot_t lane = s.n_flows + c
-    cdef Lane* a = &s.lane[lane]
+    cdef slot_t requester = s.n_flows + c
+    cdef Requester* a = &s.requester[requester]
     cdef cycle_t begin = e.started + j.init * e.period
     cdef int32_t w
     if a.first_denied == NEVER:
-        if has_banks(s, lane) or a.next_at == NEVER or a.next_at % e.period:
+        if has_banks(s, requester) or a.next_at == NEVER or a.next_at % e.period:
             raise ValueError(f"compute engine {c}: next_at = {a.next_at}: it is not held, and asks in a cycle of its period")
         if a.next_at < begin or a.next_at >= max(begin + 1, s.cycle + (e.body + 1) * e.period):
             raise ValueError(f"compute engine {c}: next_at = {a.next_at}: its body begins in cycle {begin}, and it has {e.body} cycles")
         return 0
     if not begin <= a.first_denied < s.cycle or not s.cycle <= a.next_at < s.cycle + p.penalty:
         raise ValueError(f"compute engine {c}: first_denied = {a.first_denied}, next_at = {a.next_at}: it asks again from {s.cycle} on")
-    if not has_banks(s, lane):
+    if not has_banks(s, requester):
         raise ValueError(f"compute engine {c}: it is held, and lacks no bank")
     for w in range(s.mask_words):
-        if (reads_of(s, lane)[w] | writes_of(s, lane)[w]) & ~banks_word(p, w) or (not p.split and writes_of(s, lane)[w]):
+        if (reads_of(s, requester)[w] | writes_of(s, requester)[w]) & ~banks_word(p, w) or (not p.split and writes_of(s, requester)[w]):
             raise ValueError(f"compute engine {c}: its request lacks banks that the scratchpad does not have")
     return 0
 
@@ -366,7 +366,7 @@ cdef int64_t work_done(Sim* s, int32_t c) noexcept nogil:
     """Cycles of work of the job that a TE or VE has, up to the run's cycle."""
     cdef Compute* e = &s.compute[c]
     cdef ComputeJob* j = &s.compute_job[e.job]
-    cdef Lane* a = &s.lane[s.n_flows + c]
+    cdef Requester* a = &s.requester[s.n_flows + c]
     if e.streams == 0:
         return s.cycle - e.started
     if a.first_denied != NEVER:
@@ -379,7 +379,7 @@ cdef int64_t work_done(Sim* s, int32_t c) noexcept nogil:
 cdef int check_work(Sim* s, int32_t c, int64_t done) except -1:
     """Of an engine that acts in every cycle: the cycles in which it was busy are the work that it has done, `done` by earlier jobs."""
     cdef Compute* e = &s.compute[c]
-    cdef cycle_t denied = s.lane[s.n_flows + c].first_denied
+    cdef cycle_t denied = s.requester[s.n_flows + c].first_denied
     cdef int64_t busy = e.job_cycles - e.conflict
     if e.period != 1:
         return 0

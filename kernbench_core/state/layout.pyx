@@ -9,7 +9,7 @@ from kernbench_core.state.arrays cimport int64_rows, int64s, own_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
 from kernbench_core.fast.ahead cimport Ahead
 from kernbench_core.state.arena cimport Arena
-from kernbench_core.model.bank cimport DENIED, Lane, Spm
+from kernbench_core.model.bank cimport DENIED, Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
@@ -33,22 +33,22 @@ cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
     cdef const int64_t* path = int64s(m["route_path"], hop_count)
     cdef const int64_t* latency = int64s(m["route_latency"], routes)
     cdef int32_t k, hops = min(<int32_t>KB_HOPS, s.share.n_res) if s.n_open else 0, first = s.n_open * hops
-    s.roads.n_path = first + hop_count
-    s.roads.n = routes
-    a.own(<void**>&s.share.path, s.roads.n_path, sizeof(slot_t), s.n_open > 0)
+    s.routes.n_path = first + hop_count
+    s.routes.n = routes
+    a.own(<void**>&s.share.path, s.routes.n_path, sizeof(slot_t), s.n_open > 0)
     for k in range(hop_count):
         s.share.path[first + k] = <slot_t>path[k]
-    a.own(<void**>&s.route, s.roads.n, sizeof(Route), False)
-    a.own(<void**>&s.route_latency, s.roads.n, sizeof(int64_t), False)
-    a.own(<void**>&s.roads.memory, s.roads.n, sizeof(int32_t), False)
-    for k in range(s.roads.n):
+    a.own(<void**>&s.route, s.routes.n, sizeof(Route), False)
+    a.own(<void**>&s.route_latency, s.routes.n, sizeof(int64_t), False)
+    a.own(<void**>&s.routes.memory, s.routes.n, sizeof(int32_t), False)
+    for k in range(s.routes.n):
         s.route[k].first = first + <int32_t>start[k]
         s.route[k].length = <int32_t>(start[k + 1] - start[k])
         s.route_latency[k] = latency[k]
-        s.roads.memory[k] = NONE
+        s.routes.memory[k] = NONE
         hops = max(hops, s.route[k].length)
     for k in range(s.n_dma_jobs):
-        s.roads.memory[s.dma_job[k].route] = s.dma_job[k].memory
+        s.routes.memory[s.dma_job[k].route] = s.dma_job[k].memory
     return hops
 
 
@@ -95,7 +95,7 @@ cdef int32_t log2_or_none(object n) except -2:
     return n.bit_length() - 1 if n & (n - 1) == 0 else -1
 
 
-cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) except -1:
+cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engines) except -1:
     cdef int32_t side
     p.banks = m["banks"]
     p.words = (p.banks + 63) // 64
@@ -116,18 +116,18 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t lanes, int32_t engines) ex
     p.oldest = NEVER
     p.calm = NEVER
     p.judge = True
-    p.lanes = max(lanes, 1)
+    p.requesters = max(requesters, 1)
     for side in range(2):
         p.given[side] = m["ports"][side]
-        p.ports[side] = min(p.given[side], p.lanes)                # more ports than lanes are never used up
+        p.ports[side] = min(p.given[side], p.requesters)                # more ports than requesters are never used up
         a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
     lay_out_tally(&p.grants, a, p.banks, p.words)
     lay_out_tally(&p.denials, a, p.banks, p.words)
-    a.own(<void**>&p.order, lanes, sizeof(slot_t))
+    a.own(<void**>&p.order, requesters, sizeof(slot_t))
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
-    a.own(<void**>&p.turn, lanes, sizeof(slot_t), False)
-    a.own(<void**>&p.asking, lanes, sizeof(slot_t), False)
-    a.own(<void**>&p.due, lanes + 1, sizeof(slot_t), False)
+    a.own(<void**>&p.turn, requesters, sizeof(slot_t), False)
+    a.own(<void**>&p.asking, requesters, sizeof(slot_t), False)
+    a.own(<void**>&p.due, requesters + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
     return 0
@@ -331,14 +331,14 @@ cdef list flows_at_once(Sim* s, dict program):
     ]
 
 
-cdef list far_lanes(Sim* s, n_spm, list flows):
-    """For each scratchpad, how many lanes of other engines' flows it can have at one time."""
+cdef list far_requesters(Sim* s, n_spm, list flows):
+    """For each scratchpad, how many requesters of other engines' flows it can have at one time."""
     cdef int32_t k
     reach = sorted({(s.dma_job[k].peer, s.dma_job[k].engine) for k in range(s.n_dma_jobs) if s.dma_job[k].peer != NONE})
     far = [0] * n_spm
     for peer, engine in reach:
         far[peer] += flows[engine]
-    s.far_lanes = any(far)
+    s.far_requesters = any(far)
     return far
 
 
@@ -372,7 +372,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
     s.n_flows = sum(flows) + s.n_open
-    far = far_lanes(s, len(machine["spm"]), flows)
+    far = far_requesters(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
     a.own(<void**>&s.spm, s.n_spm, sizeof(Spm))
@@ -380,22 +380,22 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
     for k in range(s.n_spm):
-        lanes = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
-        lanes += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
-        lay_out_spm(&s.spm[k], a, machine["spm"][k], lanes, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
+        requesters = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
+        requesters += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
+        lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].touched = True
         s.spm[k].denied = s.denials
-    lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
-    a.own(<void**>&s.lane, lanes, sizeof(Lane))
-    a.keep_before(&s.lane[0].ends_at)
-    a.own(<void**>&s.paired, s.far_lanes * s.n_spm, sizeof(int32_t), False)
-    a.own(<void**>&s.pair, s.far_lanes * s.n_flows, sizeof(slot_t), False)
-    a.alias(<void**>&s.share.lane, s.lane)
-    a.own(<void**>&s.mask, <size_t>lanes * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
-    for k in range(lanes):
-        s.lane[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
-        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
+    requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
+    a.own(<void**>&s.requester, requesters, sizeof(Requester))
+    a.keep_before(&s.requester[0].ends_at)
+    a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
+    a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
+    a.alias(<void**>&s.share.requester, s.requester)
+    a.own(<void**>&s.mask, <size_t>requesters * 2 * s.mask_words if s.mask_words > 1 else 0, sizeof(uint64_t))
+    for k in range(requesters):
+        s.requester[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
+        s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
     lay_out_groups(s, a, flows)
     engines = s.n_dma + s.n_compute
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))

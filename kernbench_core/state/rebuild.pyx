@@ -42,8 +42,8 @@ cdef void rebuild(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         empty(&s.spm[k].grants)
         empty(&s.spm[k].denials)
-    for k in range(s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows):
-        s.lane[k].ends_at = 0
+    for k in range(s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows):
+        s.requester[k].ends_at = 0
     for k in range(s.n_compute):
         compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])
     for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):  # with flows of components a snapshot holds all (state/layout.pyx)

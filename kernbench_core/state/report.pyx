@@ -66,7 +66,7 @@ cdef dict dma_counters(Sim* s, int32_t engine):
 
 
 cdef dict compute_counters(Sim* s, Compute* e):
-    cdef cycle_t cycles = e.job_cycles, conflict = e.conflict, held = s.lane[s.n_flows + <slot_t>(e - s.compute)].first_denied
+    cdef cycle_t cycles = e.job_cycles, conflict = e.conflict, held = s.requester[s.n_flows + <slot_t>(e - s.compute)].first_denied
     if e.job != NONE:
         cycles += s.cycle - e.started
         if held != NEVER:
@@ -196,7 +196,7 @@ cdef tuple totals_of(Sim* s):
     for k in range(s.n_compute):
         cycles = s.compute[k].job_cycles
         conflict = s.compute[k].conflict
-        held = s.lane[s.n_flows + k].first_denied
+        held = s.requester[s.n_flows + k].first_denied
         if s.compute[k].job != NONE:
             cycles += s.cycle - s.compute[k].started
             if held != NEVER:
@@ -208,7 +208,7 @@ cdef tuple totals_of(Sim* s):
 
 
 cdef list live_flows(Sim* s):
-    """Slots of flows that are lanes of a scratchpad, in its order."""
+    """Slots of flows that are requesters of a scratchpad, in its order."""
     cdef int32_t k, i
     return [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
 
@@ -216,7 +216,7 @@ cdef list live_flows(Sim* s):
 cdef cycle_t flow_asks_at(Sim* s, slot_t slot):
     """In which cycle it asks next, if its rate stays: the plain model looks at it in every cycle."""
     cdef Flow* f = &s.share.flow[slot]
-    return flow_next(f) if f.member and f.left and s.lane[slot].first_denied == NEVER else s.lane[slot].next_at
+    return flow_next(f) if f.member and f.left and s.requester[slot].first_denied == NEVER else s.requester[slot].next_at
 
 
 cdef dict flow_state(Sim* s, slot_t slot):
@@ -227,7 +227,7 @@ cdef dict flow_state(Sim* s, slot_t slot):
     return {
         "channel": f.bus, "bytes_left": f.left, "member": bool(f.member), "out": bool(f.out),
         "rate": rate,
-        "held_since": seen(s.lane[slot].first_denied), "asks_at": seen(flow_asks_at(s, slot)),
+        "held_since": seen(s.requester[slot].first_denied), "asks_at": seen(flow_asks_at(s, slot)),
         "in_line": bool(f.entered and not f.member),
     }
 
@@ -263,18 +263,18 @@ cdef dict dma_state(Sim* s, int32_t engine, list active):
 
 
 cdef cycle_t body_left(Sim* s, int32_t c):
-    """Body cycles not done, those that a lane sleeps through counted as their cycles come."""
+    """Body cycles not done, those that a requester sleeps through counted as their cycles come."""
     cdef Compute* e = &s.compute[c]
-    cdef cycle_t ahead = (s.lane[s.n_flows + c].next_at - s.cycle) // e.period if e.streams and e.idle else 0
+    cdef cycle_t ahead = (s.requester[s.n_flows + c].next_at - s.cycle) // e.period if e.streams and e.idle else 0
     return e.body_left + max(0, min(e.idle, ahead))
 
 
 cdef cycle_t body_asks_at(Sim* s, int32_t c):
     """In which cycle it touches a bank next, or does its last body cycle: the plain model looks at it in every cycle."""
     cdef Compute* e = &s.compute[c]
-    cdef cycle_t i = e.body - e.body_left, last = e.body - 1, at = s.lane[s.n_flows + c].next_at
+    cdef cycle_t i = e.body - e.body_left, last = e.body - 1, at = s.requester[s.n_flows + c].next_at
     cdef int32_t k
-    if not s.share.plain or not e.sparse or i == 0 or e.body_left == 0 or s.lane[s.n_flows + c].first_denied != NEVER:
+    if not s.share.plain or not e.sparse or i == 0 or e.body_left == 0 or s.requester[s.n_flows + c].first_denied != NEVER:
         return at
     for k in range(e.streams):
         last = min(last, e.stream[k].next)
@@ -292,7 +292,7 @@ cdef dict compute_state(Sim* s, int32_t c):
     if e.job != NONE:
         state.update(
             entry=command_of(s, s.compute_job[e.job].entry), started=e.started, body=s.compute_job[e.job].body, body_left=body_left(s, c),
-            streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.lane[s.n_flows + c].first_denied),
+            streams=bool(e.streams), done_at=seen(e.done_at), held_since=seen(s.requester[s.n_flows + c].first_denied),
             next_at=seen(body_asks_at(s, c)) if e.streams else None)
     return state
 

@@ -14,7 +14,7 @@ from kernbench_core.state.audit cimport (
     Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start, check_status,
     p2_is_over)
 from kernbench_core.model.arbiter.arbiter cimport clients
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport CHANNELS, DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
@@ -28,8 +28,8 @@ from kernbench_core.model.heap cimport int_push, timer_push
 from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
-from kernbench_core.model.pair cimport far_lane
-from kernbench_core.model.phases cimport open_flows, open_lane
+from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.phases cimport open_flows, open_requester
 from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join
 from kernbench_core.model.sim cimport memory_of, watch
@@ -38,7 +38,7 @@ from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
 from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    MANY = 1 << 20            # askings of one bank: more than may matter (model/share/membership.pyx finds the number when the rate is found)
+    MANY = 1 << 20            # requests for one bank: more than matter; the number is found with the rate
 
 
 cdef void reset_groups(Sim* s) noexcept nogil:
@@ -65,8 +65,8 @@ cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
     p.done = cycle
     p.uncontended = p.rolls = p.laid = False
     p.judge = p.touched = True
-    p.clear = p.doubt = p.trial = p.looked = 0
-    p.doubts = p.trials = p.step = p.n_denied = 0
+    p.conflict_free = p.back_off = p.pair_back_off = p.looked = 0
+    p.back_offs = p.pair_back_offs = p.step = p.n_denied = 0
     memset(p.pointer, 0, p.banks * sizeof(int32_t))
     memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
     memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
@@ -102,7 +102,7 @@ cdef void reset_engines(Sim* s) noexcept nogil:
 
 cdef void reset(Sim* s) noexcept nogil:
     """Nothing of what a run was at is left."""
-    cdef int32_t k, lanes = s.n_flows + s.n_compute + s.n_asks + s.far_lanes * s.n_flows
+    cdef int32_t k, requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
     for k in range(s.share.n_res):
         s.share.res[k].weight = s.share.res[k].bytes = s.share.res[k].stored = 0
         s.share.res[k].members = 0
@@ -111,12 +111,12 @@ cdef void reset(Sim* s) noexcept nogil:
         s.share.res[k].since = s.cycle
     for k in range(s.share.channels):
         s.share.line[k] = NONE
-    for k in range(lanes):
-        s.lane[k].next_at = s.lane[k].first_denied = s.lane[k].backpressure_at = NEVER
-        s.lane[k].reads = s.lane[k].writes = 0
-        s.lane[k].paired = False
+    for k in range(requesters):
+        s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
+        s.requester[k].reads = s.requester[k].writes = 0
+        s.requester[k].paired = False
     if s.mask_words > 1:
-        memset(s.mask, 0, <size_t>lanes * 2 * s.mask_words * sizeof(uint64_t))
+        memset(s.mask, 0, <size_t>requesters * 2 * s.mask_words * sizeof(uint64_t))
     for k in range(s.n_spm):
         reset_spm(&s.spm[k], s.cycle)
     reset_engines(s)
@@ -307,26 +307,26 @@ cdef void resume_held(Sim* s, slot_t flow, cycle_t since, cycle_t next_at) noexc
     """The flow's request was denied since then: both of its sides are held."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
-    cdef slot_t lane = flow
+    cdef slot_t requester = flow
     cdef Spm* p
     cdef int32_t _side
     for _side in range(1 + (j.peer != NONE)):
-        p = &s.spm[s.lane[lane].spm]
-        s.lane[lane].next_at = next_at
-        s.lane[lane].first_denied = since
+        p = &s.spm[s.requester[requester].spm]
+        s.requester[requester].next_at = next_at
+        s.requester[requester].first_denied = since
         p.n_held += 1
         p.oldest = min(p.oldest, since)
-        lane = far_lane(s, flow)
-    s.lane[flow].rounds = MANY
+        requester = far_requester(s, flow)
+    s.requester[flow].rounds = MANY
     if not f.out:
-        s.lane[flow].backpressure_at = since + s.spm[s.lane[flow].spm].backpressure - 1
+        s.requester[flow].backpressure_at = since + s.spm[s.requester[flow].spm].backpressure - 1
 
 
 cdef int resume_joined(Sim* s, slot_t flow) except -1:
     """A flow past its head latency, with bytes left."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
-    cdef Lane* a = &s.lane[flow]
+    cdef Requester* a = &s.requester[flow]
     cdef cycle_t since = a.first_denied, next_at = a.next_at
     cdef bint entered = f.entered, member = f.member
     seek_flow(s, flow)
@@ -336,9 +336,9 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
     pace_rebuild(f)
     f.seen = s.cycle
     f.entered = f.member = False
-    open_lane(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | f.channel, not j.write, NEVER)
+    open_requester(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | f.channel, not j.write, NEVER)
     if j.peer != NONE:
-        open_lane(s, far_lane(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+        open_requester(s, far_requester(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
         pair_open(s, flow)
     if since != NEVER:
         resume_held(s, flow, since, next_at)
@@ -357,7 +357,7 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
     if since == NEVER:
         a.next_at = flow_next(f) if f.member else NEVER
         if j.peer != NONE:
-            s.lane[far_lane(s, flow)].next_at = a.next_at
+            s.requester[far_requester(s, flow)].next_at = a.next_at
     return 0
 
 
@@ -409,8 +409,8 @@ cdef int resume_dma(Sim* s) except -1:
 cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
     """What a TE or VE works on."""
     cdef Compute* e = &s.compute[c]
-    cdef slot_t lane = s.n_flows + c
-    cdef Lane* a = &s.lane[lane]
+    cdef slot_t requester = s.n_flows + c
+    cdef Requester* a = &s.requester[requester]
     cdef Spm* p = &s.spm[s.compute_spm[c]]
     cdef cycle_t since = a.first_denied, next_at = a.next_at, i
     cdef int32_t k
@@ -422,7 +422,7 @@ cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
     if e.streams == 0:
         return 0
     p.often += e.often
-    open_lane(s, lane, s.compute_spm[c], (<int64_t>e.kind << 32) | e.id, 0, False, next_at)
+    open_requester(s, requester, s.compute_spm[c], (<int64_t>e.kind << 32) | e.id, 0, False, next_at)
     i = e.body - e.body_left
     compute_seek(e, s.compute_job, p, i)
     if since != NEVER:

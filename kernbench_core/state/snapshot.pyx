@@ -1,23 +1,24 @@
 """Snapshots hold the model state and nothing else: what MODEL.md names and what does not follow from the rest.
 
-Which tables, in which order, is said here once for packing, showing, comparing and taking up (state/fields.pyx). Before any of that the run is
+Which tables, in which order, is said here once for packing, showing, comparing and taking up (state/fields.pyx). Before any of
+that the run is
 settled: what it has earned is brought up to its cycle, and what means nothing where it stands is zero. So runs that stand alike have
 equal snapshots, however they were walked.
 """
 from libc.stdlib cimport free, malloc
 
 from kernbench_core.model.arbiter.arbiter cimport ARBITERS
-from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.state.device_snapshot cimport most_row_bytes, visit_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
-    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, LANE, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
+    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
 from kernbench_core.model.tally cimport tally_drain
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
@@ -38,7 +39,7 @@ cdef int visit_engines(Sim* s, Visitor v) except -1:
     v.table(&RESOURCE, s.share.res, sizeof(Resource), s.share.n_res)
     v.table(&COMPUTE, s.compute, sizeof(Compute), s.n_compute)
     for k in range(s.n_compute):
-        visit_lane(s, v, s.n_flows + k)
+        visit_requester(s, v, s.n_flows + k)
     for k in range(s.n_spm):
         v.table(&COUNTER, s.spm[k].grants.count, sizeof(int64_t), s.spm[k].banks)
         v.table(&COUNTER, s.spm[k].denials.count, sizeof(int64_t), s.spm[k].banks)
@@ -51,14 +52,14 @@ cdef int visit_engines(Sim* s, Visitor v) except -1:
     return 0
 
 
-cdef int visit_lane(Sim* s, Visitor v, slot_t lane) except -1:
-    v.table(&LANE, &s.lane[lane], sizeof(Lane), 1)
-    return visit_masks(s, v, lane)
+cdef int visit_requester(Sim* s, Visitor v, slot_t requester) except -1:
+    v.table(&REQUESTER, &s.requester[requester], sizeof(Requester), 1)
+    return visit_masks(s, v, requester)
 
 
-cdef int visit_masks(Sim* s, Visitor v, slot_t lane) except -1:
-    v.table(&WORD, reads_of(s, lane), sizeof(uint64_t), s.mask_words)
-    v.table(&WORD, writes_of(s, lane), sizeof(uint64_t), s.mask_words)
+cdef int visit_masks(Sim* s, Visitor v, slot_t requester) except -1:
+    v.table(&WORD, reads_of(s, requester), sizeof(uint64_t), s.mask_words)
+    v.table(&WORD, writes_of(s, requester), sizeof(uint64_t), s.mask_words)
     return 0
 
 
@@ -67,9 +68,9 @@ cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
     cdef int32_t k
     for k in range(n):
         v.table(&FLOW, &s.share.flow[live[k]], sizeof(Flow), 1)
-        visit_lane(s, v, live[k])
+        visit_requester(s, v, live[k])
         if s.dma_job[s.share.flow[live[k]].job].peer != NONE:
-            visit_masks(s, v, far_lane(s, live[k]))
+            visit_masks(s, v, far_requester(s, live[k]))
         if s.traced:
             v.table(&FLOWTRACE, &s.flow_trace[live[k]], sizeof(FlowTrace), 1)
     if s.share.rows != NULL:
@@ -109,7 +110,7 @@ cdef int visit(Sim* s, Visitor v) except -1:
 cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
     """What a flow has earned is brought up to the run's cycle; what means nothing where it stands is zero."""
     cdef Flow* f = &s.share.flow[slot]
-    cdef Lane* a = &s.lane[slot]
+    cdef Requester* a = &s.requester[slot]
     cdef bint held = a.first_denied != NEVER
     cdef FlowTrace* t = &s.flow_trace[slot] if s.traced else NULL
     if f.left == 0 or s.dma_job[f.job].in_head:
@@ -133,7 +134,7 @@ cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
 cdef void wake_idle(Sim* s, int32_t c) noexcept nogil:
     """Body cycles that were slept through beyond the run's cycle are to be done: a plain run has not slept."""
     cdef Compute* e = &s.compute[c]
-    cdef Lane* a = &s.lane[s.n_flows + c]
+    cdef Requester* a = &s.requester[s.n_flows + c]
     cdef cycle_t asleep
     if e.job == NONE or e.idle == 0 or e.body_left == 0 or a.first_denied != NEVER or a.next_at <= s.cycle:
         return
@@ -146,6 +147,7 @@ cdef void wake_idle(Sim* s, int32_t c) noexcept nogil:
 cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
     cdef Compute* e = &s.compute[c]
     cdef StreamTrace* t
+    cdef bint unasked
     cdef int32_t k
     if e.job == NONE:
         e.body_left = e.conflict_before = 0
@@ -156,7 +158,8 @@ cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
         return
     for k in range(MAX_REGIONS):
         t = &s.stream_trace[c * MAX_REGIONS + k]
-        if e.job == NONE or k >= e.streams or (e.body_left == e.body and s.lane[s.n_flows + c].first_denied == NEVER) or t.asked == NEVER:
+        unasked = e.body_left == e.body and s.requester[s.n_flows + c].first_denied == NEVER
+        if e.job == NONE or k >= e.streams or unasked or t.asked == NEVER:
             t.asked = NEVER
             t.conflict = False
 
@@ -199,7 +202,7 @@ cdef bytes take_snapshot(Sim* s):
 
 cdef int64_t most_bytes(Sim* s):
     """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
-    cdef int64_t flow = FLOW.nbytes + LANE.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
+    cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
     return len(take_snapshot(s)) + s.n_flows * flow + streams + most_row_bytes(s)
 

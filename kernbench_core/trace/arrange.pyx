@@ -1,6 +1,6 @@
 """Records of a trace are put in order before they are formatted.
 
-They do not come in order: scratchpads run behind the loop, each by itself, and the lanes of a block come one after the other. By cycle
+They do not come in order: scratchpads run behind the loop, each by itself, and the requesters of a block come one after the other. By cycle
 they are sorted digit by digit, and those of one cycle, a handful, by MODEL section 10's order of events. Both keep what is equal as it
 was written. Records stay where they are: what is moved is their numbers.
 """

@@ -44,7 +44,7 @@ cdef struct Event:
     int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
 
 cdef struct Asking:           # one request of a cycle, where all requests are written down
-    slot_t lane
+    slot_t requester
     uint64_t* asked_reads     # [words] banks asked for a read (or shared) port
     uint64_t* asked_writes    # [words] for a write port
     uint64_t* no_read         # [words] of the former, those without one
@@ -52,16 +52,16 @@ cdef struct Asking:           # one request of a cycle, where all requests are w
     uint64_t* by_read         # [words] shared ports, of those without one: banks that are read, the others are written
     bint fresh                # it was not denied before
 
-cdef struct Note:             # one request of a block of cycles, in the order of the lanes: all of it was granted
+cdef struct Note:             # one request of a block of cycles, in the order of the requesters: all of it was granted
     uint64_t[2] banks         # of read (or shared) ports, of write ports
-    slot_t lane
+    slot_t requester
     int32_t cycle             # of the block
 
 cdef struct Denial:           # likewise, some bank of it was denied
     uint64_t[2] banks
     uint64_t[2] missing       # of them
     uint64_t by_read          # as in Asking
-    slot_t lane
+    slot_t requester
     int32_t cycle
     bint fresh
     Note* place               # it stands before this note
@@ -80,7 +80,7 @@ cdef struct Tracer:
     uint64_t* masks           # their bits
     int32_t commands          # entries of the queue;
     const int32_t* row        # behind them, what is of no entry, and jobs of components: their commands; NONE are left out
-    Note* notes               # of a block: room for every lane in every cycle
+    Note* notes               # of a block: room for every requester in every cycle
     Note* note                # the next one
     Denial* denials           # likewise
     int32_t n_denials

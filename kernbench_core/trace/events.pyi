@@ -1,9 +1,9 @@
 """The ring of records of a traced run."""
 
 class Trace:
-    """Records of a run at a level: 1 summary, 2 full, 3 access. `lanes` and `words`: most requests of a cycle, words of banks."""
+    """Records of a run at a level: 1 summary, 2 full, 3 access. `requesters` and `words`: most requests of a cycle, words of banks."""
 
-    def __init__(self, level: int, lanes: int, words: int) -> None: ...
+    def __init__(self, level: int, requesters: int, words: int) -> None: ...
     def __len__(self) -> int: ...
     def dump(self) -> bytes:
         """The records that are still here, as bytes."""

@@ -42,9 +42,10 @@ cdef void forget(Tracer* t, cycle_t before) noexcept nogil:
 
 
 cdef class Trace:
-    """Records of a run at a level: 1 summary, 2 full, 3 access. `lanes` and `words`: most requests of a cycle, 64-bit words of banks."""
+    """Records of a run at a level: 1 summary, 2 full, 3 access. `requesters` and `words`: most requests of a cycle, 64-bit words
+    of banks."""
 
-    def __init__(self, int32_t level, int32_t lanes, int32_t words):
+    def __init__(self, int32_t level, int32_t requesters, int32_t words):
         cdef int32_t k
         if self.tracer.event != NULL:
             raise RuntimeError("a Trace is made once")
@@ -53,14 +54,14 @@ cdef class Trace:
         self.tracer.event = <Event*>malloc(FIRST_ROOM * sizeof(Event))
         self.tracer.order = <int32_t*>malloc(2 * FIRST_ROOM * sizeof(int32_t))
         self.tracer.spare = self.tracer.order + FIRST_ROOM
-        self.tracer.asking = <Asking*>calloc(lanes + 1, sizeof(Asking))
-        self.tracer.masks = <uint64_t*>calloc(5 * (lanes + 1) * words, sizeof(uint64_t))
-        self.tracer.notes = <Note*>calloc(BLOCK * (lanes + 1), sizeof(Note))
-        self.tracer.denials = <Denial*>calloc(BLOCK * (lanes + 1), sizeof(Denial))
+        self.tracer.asking = <Asking*>calloc(requesters + 1, sizeof(Asking))
+        self.tracer.masks = <uint64_t*>calloc(5 * (requesters + 1) * words, sizeof(uint64_t))
+        self.tracer.notes = <Note*>calloc(BLOCK * (requesters + 1), sizeof(Note))
+        self.tracer.denials = <Denial*>calloc(BLOCK * (requesters + 1), sizeof(Denial))
         if not (self.tracer.event and self.tracer.order and self.tracer.asking and self.tracer.masks and self.tracer.notes
                 and self.tracer.denials):
-            raise MemoryError(f"no memory for a trace of {lanes} requesters with {words} words of banks each")
-        for k in range(lanes + 1):
+            raise MemoryError(f"no memory for a trace of {requesters} requesters with {words} words of banks each")
+        for k in range(requesters + 1):
             self.tracer.asking[k].asked_reads = self.tracer.masks + 5 * k * words
             self.tracer.asking[k].asked_writes = self.tracer.masks + (5 * k + 1) * words
             self.tracer.asking[k].no_read = self.tracer.masks + (5 * k + 2) * words

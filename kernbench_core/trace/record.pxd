@@ -1,5 +1,5 @@
 """What the phases and walks tell of a run that is traced; nobody calls this of one that is not."""
-from kernbench_core.model.bank cimport Lane, Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
 

@@ -196,16 +196,18 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     """P4 is over: which flows are members no more, or again."""
     cdef int32_t i, k
-    cdef slot_t lane
+    cdef slot_t requester
     cdef Spm* p
     if s.trace.level < TRACE_FULL:
         return
     for i in range(s.n_member):
         p = &s.spm[s.member[i]]
         for k in range(p.n_order):
-            lane = p.order[k]
-            if lane < s.n_flows and s.share.flow[lane].bus >= 0 and s.share.flow[lane].member == s.flow_trace[lane].suspended:
-                record_member(s, lane, now)
+            requester = p.order[k]
+            if requester >= s.n_flows or s.share.flow[requester].bus < 0:
+                continue
+            if s.share.flow[requester].member == s.flow_trace[requester].suspended:
+                record_member(s, requester, now)
 
 
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:

@@ -1,6 +1,6 @@
 """Who denied whom in a block of cycles.
 
-The lanes of a block come one after the other, so what others asked for in a cycle is known when all have been walked. Until then every
+The requesters of a block come one after the other, so what others asked for in a cycle is known when all have been walked. Until then every
 request is noted: what was granted in a few words, what was denied with all that an event of it says. When the block is over, the
 requests of those cycles in which one was denied for the first time are gathered, and told as those of the plain walk are.
 """
@@ -19,13 +19,13 @@ cdef void open_notes(Sim* s, Walk* w) noexcept nogil:
     w.trace.fresh = 0
 
 
-cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
+cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
                       bint fresh) noexcept nogil:
     """After it was arbitrated; the banks that it was granted have changed, those that denied it have not."""
     cdef Denial* d = &w.trace.denials[w.trace.n_denials]
     w.trace.n_denials += 1
     d.place = w.trace.note
-    d.lane = lane
+    d.requester = requester
     d.cycle = <int32_t>c
     d.fresh = fresh
     d.banks[0] = reads
@@ -34,15 +34,15 @@ cdef void note_denial(Sim* s, Spm* p, Walk* w, slot_t lane, int64_t c, uint64_t 
     d.missing[1] = denied & writes & w.taken[1][(c + 1) * w.ports[1] - 1] if w.split else 0
     d.by_read = 0
     if not w.split:
-        add_read_banks(s, p, lane, &d.by_read)
+        add_read_banks(s, p, requester, &d.by_read)
     if fresh:
         w.trace.fresh |= <uint64_t>1 << c
 
 
-cdef Asking* gathered(Tracer* t, slot_t lane) noexcept nogil:
+cdef Asking* gathered(Tracer* t, slot_t requester) noexcept nogil:
     cdef Asking* a = &t.asking[t.n_asking]
     t.n_asking += 1
-    a.lane = lane
+    a.requester = requester
     return a
 
 
@@ -57,7 +57,7 @@ cdef void gather(Tracer* t, int32_t c) noexcept nogil:
             d = &t.denials[k]
             k += 1
             if d.cycle == c:
-                a = gathered(t, d.lane)
+                a = gathered(t, d.requester)
                 a.asked_reads[0] = d.banks[0]
                 a.asked_writes[0] = d.banks[1]
                 a.no_read[0] = d.missing[0]
@@ -67,7 +67,7 @@ cdef void gather(Tracer* t, int32_t c) noexcept nogil:
         if note == t.note:
             return
         if note.cycle == c:
-            a = gathered(t, note.lane)
+            a = gathered(t, note.requester)
             a.asked_reads[0] = note.banks[0]
             a.asked_writes[0] = note.banks[1]
             a.no_read[0] = 0

@@ -7,7 +7,7 @@ from kernbench_core.trace.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.masks cimport set_run
-from kernbench_core.model.pair cimport far_lane
+from kernbench_core.model.pair cimport far_requester
 from kernbench_core.trace.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
@@ -29,27 +29,27 @@ cdef struct Who:              # whose request it is
     int32_t channel           # DRAM channel of a flow, else -1
 
 
-cdef Who who_asks(Sim* s, slot_t lane) noexcept nogil:
+cdef Who who_asks(Sim* s, slot_t requester) noexcept nogil:
     cdef Who w
     cdef Compute* e
     cdef Flow* f
-    if lane >= s.n_flows + s.n_compute + s.n_asks:
-        lane -= far_lane(s, 0)
-    if lane < s.n_flows:
-        f = &s.share.flow[lane]
+    if requester >= s.n_flows + s.n_compute + s.n_asks:
+        requester -= far_requester(s, 0)
+    if requester < s.n_flows:
+        f = &s.share.flow[requester]
         w.kind = DMA
         w.engine = f.engine
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
         w.channel = f.bus
-    elif lane >= s.n_flows + s.n_compute:
+    elif requester >= s.n_flows + s.n_compute:
         w.kind = COMPONENT
-        w.engine = s.plugs.ask[lane - s.plugs.first_lane].by
+        w.engine = s.plugs.ask[requester - s.plugs.first_requester].by
         w.entry = s.control.n               # no entry: `emit` leaves its records out
         w.job = MISSING
         w.channel = -1
     else:
-        e = &s.compute[lane - s.n_flows]
+        e = &s.compute[requester - s.n_flows]
         w.kind = e.kind
         w.engine = e.id
         w.entry = s.compute_job[e.job].entry
@@ -73,41 +73,41 @@ cdef void emit_access(
 
 
 cdef void flow_touched(
-        Sim* s, Spm* p, slot_t lane, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
+        Sim* s, Spm* p, slot_t requester, nbytes_t ahead, nbytes_t size, bint denied, cycle_t asked, cycle_t now) noexcept nogil:
     """Bytes of the open run, `ahead` of its first: in the scratchpad, and in the other one of a flow between two."""
-    cdef FlowTrace* t = &s.flow_trace[lane]
-    cdef Who w = who_asks(s, lane)
-    cdef bint writes = not s.dma_job[s.share.flow[lane].job].write
+    cdef FlowTrace* t = &s.flow_trace[requester]
+    cdef Who w = who_asks(s, requester)
+    cdef bint writes = not s.dma_job[s.share.flow[requester].job].write
     emit_access(s, REC_ACCESS, p, w, t.at.addr + ahead, size, writes, denied, asked, now)
-    if s.lane[lane].paired:
-        p = &s.spm[s.lane[far_lane(s, lane)].spm]
+    if s.requester[requester].paired:
+        p = &s.spm[s.requester[far_requester(s, requester)].spm]
         emit_access(s, REC_FAR, p, w, t.at.dram + ahead, size, not writes, denied, asked, now)
 
 
-cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void flow_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The bytes of a flow's request move: run by run."""
-    cdef Flow* f = &s.share.flow[lane]
+    cdef Flow* f = &s.share.flow[requester]
     cdef DmaJob* j = &s.dma_job[f.job]
-    cdef FlowTrace* t = &s.flow_trace[lane]
+    cdef FlowTrace* t = &s.flow_trace[requester]
     cdef nbytes_t left = f.asked, size
     cdef bint ranges = s.trace.level < TRACE_ACCESS
     t.conflict = t.conflict or denied
     if ranges and left < t.left:
         return
-    if ranges and left == t.left and not s.lane[lane].paired:   # one run ends: the lines of both events are next to each other
+    if ranges and left == t.left and not s.requester[requester].paired:   # one run ends: the lines of both events are next to each other
         emit_moved(s, f, t, REC_RUN, now)
         t.asked = NEVER
         return
     while True:
         size = min(left, t.left)
         if not ranges:
-            flow_touched(s, p, lane, t.at.run_left - t.left, size, denied, asked, now)
+            flow_touched(s, p, requester, t.at.run_left - t.left, size, denied, asked, now)
         left -= size
         t.left -= size
         if t.left:
             return
         if ranges:
-            flow_touched(s, p, lane, 0, t.at.run_left, t.conflict, t.asked, now)
+            flow_touched(s, p, requester, 0, t.at.run_left, t.conflict, t.asked, now)
         emit_moved(s, f, t, REC_MOVED, now)
         t.asked = NEVER
         if left == 0:
@@ -119,11 +119,11 @@ cdef void flow_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
         t.conflict = denied
 
 
-cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
+cdef void work_moved(Sim* s, Spm* p, slot_t requester, cycle_t asked, bint denied, cycle_t now) noexcept nogil:
     """The request of a body cycle is served: region by region."""
-    cdef Compute* e = &s.compute[lane - s.n_flows]
+    cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef ComputeJob* j = &s.compute_job[e.job]
-    cdef StreamTrace* t = streams_of(s, lane)
+    cdef StreamTrace* t = streams_of(s, requester)
     cdef Region* g
     cdef int32_t k
     for k in range(e.streams):
@@ -135,23 +135,23 @@ cdef void work_moved(Sim* s, Spm* p, slot_t lane, cycle_t asked, bint denied, cy
         t[k].conflict = t[k].conflict or denied
         if s.trace.level == TRACE_ACCESS:
             emit_access(
-                s, REC_ACCESS, p, who_asks(s, lane), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
+                s, REC_ACCESS, p, who_asks(s, requester), g.addr + t[k].first, t[k].last - t[k].first, writes_to(j, k), denied, asked, now)
         elif t[k].last == g.nbytes:
-            emit_access(s, REC_ACCESS, p, who_asks(s, lane), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
+            emit_access(s, REC_ACCESS, p, who_asks(s, requester), g.addr, g.nbytes, writes_to(j, k), t[k].conflict, t[k].asked, now)
         t[k].first = t[k].last
 
 
-cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t since, cycle_t now) noexcept nogil:
+cdef void record_served(Sim* s, Spm* p, slot_t requester, cycle_t since, cycle_t now) noexcept nogil:
     """P6: a request is served; it was first denied in cycle `since`."""
     cdef bint denied = since != NEVER
     cdef Who w
     cdef Event* r
-    if lane < s.n_flows:
-        flow_moved(s, p, lane, since if denied else now, denied, now)
+    if requester < s.n_flows:
+        flow_moved(s, p, requester, since if denied else now, denied, now)
     else:
-        work_moved(s, p, lane, since if denied else now, denied, now)
+        work_moved(s, p, requester, since if denied else now, denied, now)
     if denied:
-        w = who_asks(s, lane)
+        w = who_asks(s, requester)
         r = emit(s.trace, REC_RESUME, now, 6, w.kind, w.engine, w.job, w.channel, 113, w.entry)
         if r:
             r.v[0] = w.job
@@ -160,25 +160,25 @@ cdef void record_served(Sim* s, Spm* p, slot_t lane, cycle_t since, cycle_t now)
             r.v[3] = w.channel if w.channel >= 0 else MISSING
 
 
-cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept nogil:
+cdef void add_read_banks(Sim* s, Spm* p, slot_t requester, uint64_t* mask) noexcept nogil:
     """Add the banks that an open request of a scratchpad with shared ports reads; it writes the others."""
     cdef StreamTrace* t
     cdef Compute* e
     cdef ComputeJob* j
     cdef int32_t k
     cdef int64_t line, last
-    cdef bint far = lane >= far_lane(s, 0)
+    cdef bint far = requester >= far_requester(s, 0)
     if far:
-        lane -= far_lane(s, 0)
-    if lane < s.n_flows:
-        if s.dma_job[s.share.flow[lane].job].write != far:
+        requester -= far_requester(s, 0)
+    if requester < s.n_flows:
+        if s.dma_job[s.share.flow[requester].job].write != far:
             set_run(mask, 0, p.banks)
         return
-    if lane >= s.n_flows + s.n_compute:         # a component's ask: its writes are not told apart
+    if requester >= s.n_flows + s.n_compute:         # a component's ask: its writes are not told apart
         set_run(mask, 0, p.banks)
         return
-    t = streams_of(s, lane)
-    e = &s.compute[lane - s.n_flows]
+    t = streams_of(s, requester)
+    e = &s.compute[requester - s.n_flows]
     j = &s.compute_job[e.job]
     for k in range(e.streams):
         if writes_to(j, k) or t[k].last <= t[k].first:
@@ -191,15 +191,15 @@ cdef void add_read_banks(Sim* s, Spm* p, slot_t lane, uint64_t* mask) noexcept n
             set_banks(p, mask, bank_of(p, line), last - line + 1)
 
 
-cdef void open_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+cdef void open_asking(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
     """P5: a request, before it is arbitrated; `reads` and `writes` are what it still lacks. Nothing is denied yet."""
     cdef Tracer* t = s.trace
     cdef Asking* a = &t.asking[t.n_asking]
     cdef int32_t k
-    if lane < s.n_flows:
-        run_asked(&s.flow_trace[lane], now)
+    if requester < s.n_flows:
+        run_asked(&s.flow_trace[requester], now)
     t.n_asking += 1
-    a.lane = lane
+    a.requester = requester
     a.fresh = False
     for k in range(p.words):
         a.asked_reads[k] = reads[k]
@@ -209,18 +209,18 @@ cdef void open_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* wr
 
 cdef void some_denied(Sim* s, Spm* p, Asking* a) noexcept nogil:
     """A bank is denied to the request, the first of this cycle."""
-    a.fresh = s.lane[a.lane].first_denied == NEVER
+    a.fresh = s.requester[a.requester].first_denied == NEVER
     s.trace.denied = s.trace.denied or a.fresh
     if not p.split:
-        add_read_banks(s, p, a.lane, a.by_read)
+        add_read_banks(s, p, a.requester, a.by_read)
 
 
-cdef void record_asking(Sim* s, Spm* p, slot_t lane, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
+cdef void record_asking(Sim* s, Spm* p, slot_t requester, uint64_t* reads, uint64_t* writes, cycle_t now) noexcept nogil:
     """P5: a request and what it is denied; ports are what is left for it."""
     cdef Asking* a = &s.trace.asking[s.trace.n_asking]
     cdef int32_t k
     cdef uint64_t missing = 0
-    open_asking(s, p, lane, reads, writes, now)
+    open_asking(s, p, requester, reads, writes, now)
     for k in range(p.words):
         a.no_read[k] = reads[k] & ~p.free[0][k]
         a.no_write[k] = writes[k] & ~p.free[1][k] if p.split else 0
@@ -273,8 +273,8 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
         if denied_so(p, a, bank, writes):
             if first == NULL:
                 first = a
-            kinds |= 1 << who_asks(s, a.lane).kind
-    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, <int32_t>(p - s.spm), 0, -1, 61, who_asks(s, first.lane).entry)
+            kinds |= 1 << who_asks(s, a.requester).kind
+    r = emit(s.trace, REC_CONFLICT, now, 5, MEMORY, <int32_t>(p - s.spm), 0, -1, 61, who_asks(s, first.requester).entry)
     if r:
         r.v[0] = bank
         r.v[1] = writes
@@ -286,8 +286,8 @@ cdef void emit_conflict(Sim* s, Spm* p, int32_t bank, bint writes, cycle_t now) 
 
 cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
     """A request is held: by the first that got a port of the missing kind on the lowest bank that it lacks."""
-    cdef Who w = who_asks(s, a.lane)
-    cdef int32_t record = REC_FAR_STALL if a.lane >= far_lane(s, 0) else REC_STALL
+    cdef Who w = who_asks(s, a.requester)
+    cdef int32_t record = REC_FAR_STALL if a.requester >= far_requester(s, 0) else REC_STALL
     cdef Event* r = emit(s.trace, record, now, 5, w.kind, w.engine, w.job, w.channel, 112, w.entry)
     cdef Asking* b
     cdef int32_t k, bank = 0
@@ -304,16 +304,16 @@ cdef void emit_held(Sim* s, Spm* p, Asking* a, cycle_t now) noexcept nogil:
     for k in range(s.trace.n_asking):
         b = &s.trace.asking[k]
         if asks(p, b, bank, not has(a.no_read, bank)) and not has(b.no_read, bank) and not has(b.no_write, bank):
-            r.v[4] = who_asks(s, b.lane).job
+            r.v[4] = who_asks(s, b.requester).job
             return
 
 
-cdef bint told(Sim* s, slot_t lane, cycle_t now) noexcept nogil:
+cdef bint told(Sim* s, slot_t requester, cycle_t now) noexcept nogil:
     """A flow between scratchpads may be denied in both: it is held once."""
     cdef FlowTrace* t
-    if not s.lane[lane].paired:
+    if not s.requester[requester].paired:
         return False
-    t = &s.flow_trace[lane if lane < s.n_flows else lane - far_lane(s, 0)]
+    t = &s.flow_trace[requester if requester < s.n_flows else requester - far_requester(s, 0)]
     if t.held == now:
         return True
     t.held = now
@@ -347,7 +347,7 @@ cdef void record_conflicts(Sim* s, Spm* p, cycle_t now) noexcept nogil:
                 if writes[1]:
                     emit_conflict(s, p, bank, True, now)
         for k in range(t.n_asking):
-            if t.asking[k].fresh and not told(s, t.asking[k].lane, now):
+            if t.asking[k].fresh and not told(s, t.asking[k].requester, now):
                 emit_held(s, p, &t.asking[k], now)
     t.denied = False
     t.n_asking = 0

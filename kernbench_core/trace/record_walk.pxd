@@ -6,12 +6,12 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.walk cimport Walk
 
-cdef inline void put_note(Walk* w, slot_t lane, int64_t c, uint64_t reads, uint64_t writes) noexcept nogil:
-    """A traced lane was granted all that it asked for."""
+cdef inline void put_note(Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes) noexcept nogil:
+    """A traced requester was granted all that it asked for."""
     cdef Note* note = w.trace.note
     note.banks[0] = reads
     note.banks[1] = writes
-    note.lane = lane
+    note.requester = requester
     note.cycle = <int32_t>c
     w.trace.note = note + 1
 
@@ -54,8 +54,8 @@ cdef inline bint run_served(Sim* s, Flow* f, FlowTrace* t, cycle_t now) noexcept
         t.asked = NEVER
     return True
 
-cdef inline StreamTrace* streams_of(Sim* s, slot_t lane) noexcept nogil:
-    return &s.stream_trace[(lane - s.n_flows) * MAX_REGIONS]
+cdef inline StreamTrace* streams_of(Sim* s, slot_t requester) noexcept nogil:
+    return &s.stream_trace[(requester - s.n_flows) * MAX_REGIONS]
 
 cdef inline void before_work_asks(Compute* e, StreamTrace* t) noexcept nogil:
     """A TE or VE makes a new request: called before and after, to see what its regions ask for."""

@@ -20,19 +20,19 @@ cdef inline int32_t clients(Sim* s) noexcept nogil:
     """Clients are numbered over the machine in tie-break order: DMA engines, TEs and VEs, then components."""
     return s.n_dma + s.n_compute + s.n_plugs
 
-cdef inline int32_t client_of(Sim* s, slot_t lane) noexcept nogil:
+cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
     """The client whose request it is."""
-    if lane < s.n_flows or lane >= s.n_flows + s.n_compute + s.n_asks:
-        return s.share.flow[flow_of(s, lane)].engine
-    if lane < s.n_flows + s.n_compute:
-        return s.n_dma + lane - s.n_flows
-    return s.n_dma + s.n_compute + s.plugs.ask[lane - s.plugs.first_lane].by
+    if requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks:
+        return s.share.flow[flow_of(s, requester)].engine
+    if requester < s.n_flows + s.n_compute:
+        return s.n_dma + requester - s.n_flows
+    return s.n_dma + s.n_compute + s.plugs.ask[requester - s.plugs.first_requester].by
 
-cdef inline void grant_request(Sim* s, Spm* p, slot_t lane, cycle_t now) noexcept nogil:
+cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     """Grant a request the ports that are left; its masks keep the banks that it lacks."""
     if traces_requests(s):
-        record_asking(s, p, lane, reads_of(s, lane), writes_of(s, lane), now)
-    grant(p, reads_of(s, lane), writes_of(s, lane))
+        record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
+    grant(p, reads_of(s, requester), writes_of(s, requester))
 
 cdef inline void open_askings(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Before an arbiter goes bank by bank: all requests are written down."""

@@ -11,22 +11,22 @@ cdef slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t now) n
     cdef int32_t k, i, first = 0
     cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
     for k in range(p.n_order):
-        oldest = min(oldest, s.lane[p.order[k]].first_denied)
+        oldest = min(oldest, s.requester[p.order[k]].first_denied)
     p.oldest = oldest
     if oldest > aged:
         return order
     for k in range(n):
-        since = s.lane[order[k]].first_denied
+        since = s.requester[order[k]].first_denied
         if since > aged:
             continue
         i = first
-        while i and s.lane[p.turn[i - 1]].first_denied > since:
+        while i and s.requester[p.turn[i - 1]].first_denied > since:
             p.turn[i] = p.turn[i - 1]
             i -= 1
         p.turn[i] = order[k]
         first += 1
     for k in range(n):
-        if s.lane[order[k]].first_denied > aged:
+        if s.requester[order[k]].first_denied > aged:
             p.turn[first] = order[k]
             first += 1
     return p.turn

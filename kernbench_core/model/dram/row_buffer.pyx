@@ -30,7 +30,7 @@ cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil
     cdef nbytes_t asked
     if s.touch != NULL:
         s.touch(s.sim, g.flow, now)
-    held = s.lane[g.flow].first_denied != NEVER
+    held = s.requester[g.flow].first_denied != NEVER
     asked = f.total - f.left + (f.asked if held else 0)
     carry = f.carry
     if f.member and not held and now > f.seen:
@@ -132,7 +132,7 @@ cdef void look_ahead(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
         return
     gap = missing(s, &c.given[k], now, &over)
     c.look_at = now + 1
-    if gap > 0 and s.lane[c.given[k].flow].first_denied == NEVER:
+    if gap > 0 and s.requester[c.given[k].flow].first_denied == NEVER:
         c.look_at = now + quotient(gap - 1, s.flow[c.given[k].flow].num) + 1
 
 

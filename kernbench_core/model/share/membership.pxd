@@ -1,6 +1,6 @@
 """Shared bandwidth: resources, who is a member of them, and each member's rate (MODEL section 3)."""
 from kernbench_core.model.arith cimport divided, quotient
-from kernbench_core.model.bank cimport Lane
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Cursor
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
@@ -21,7 +21,7 @@ cdef struct Route:
     int32_t first             # in Share.path
     int32_t length
 
-cdef struct Roads:            # of all routes; they may grow in number (model/routes.pyx)
+cdef struct Routes:            # of all routes; they may grow in number (model/routes.pyx)
     int32_t* memory           # [n] the memory where a transfer's first one is, else NONE
     int32_t n
     int32_t n_path            # resources in Share.path
@@ -39,7 +39,7 @@ cdef struct Pace:             # a rate, and what follows from it
     int64_t cost
     int64_t every
     int64_t rest
-    int32_t rounds            # as in Lane
+    int32_t rounds            # as in Requester
     uint64_t span             # as in Flow
 
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (fast/speculative.pyx)
@@ -85,7 +85,7 @@ cdef struct Share:
     int32_t channels          # res[0:channels] are the DRAM channels
     slot_t* path              # resources of all routes, one after the other
     Flow* flow
-    Lane* lane                # of each flow: when it asks next
+    Requester* requester                # of each flow: when it asks next
     slot_t* node_next         # member lists: node = (flow << hop_shift) + position in its route
     slot_t* node_prev
     int32_t hop_shift         # 1 << hop_shift: room for the longest route

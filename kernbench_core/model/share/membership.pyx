@@ -7,7 +7,7 @@ channel's line is the member under `fifo_v1`, and model/dram/row_buffer.pyx choo
 from libc.string cimport memset
 
 from kernbench_core.model.arith cimport gcd, quotient, reciprocal
-from kernbench_core.model.bank cimport CALM, Lane
+from kernbench_core.model.bank cimport CALM, Requester
 from kernbench_core.model.share.max_min cimport maxmin_rates
 from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -35,10 +35,10 @@ cdef void settle(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.flow[flow]
     if s.touch != NULL:
         s.touch(s.sim, flow, now)
-    if f.member and s.lane[flow].first_denied == NEVER and now > f.seen:
+    if f.member and s.requester[flow].first_denied == NEVER and now > f.seen:
         flow_accrue(f, now - f.seen)
     f.seen = now
-    s.lane[flow].ends_at = 0
+    s.requester[flow].ends_at = 0
 
 
 cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -73,8 +73,8 @@ cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef slot_t node, res
     settle(s, flow, now)
     f.member = False
-    if s.lane[flow].first_denied == NEVER:
-        s.lane[flow].next_at = NEVER
+    if s.requester[flow].first_denied == NEVER:
+        s.requester[flow].next_at = NEVER
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         r = &s.res[res]
@@ -186,7 +186,7 @@ cdef void share_rebuild(Share* s) noexcept nogil:
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
     """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
     cdef Flow* f = &s.flow[flow]
-    cdef Lane* a = &s.lane[flow]
+    cdef Requester* a = &s.requester[flow]
     cdef Pace* t = &s.pace
     cdef int64_t whole
     if num == f.raw_num and den == f.raw_den:

@@ -77,6 +77,14 @@ def test_the_pointer_is_one_past_the_last_client_granted() -> None:
     assert seen == [0, 0, 0, 0, 0, 0, 2, 4, 4, 4, 4, 4, 4, 1]
 
 
+@pytest.mark.parametrize("walk", ["fast", "plain"])
+def test_what_nobody_else_asks_for_moves_the_pointer_too(walk: str) -> None:
+    """One transfer alone, which a fast path could go over at once."""
+    machine = Machine(config("spm.num_banks=2"), program(tile(2, 0, 41)), walk=walk)
+    machine.run()
+    assert pointers(machine) == [3, 3]
+
+
 def test_behind_the_last_client_comes_the_first() -> None:
     vector = {"opcode": "VE_COPY_TILE", "length": LINE, "qbits_activation": 8}
     places = {"in_bank": 0, "in_offset": 0, "out_bank": 0, "out_offset": 64}

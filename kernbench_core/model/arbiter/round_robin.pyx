@@ -1,6 +1,6 @@
 """The arbiter of docs/model.md, "Round robin": every bank has an order of its own."""
 from kernbench_core.model.arbiter.arbiter cimport banks_asked, client_of, clients, grant_bank, open_askings
-from kernbench_core.types cimport NONE, int32_t, uint64_t
+from kernbench_core.types cimport int32_t, uint64_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
@@ -9,15 +9,13 @@ cdef extern from *:
 cdef void grant_round(Sim* s, Spm* p, int32_t bank) noexcept nogil:
     """Grant one bank to the clients from its pointer on; those of a cycle stand in tie-break order."""
     cdef int32_t[2] left
-    cdef int32_t first = 0, last = NONE, k
+    cdef int32_t first = 0, k
     left[0], left[1] = p.ports[0], p.ports[1]
     while first < p.n_asking and client_of(s, p.asking[first]) < p.pointer[bank]:
         first += 1
     for k in range(first, first + p.n_asking):
         if grant_bank(s, p, k % p.n_asking, bank, left):
-            last = client_of(s, p.asking[k % p.n_asking])
-    if last != NONE:
-        p.pointer[bank] = (last + 1) % clients(s)
+            p.pointer[bank] = (client_of(s, p.asking[k % p.n_asking]) + 1) % clients(s)
 
 
 cdef void round_robin(Sim* s, Spm* p, cycle_t now) noexcept nogil:

@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
 
+import core_pictures  # noqa: E402
 import llm_pictures  # noqa: E402
 import pictures  # noqa: E402
 import reference  # noqa: E402
@@ -45,6 +46,7 @@ def generate(app: Any) -> None:
     folder = HERE / "_generated"
     folder.mkdir(exist_ok=True)
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
+    drawn |= core_pictures.core_pictures()
     drawn |= llm_pictures.llm_pictures()
     drawn |= validation_tables.validation_tables()
     for name, text in {**drawn, **reference.all_tables()}.items():

@@ -42,7 +42,7 @@ def _svg(width: int, height: int, title: str, parts: Iterator[str]) -> str:
     return f"{head}{style}\n<title>{escape(title)}</title>\n{body}\n</svg>\n"
 
 
-def _text(x: float, y: float, text: str, **style: str | int) -> str:
+def _text(x: float, y: float, text: str, **style: str | float) -> str:
     more = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
     return f'<text x="{x:g}" y="{y:g}"{more}>{escape(text)}</text>'
 

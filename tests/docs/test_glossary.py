@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.code_names import is_there, words_of_the_code
 from tests.meta.source import ROOT, files
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 pytestmark = pytest.mark.skipif(not GLOSSARY.exists(), reason="the documentation is not in this source tree")
-
-#: Names that a rename in progress brings, and what the code still says. Either must be there.
-PENDING = {"Requester": "Lane", "back_off": "doubt"}
-SOURCES = (".pyx", ".pxd", ".py", ".h", ".yaml")
 
 
 @dataclass(frozen=True)
@@ -44,19 +41,9 @@ def row(line: str) -> Row:
 ROWS = [item for rows in sections().values() for item in rows] if GLOSSARY.exists() else []
 
 
-def words_of_the_code() -> set[str]:
-    found = files("kernbench", "kernbench_core", "configs", suffixes=SOURCES)
-    return {word for path in found for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
-
-
 def test_every_name_is_in_the_code() -> None:
     there = words_of_the_code()
-    missing = []
-    for item in ROWS:
-        for name in item.names:
-            for word in name.split("."):
-                if word not in there and PENDING.get(word) not in there:
-                    missing.append(f"{item.term}: {name}")
+    missing = [f"{item.term}: {name}" for item in ROWS for name in item.names if not is_there(name, there)]
     assert not missing, "\n".join(missing)
 
 

@@ -6,9 +6,6 @@ import re
 
 from tests.meta.source import files
 
-#: Names that a rename in progress brings, and what the code still says: a page may have either while one of them is there.
-PENDING = {"Requester": "Lane", "back_off": "doubt"}
-
 
 def words_of_the_code(*folders: str) -> set[str]:
     """Every word of the sources, of comments and texts too: keys of machines and opcodes are texts."""
@@ -20,4 +17,4 @@ def words_of_the_code(*folders: str) -> set[str]:
 
 def is_there(name: str, words: set[str]) -> bool:
     """Whether all parts of a name (`Struct.field`) are words of the code."""
-    return all(word in words or PENDING.get(word) in words for word in name.split("."))
+    return all(word in words for word in name.split("."))

@@ -11,8 +11,9 @@ from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.fast.group cimport Group
 from kernbench_core.model.heap cimport Timer
+from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
-from kernbench_core.types cimport FIFO, NEVER, NONE, OP_COMPUTE, OP_DMA, SHARED_BW, cycle_t, int32_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, slot_t, uint64_t
 
 
 cdef int32_t root(int32_t* up, int32_t k) noexcept nogil:
@@ -36,7 +37,7 @@ cdef bint apart(Sim* s) noexcept nogil:
     """Scratchpads that share no resource know nothing of each other."""
     return (not s.share.plain and s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not
     s.far_requesters
-            and (s.share.rule == SHARED_BW or s.share.rule == FIFO))
+            and SHARE_RULES[s.share.rule].local)
 
 
 cdef void bind_routes(Sim* s, int32_t* up, int32_t* user) noexcept nogil:

@@ -19,7 +19,8 @@ from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.row_buffer cimport row_open, row_phase
 from kernbench_core.model.dram.queue cimport queue_forget
-from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit, share_rates
+from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit
+from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, scratchpad_changes, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t

@@ -15,7 +15,7 @@ from kernbench_core.model.pair cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
-    ABORTED, DONE, FAILED, FIFO, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t,
+    ABORTED, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t,
     nbytes_t, uint64_t)
 
 cdef bint is_job(Entry* e) noexcept nogil:
@@ -180,7 +180,7 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Requester* a = &s.requester[flow]
-    cdef bint held = a.first_denied != NEVER, own = s.share.rule < FIFO or f.bus == NONE
+    cdef bint held = a.first_denied != NEVER, own = not s.share.queues or f.bus == NONE
     cdef str who = f"entry {j.entry}, flow {f.channel}"
     if f.left > f.total or (j.in_head and f.left < f.total):
         raise ValueError(f"{who}: left = {f.left}: it has {f.total} bytes" + (", and is in its head latency" if j.in_head else ""))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 STRUCT = re.compile(r"^cdef struct (\w+):")
 FIELD = re.compile(r"^    ([\w ]+?) +(\w+)(?:\[(\w+)\])? +# @(\w+\??)(?: |$)")
-HEAD = '"""Made by state_fields.py from the comments of the `.pxd` files: do not edit."""\n'
+HEAD = '"""Made by field_table.py from the comments of the `.pxd` files: do not edit."""\n'
 
 
 def declared_fields(source: str) -> dict[str, list[tuple[str, str, str]]]:

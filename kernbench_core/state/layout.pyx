@@ -20,6 +20,7 @@ from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
 from kernbench_core.state.device_layout cimport lay_out_rows
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
+from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.tally cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t
@@ -59,6 +60,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     cdef int32_t k
     cdef object hops
     s.share.rule = m["allocation"]
+    s.share.queues = SHARE_RULES[s.share.rule].queues
     s.share.n_res = resources
     s.share.channels = m["channels"]
     a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))

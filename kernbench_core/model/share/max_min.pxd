@@ -16,4 +16,4 @@ cdef struct Fill:             # one resource while shares are filled
     int64_t weight            # of the members that are not frozen
     int64_t freezing          # of those that freeze at this level
 
-cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil
+cdef void max_min_rates(Share* s, cycle_t now) noexcept nogil

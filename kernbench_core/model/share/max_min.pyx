@@ -19,7 +19,7 @@ cdef int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) noexcept 
     return best
 
 
-cdef void maxmin_rates(Share* s, cycle_t now) noexcept nogil:
+cdef void max_min_rates(Share* s, cycle_t now) noexcept nogil:
     cdef Fill* fill = <Fill*>s.scratch
     cdef int32_t i, h, full
     cdef slot_t node, flow

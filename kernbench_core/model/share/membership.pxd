@@ -80,6 +80,7 @@ ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
 cdef struct Share:
     int32_t rule              # Allocation
+    bint queues               # who enters stands in the line of its channel (ShareRule.queues)
     Resource* res
     int32_t n_res
     int32_t channels          # res[0:channels] are the DRAM channels
@@ -105,7 +106,6 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil
-cdef void share_rates(Share* s, cycle_t now) noexcept nogil
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void share_rebuild(Share* s) noexcept nogil
 cdef void pace_rebuild(Flow* f) noexcept nogil

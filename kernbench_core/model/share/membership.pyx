@@ -1,4 +1,4 @@
-"""Membership of resources and the rates that follow from it.
+"""Membership of resources, and what follows from a rate. Which rates follow from membership, the rules beside this file say.
 
 `share_enter` and `share_quit` are the doors: a flow that could use its resources enters, one that is done or out for backpressure
 quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under the others it stands in line: the first of each
@@ -8,8 +8,7 @@ from libc.string cimport memset
 
 from kernbench_core.model.arith cimport gcd, quotient, reciprocal
 from kernbench_core.model.bank cimport CALM, Requester
-from kernbench_core.model.share.max_min cimport maxmin_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:
     MANY = 1 << 20            # askings of one bank: more than may matter
@@ -103,7 +102,7 @@ cdef void share_enter(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.flow[flow]
     cdef slot_t* link
     f.entered = True
-    if s.rule < FIFO or f.bus == NONE:
+    if not s.queues or f.bus == NONE:
         share_join(s, flow, now)
         return
     link = &s.line[f.bus]
@@ -122,7 +121,7 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     f.entered = False
     if f.member:
         share_leave(s, flow, now)
-    if s.rule >= FIFO and f.bus != NONE:
+    if s.queues and f.bus != NONE:
         link = &s.line[f.bus]
         while link[0] != flow:
             link = &s.flow[link[0]].line_next
@@ -204,61 +203,3 @@ cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now)
         a.rounds = t.rounds + (f.carry >= f.cost) if f.left == f.at.run_left else MANY
     else:
         a.rounds = t.rounds + 1 if f.left == f.at.run_left + f.asked else MANY
-
-
-cdef void equal_share(Share* s, slot_t flow, cycle_t now) noexcept nogil:
-    """shared_bw_v1: the smallest num * w / (den * W) along the route."""
-    cdef Flow* f = &s.flow[flow]
-    cdef int64_t num = 0, den = 1, n, d
-    cdef int32_t h
-    cdef Resource* r
-    if f.rated == now:                  # it is a member of several resources that changed
-        return
-    f.rated = now
-    for h in range(f.route.length):
-        r = &s.res[s.path[f.route.first + h]]
-        n = r.num * f.weight
-        d = r.den * r.weight
-        if h == 0 or n * den < num * d:     # both sides below 2**62: terms are checked when the machine is loaded
-            num = n
-            den = d
-    set_rate(s, flow, num, den, now)
-
-
-cdef void serve_lines(Share* s, cycle_t now) noexcept nogil:
-    """fifo_v1: the head of each changed channel's line is its member, and whoever was it before is none any more."""
-    cdef int32_t i, n = s.n_dirty            # joins and leaves append links, never a channel that is not there yet
-    cdef slot_t res, head, member
-    for i in range(n):
-        res = s.dirty[i]
-        if res >= s.channels:
-            continue
-        head = s.line[res]
-        member = s.res[res].first
-        if member != NONE:
-            member = member >> s.hop_shift
-        if member == head:
-            continue
-        if member != NONE:
-            share_leave(s, member, now)
-        if head != NONE:
-            share_join(s, head, now)
-
-
-cdef void share_rates(Share* s, cycle_t now) noexcept nogil:
-    """P4: recompute the rates of every flow on a resource whose membership changed."""
-    cdef int32_t i
-    cdef slot_t node
-    if s.rule == FIFO:
-        serve_lines(s, now)
-    if s.rule == MAX_MIN:
-        maxmin_rates(s, now)
-    else:
-        for i in range(s.n_dirty):
-            node = s.res[s.dirty[i]].first
-            while node != NONE:
-                equal_share(s, node >> s.hop_shift, now)
-                node = s.node_next[node]
-    for i in range(s.n_dirty):
-        s.res[s.dirty[i]].dirty = False
-    s.n_dirty = 0

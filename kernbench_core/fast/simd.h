@@ -1,40 +1,21 @@
-/* Many cycles of a requester at once, in vector registers: written for AVX-512 and AVX2. fast/simd.pyx chooses at run time; plain C is the
+/* Many cycles of a requester at once, in vector registers: written for AVX2. fast/simd.pyx chooses at run time; plain C is the
    Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/ahead.pyx). */
-#ifndef KERNBENCH_LANES_H
-#define KERNBENCH_LANES_H
+#ifndef KERNBENCH_SIMD_H
+#define KERNBENCH_SIMD_H
 #include <stdint.h>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define KB_VECTORS 1
 #include <immintrin.h>
 
-/* The lines of a stream that begin in each of `n` body cycles, the first of which begins at byte `end`: their banks are added to `want`,
-   which has room for seven cycles more. `at`: the next line's byte, not before `end`; its bank is `bank`. `banks` and the bytes of a line (`shift`) are
-   powers of two. */
-__attribute__((target("avx512f"))) static void kb_add_lines_avx512(uint64_t* want, int64_t n, int64_t bank, int64_t at, int64_t end, int64_t q,
-                                                                  int64_t nbytes, int64_t shift, int64_t banks, uint64_t full) {
-    const __m128i by = _mm_cvtsi64_si128(shift);
-    const __m512i one = _mm512_set1_epi64(1), last = _mm512_set1_epi64(banks - 1), all = _mm512_set1_epi64((int64_t)full);
-    const __m512i least = _mm512_set1_epi64(at), most = _mm512_set1_epi64(nbytes), start = _mm512_set1_epi64(bank);
-    const __m512i round = _mm512_set1_epi64(((int64_t)1 << shift) - 1 - at), next = _mm512_set1_epi64(q), step = _mm512_set1_epi64(8 * q);
-    __m512i to = _mm512_set_epi64(end + 7 * q, end + 6 * q, end + 5 * q, end + 4 * q, end + 3 * q, end + 2 * q, end + q, end);
-    for (int64_t k = 0; k < n; k += 8, to = _mm512_add_epi64(to, step)) {
-        __m512i a = _mm512_max_epi64(_mm512_min_epi64(to, most), least);
-        __m512i b = _mm512_max_epi64(_mm512_min_epi64(_mm512_add_epi64(to, next), most), least);
-        __m512i before = _mm512_srl_epi64(_mm512_add_epi64(a, round), by), after = _mm512_srl_epi64(_mm512_add_epi64(b, round), by);
-        __m512i mask = _mm512_sub_epi64(_mm512_sllv_epi64(one, _mm512_sub_epi64(after, before)), one);
-        __m512i first = _mm512_and_si512(_mm512_add_epi64(start, before), last);
-        __m512i low = _mm512_srlv_epi64(_mm512_srli_epi64(mask, 1), _mm512_sub_epi64(last, first));
-        mask = _mm512_and_si512(_mm512_or_si512(_mm512_sllv_epi64(mask, first), low), all);
-        _mm512_storeu_si512(want + k, _mm512_or_si512(_mm512_loadu_si512(want + k), mask));
-    }
-}
-
 __attribute__((target("avx2"))) static __m256i kb_between_avx2(__m256i x, __m256i least, __m256i most) {
     x = _mm256_blendv_epi8(x, most, _mm256_cmpgt_epi64(x, most));
     return _mm256_blendv_epi8(x, least, _mm256_cmpgt_epi64(least, x));
 }
 
+/* The lines of a stream that begin in each of `n` body cycles, the first of which begins at byte `end`: their banks are added to `want`,
+   which has room for seven cycles more. `at`: the next line's byte, not before `end`; its bank is `bank`. `banks` and the bytes of a line (`shift`) are
+   powers of two. */
 __attribute__((target("avx2"))) static void kb_add_lines_avx2(uint64_t* want, int64_t n, int64_t bank, int64_t at, int64_t end, int64_t q,
                                                               int64_t nbytes, int64_t shift, int64_t banks, uint64_t full) {
     const __m128i by = _mm_cvtsi64_si128(shift);
@@ -53,39 +34,6 @@ __attribute__((target("avx2"))) static void kb_add_lines_avx2(uint64_t* want, in
     }
 }
 
-/* Requests `want` of `n` cycles take their ports, one after the other, until one is denied: how many were not. `taken` has a word for
-   each cycle and port. It and `want` may be read, `taken` also written unchanged, up to eight cycles further. */
-__attribute__((target("avx512f"))) static int64_t kb_take_one_avx512(uint64_t* taken, const uint64_t* want, int64_t n) {
-    for (int64_t c = 0; c < n; c += 8) {
-        __mmask8 in = n - c >= 8 ? 0xff : (__mmask8)((1u << (n - c)) - 1);
-        __m512i need = _mm512_maskz_loadu_epi64(in, want + c), used = _mm512_loadu_si512(taken + c);
-        __mmask8 hit = _mm512_test_epi64_mask(need, used);
-        if (hit) need = _mm512_maskz_mov_epi64((__mmask8)((hit & -hit) - 1), need);
-        _mm512_storeu_si512(taken + c, _mm512_or_si512(used, need));
-        if (hit) return c + __builtin_ctz(hit);
-    }
-    return n;
-}
-
-__attribute__((target("avx512f"))) static int64_t kb_take_two_avx512(uint64_t* taken, const uint64_t* want, int64_t n) {
-    const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0), odd = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
-    const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0), high = _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4);
-    for (int64_t c = 0; c < n; c += 8) {
-        __mmask8 in = n - c >= 8 ? 0xff : (__mmask8)((1u << (n - c)) - 1);
-        __m512i need = _mm512_maskz_loadu_epi64(in, want + c);
-        __m512i a = _mm512_loadu_si512(taken + 2 * c), b = _mm512_loadu_si512(taken + 2 * c + 8);
-        __m512i first = _mm512_permutex2var_epi64(a, even, b), second = _mm512_permutex2var_epi64(a, odd, b);
-        __mmask8 hit = _mm512_test_epi64_mask(need, second);
-        if (hit) need = _mm512_maskz_mov_epi64((__mmask8)((hit & -hit) - 1), need);
-        second = _mm512_or_si512(second, _mm512_and_si512(need, first));
-        first = _mm512_or_si512(first, need);
-        _mm512_storeu_si512(taken + 2 * c, _mm512_permutex2var_epi64(first, low, second));
-        _mm512_storeu_si512(taken + 2 * c + 8, _mm512_permutex2var_epi64(first, high, second));
-        if (hit) return c + __builtin_ctz(hit);
-    }
-    return n;
-}
-
 /* Of four cycles, those before the first in `hit`. */
 __attribute__((target("avx2"))) static __m256i kb_before_avx2(__m256i need, int hit) {
     const __m256i place = _mm256_set_epi64x(3, 2, 1, 0);
@@ -102,6 +50,8 @@ __attribute__((target("avx2"))) static int kb_hit_avx2(__m256i need, __m256i use
     return ~_mm256_movemask_pd(_mm256_castsi256_pd(none)) & 15;
 }
 
+/* Requests `want` of `n` cycles take their ports, one after the other, until one is denied: how many were not. `taken` has a word for
+   each cycle and port. It and `want` may be read, `taken` also written unchanged, up to four cycles further. */
 __attribute__((target("avx2"))) static int64_t kb_take_one_avx2(uint64_t* taken, const uint64_t* want, int64_t n) {
     for (int64_t c = 0; c < n; c += 4) {
         __m256i need = kb_want_avx2(want + c, n - c), used = _mm256_loadu_si256((const __m256i*)(taken + c));
@@ -132,10 +82,9 @@ __attribute__((target("avx2"))) static int64_t kb_take_two_avx2(uint64_t* taken,
 
 static int kb_supported(int level) {
     __builtin_cpu_init();
-    if (level == 2) return __builtin_cpu_supports("avx512f");
     return level == 0 || __builtin_cpu_supports("avx2");
 }
-#define KB_OF(LEVEL, NAME) ((LEVEL) == 2 ? NAME##_avx512 : (LEVEL) == 1 ? NAME##_avx2 : 0)
+#define KB_OF(LEVEL, NAME) ((LEVEL) == 1 ? NAME##_avx2 : 0)
 
 #else
 static int kb_supported(int level) { return level == 0; }

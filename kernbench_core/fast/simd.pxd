@@ -7,7 +7,7 @@ ctypedef void (*lines_fn)(
     uint64_t full) noexcept nogil
 
 cdef struct Vectors:          # NULL: plain code
-    int32_t level             # 0: plain, 1: AVX2, 2: AVX-512
+    int32_t level             # 0: plain, 1: AVX2
     take_fn take[2]           # for one port a bank, for two: cycles until a request is denied
     lines_fn add_lines        # the banks of a stream's lines, cycle by cycle
 

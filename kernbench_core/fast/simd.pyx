@@ -1,6 +1,6 @@
 """Which vector instructions are used: the best that the processor has, or what the environment variable KERNBENCH_ISA says.
 
-`plain` is the readable Cython code, `avx2` and `avx512` are fast/simd.h. All do the same. ImportError where the value is another or the
+`plain` is the readable Cython code, `avx2` is fast/simd.h. All do the same. ImportError where the value is another or the
 processor has no such instructions.
 """
 import os
@@ -16,7 +16,7 @@ cdef extern from "fast/simd.h":
     take_fn KB_TAKE_TWO(int level) noexcept nogil
     lines_fn KB_ADD_LINES_OF(int level) noexcept nogil
 
-LEVELS = ("plain", "avx2", "avx512")
+LEVELS = ("plain", "avx2")
 
 
 def isa():

@@ -1,7 +1,7 @@
 """Instructions an op, by callgrind: no clock, cache or load changes them. `python -m tests.speed.instructions`.
 
 Each figure is a long run less a short one, both in processes of their own, without garbage collection: its passes fall
-where they fall. Valgrind has no AVX-512, so lanes of the core take the next narrower form there.
+where they fall.
 """
 
 from __future__ import annotations

@@ -270,11 +270,12 @@ cdef cycle_t body_left(Sim* s, int32_t c):
 
 
 cdef cycle_t body_asks_at(Sim* s, int32_t c):
-    """In which cycle it touches a bank next, or does its last body cycle: the plain model looks at it in every cycle."""
+    """In which cycle it touches a bank next, or does its last body cycle. The plain model looks at it in every cycle, and so does any walk
+    in the first cycle after a snapshot: cycles that touch nothing are gone over here."""
     cdef Compute* e = &s.compute[c]
     cdef cycle_t i = e.body - e.body_left, last = e.body - 1, at = s.requester[s.n_flows + c].next_at
     cdef int32_t k
-    if not s.share.plain or not e.sparse or i == 0 or e.body_left == 0 or s.requester[s.n_flows + c].first_denied != NEVER:
+    if not e.sparse or i == 0 or e.body_left == 0 or s.requester[s.n_flows + c].first_denied != NEVER:
         return at
     for k in range(e.streams):
         last = min(last, e.stream[k].next)

@@ -31,7 +31,7 @@ from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair cimport far_requester
 from kernbench_core.model.phases cimport open_flows, open_requester
 from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
-from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join
+from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
@@ -351,6 +351,8 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
     elif f.out:
         s.spm[a.spm].n_out += 1
         j.out += 1
+        if s.traced and f.route.length and not s.flow_trace[flow].suspended:
+            share_touch(&s.share, s.share.path[f.route.first])      # it left in the cycle before: the next P4 tells of it
     else:                                       # served while it was out: the next P4 lets it in
         s.rejoin[s.n_rejoin] = flow
         s.n_rejoin += 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kernbench import Machine, load_config, load_program
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.laws import BrokenLaw
+from kernbench.sim_engine.walks import WALKS
 from tests.row_strategies import row_systems
 from tests.strategies import systems
 from tests.system_rings import rings
@@ -122,3 +123,21 @@ def test_every_word_of_a_small_snapshot() -> None:
             with suppress(BrokenLaw):
                 fresh.run(cycles=10_000)
     assert refused > len(image)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_snapshot_does_not_change_what_is_seen(walk: str) -> None:
+    """A TE that touches a bank in few cycles sleeps through the others in the fast walk; a snapshot wakes it."""
+    places = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
+    gemm = {"opcode": "TE_GEMM_TILE", "m": 8, "n": 8, "k": 4, "qbits_weight": 8, "qbits_activation": 8, **places}
+    config = load_config({"te": {"macs_per_cycle": 1, "init_cycles": 0, "finalize_cycles": 0}})
+    run = Machine(config, load_program({"metadata": {"version": "1.0", "name": "gemm"}, "cmdq": [gemm]}), walk=walk)
+    ahead = 0
+    while run.status == "running":
+        run.step(7)
+        before = run.peek()
+        te = next(engine for engine in before.engines if engine.name == "te0")
+        ahead += te.next_event is not None and te.next_event > run.cycle + 1
+        run.snapshot()
+        assert run.peek() == before
+    assert ahead > 10

@@ -14,6 +14,7 @@ from kernbench.cmdq import load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.walks import WALKS
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_systems import traced_systems
 
@@ -34,9 +35,9 @@ class Lines(list[bytes]):
         return b"".join(self).split(b"\n")[:-1]
 
 
-def machine_of(system: System) -> Machine:
+def machine_of(system: System, walk: str = "fast") -> Machine:
     machine, program = system
-    return Machine(load_config(machine), load_program(program))
+    return Machine(load_config(machine), load_program(program), walk=walk)
 
 
 def trace_of(system: System, options: TraceOptions, *, skip: bool = True, shuffle: int = 0) -> list[bytes]:
@@ -99,6 +100,34 @@ def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.Tem
         run = machine_of(system)
         run.load(place)
         tracing = run.go_on_tracing(lines)
+    tracing.close()
+    assert_same(lines.all(), want)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_flow_that_leaves_in_the_cycle_before_a_checkpoint_is_told_of(tmp_path: Path, walk: str) -> None:
+    """Two transfers of a line each on one bank: in cycle 0 one is served and ends, the other is denied and out from 1 on."""
+    tile = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "num_elements": 16, "dram_addr": 0}
+    tiles = [tile | {"dma_id": k, "spm_bank": 0, "spm_offset": 0} for k in range(2)]
+    system = (
+        {
+            "dma": {"engines": 2, "alignment_bytes": 16},
+            "dram": {"channels": 1, "dram_burst_cycles": 1, "t_setup_cycles": 0},
+            "spm": {"num_banks": 1, "bank_width_bytes": 16, "bank_size_bytes": 8192, "backpressure_cycles": 1, "ports": 1},
+        },
+        {"metadata": {"version": "1.0", "name": "two"}, "cmdq": tiles},
+    )
+    want = trace_of(system, TraceOptions("full", 64))
+    told = [json.loads(line) for line in want if b"DRAM_TX_SUSPEND" in line]
+    assert [(event["t_cycle"], event["cmd_id"]) for event in told] == [(1, 1)]
+    lines, run = Lines(), machine_of(system, walk)
+    run.trace(lines, TraceOptions("full", 64))
+    run.step(1)
+    run.save(tmp_path / "run.ckpt")
+    run = machine_of(system, walk)
+    run.load(tmp_path / "run.ckpt")
+    tracing = run.go_on_tracing(lines)
+    run.run()
     tracing.close()
     assert_same(lines.all(), want)
 

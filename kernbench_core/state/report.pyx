@@ -3,6 +3,7 @@ looking changes nothing."""
 import numpy as np
 
 from kernbench_core.state.arrays cimport own_int64s
+from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Control
 from kernbench_core.plugin.described cimport command_of
@@ -265,7 +266,9 @@ cdef dict dma_state(Sim* s, int32_t engine, list active):
 cdef cycle_t body_left(Sim* s, int32_t c):
     """Body cycles not done, those that a requester sleeps through counted as their cycles come."""
     cdef Compute* e = &s.compute[c]
-    cdef cycle_t ahead = (s.requester[s.n_flows + c].next_at - s.cycle) // e.period if e.streams and e.idle else 0
+    cdef Requester* a = &s.requester[s.n_flows + c]
+    cdef bint asleep = e.streams > 0 and e.idle > 0 and a.first_denied == NEVER
+    cdef cycle_t ahead = (a.next_at - s.cycle) // e.period if asleep else 0
     return e.body_left + max(0, min(e.idle, ahead))
 
 

@@ -141,3 +141,25 @@ def test_a_snapshot_does_not_change_what_is_seen(walk: str) -> None:
         run.snapshot()
         assert run.peek() == before
     assert ahead > 10
+
+
+def test_a_held_engine_has_as_many_body_cycles_left_in_every_walk() -> None:
+    """A TE that touches a bank in few cycles, denied by a transfer and off for some cycles."""
+    places = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
+    gemm = {"opcode": "TE_GEMM_TILE", "m": 8, "n": 8, "k": 4, "qbits_weight": 8, "qbits_activation": 8, **places}
+    tile = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "num_elements": 2048, "dram_addr": 0}
+    config = load_config({
+        "dram": {"channels": 1, "dram_burst_cycles": 1, "t_setup_cycles": 0},
+        "spm": {"num_banks": 1, "bank_width_bytes": 16, "bank_size_bytes": 8192, "conflict_penalty_cycles": 3, "ports": 1},
+        "te": {"macs_per_cycle": 1, "init_cycles": 0, "finalize_cycles": 0},
+    })  # fmt: skip
+    entries = [tile | {"spm_bank": 0, "spm_offset": 0}, gemm]
+    program = load_program({"metadata": {"version": "1.0", "name": "held"}, "cmdq": entries})
+    held = 0
+    for cycle in range(1, 200):
+        plain, fast = (Machine(config, program, walk=walk) for walk in WALKS)
+        plain.step(cycle)
+        fast.step(cycle)
+        assert fast.peek() == plain.peek()
+        held += any(engine.held_since is not None for engine in plain.peek().engines)
+    assert held > 10

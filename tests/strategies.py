@@ -28,6 +28,7 @@ MAX_ENTRIES = 25
 CYCLE_BUDGET = 3000  # estimated work of a program, one entry after the other
 ENTRY_BUDGET = 600  # estimated work of an entry
 CROWD_BUDGET = 250  # estimated work of a program of `crowds`
+MIXED_BUDGET = 900  # and of one with more work
 HEADS = 3
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
@@ -99,11 +100,15 @@ def programs(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
 
 
 @st.composite
-def crowds(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
-    """A program dict that is valid on `machine`: two to eight small jobs that all may start at once, nearly all transfers."""
+def crowds(draw: Draw, machine: dict[str, Any], work: bool = False) -> dict[str, Any]:
+    """A program dict that is valid on `machine`: two to eight small jobs that all may start at once, nearly all transfers.
+
+    `work`: half of them are of TEs and VEs, and they have more to do.
+    """
     site = Site(draw, machine)
-    site.budget = CROWD_BUDGET
-    entries = [draw(st.sampled_from(_CROWD))(site) for _ in range(draw(st.integers(2, 8)))]
+    site.budget = MIXED_BUDGET if work else CROWD_BUDGET
+    kinds = _MIXED if work else _CROWD
+    entries = [draw(st.sampled_from(kinds))(site) for _ in range(draw(st.integers(2, 8)))]
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
@@ -240,6 +245,7 @@ def _barrier(site: Site) -> dict[str, Any]:
 
 
 _KINDS = (*[_dma_tile] * 3, *[_kv_tile] * 3, *[te_tile] * 2, *[ve_tile] * 2, _nop, _barrier)
+_MIXED = (*[_dma_tile] * 3, _kv_tile, *[te_tile] * 2, *[ve_tile] * 2)
 _CROWD = (*[_dma_tile] * 12, *[_kv_tile] * 3, te_tile, ve_tile)
 
 

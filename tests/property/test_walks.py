@@ -1,0 +1,86 @@
+"""Plain, fast and the reference agree on hard distributions: whole, in pieces, traced, with all SIMD instructions.
+
+What each distribution is for is counted as well: a distribution whose draws no longer reach it proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from tests import search
+from tests.all_walks import Drawn, OtherIsa, cases, check, other_isas
+from tests.hard_strategies import DISTRIBUTIONS
+from tests.reached import watched
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
+DRAWS = 50
+SLOW = {"rows"}  # its runs are long: counted and run less often
+
+
+@pytest.fixture(scope="module")
+def others() -> Iterator[list[OtherIsa]]:
+    """A process for each other set of instructions that this processor has."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(OtherIsa(name)) for name in other_isas()]
+
+
+@pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
+@settings(RELAXED, max_examples=8)
+@given(data=st.data())
+def test_all_walks_say_what_the_reference_says(name: str, others: list[OtherIsa], data: st.DataObject) -> None:
+    drawn = data.draw(cases(DISTRIBUTIONS[name].systems))
+    event(drawn.want["status"])
+    check(drawn, others)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@settings(RELAXED, max_examples=1000)
+@given(data=st.data())
+def test_all_walks_say_what_the_reference_says_long(name: str, others: list[OtherIsa], data: st.DataObject) -> None:
+    check(data.draw(cases(DISTRIBUTIONS[name].systems)), others)
+
+
+@pytest.mark.nightly
+def test_the_search_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m tests.search`, which prints its seed and what it ran."""
+    with capsys.disabled():
+        search.main(["--programs", "2000"])
+
+
+@pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
+def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
+    """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
+    distribution, reached = DISTRIBUTIONS[name], []
+
+    @settings(COUNTED, max_examples=DRAWS)
+    @given(distribution.systems)
+    def draw(system: Any) -> None:
+        reached.append(distribution.reaches(watched(system)[1]))
+
+    draw()
+    assert 100 * sum(reached) >= distribution.percent * len(reached), f"{sum(reached)} of {len(reached)}"
+
+
+def test_cuts_fall_on_ends_of_entries() -> None:
+    """Many runs are cut in the first cycle after an entry's last, with others under way, and many before that last cycle."""
+    at_end: list[bool] = []
+    before: list[bool] = []
+
+    @settings(COUNTED, max_examples=DRAWS)
+    @given(cases(DISTRIBUTIONS["split_ports"].systems))
+    def draw(drawn: Drawn) -> None:
+        times = [(entry["start"], entry["end"]) for entry in drawn.want["entries"] if entry["end"] is not None]
+        ends = {end for _, end in times if any(start is not None and start < end < other for start, other in times)}
+        at_end.append(any(cut in ends for cut in drawn.case.cuts))
+        before.append(any(cut + 1 in ends for cut in drawn.case.cuts))
+
+    draw()
+    assert 100 * sum(at_end) >= 20 * len(at_end) and 100 * sum(before) >= 10 * len(before), (sum(at_end), sum(before))

@@ -33,6 +33,7 @@ from tests.speed.sweep_rows import sweep_row, sweep_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
 from tests.speed.traced_runs import traced_runs, traced_table
+from tests.speed.walk_rows import WalkRow, model_lines, walk_rows, walk_table
 from tests.speed.workloads import LOADS
 
 MARK_NS = 14.0  # stepping takes at most so many ns per engine-tick,
@@ -71,6 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(_line(rows[-1]), flush=True)
     print(FOOT)
     print("\n".join(["", *(f"{load.name:9} {load.about}" for load in LOADS.values()), "", *_verdicts(rows)]))
+    walks, lines = walk_rows(chosen.quick), model_lines()
+    print(f"\nthe plain model beside the fast walk, ns an engine-tick\n{walk_table(walks, lines)}", flush=True)
     core = _core_rows(chosen.quick)
     starts = start_rows(5 if chosen.quick else 15)
     loads = load_rows((1_000, 10_000) if chosen.quick else (1_000, 100_000, 1_000_000), 1 if chosen.quick else 3)
@@ -100,10 +103,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.quick:
         print(f"\n{instruction_table(counts)}", flush=True)
     traces = _traces(chosen.quick)
-    _history(_ratios(rows, core, traces), chosen.keep, chosen.quick)
+    _history(_ratios(rows, walks, core, traces), chosen.keep, chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
         report |= core
+        report |= {"walks": [plain(row) for row in walks], "model_lines": lines.files}
         report |= {"starts": [plain(row) for row in starts], "loads": [plain(row) for row in loads]}
         report |= {"systems": [plain(row) for row in systems], "llm": plain(model)}
         report["components"] = [plain(row) for row in parts]
@@ -118,12 +122,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _ratios(rows: list[Row], core: dict[str, Any], traces: dict[str, Any]) -> dict[str, float]:
+def _ratios(rows: list[Row], walks: list[WalkRow], core: dict[str, Any], traces: dict[str, Any]) -> dict[str, float]:
     """What was measured beside something else in this run, by name."""
     found: dict[str, float] = {}
     for row in rows:
         found[f"{row.load}, {row.pes} PEs: SimPy over stepping"] = row.over_simpy
         found[f"{row.load}, {row.pes} PEs: stepping over skipping"] = row.over_stepping
+    found |= {f"{row.load}, {row.pes} PEs: the plain model over skipping": float(row.over_skipping) for row in walks}
     found |= {f"{row['load']}: stepping over skipping": row["ratio"] for row in core["skipping"]}
     found |= {f"{row['load']}: stepping over a C loop": row["ratio"] for row in core["yardstick"]}
     plain = traces["runs"][0]["whole"]

@@ -1,4 +1,4 @@
-"""Skipping against stepping where it goes far: long transfers, bodies and idle times, on hardly contended banks.
+"""Skipping against stepping and the plain model where it goes far: long transfers, bodies, idle times, few conflicts.
 
 Stepping is compared with the reference elsewhere (test_differential.py), on programs short enough for it.
 """
@@ -29,13 +29,15 @@ def seen(core: Core) -> tuple[int, list[list[int]], dict[str, Any]]:
 
 
 def check(tables: Tables, cuts: list[int]) -> None:
-    stepped, skipped, mixed = (Core(*tables) for _ in range(3))
+    plain, stepped, skipped, mixed = Core(*tables, plain=True), Core(*tables), Core(*tables), Core(*tables)
+    plain.run(END)
     stepped.run(END, skip=False)
     skipped.run(END, skip=True)
+    assert seen(plain) == seen(stepped)
     assert seen(skipped) == seen(stepped)
     for number, cut in enumerate(cuts):  # a run that is looked at, saved and taken up on its way
         mixed.run(cut, skip=number % 3 != 2)
-        fresh = Core(*tables)
+        fresh = Core(*tables, plain=number % 2 == 1)
         fresh.run(cut, skip=False)
         assert seen(mixed) == seen(fresh)
         fresh.restore(mixed.snapshot())

@@ -25,9 +25,10 @@ EDGES = [0, 1, -1, 2, 63, 64, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 
 
 
 def standing(system: System, data: st.DataObject) -> tuple[Machine, Machine]:
-    """Two machines somewhere in the same run: one was stepped there, the other skipped."""
+    """Two machines somewhere in the same run: one was stepped there by either walk, the other skipped."""
     config, program = load_config(system[0]), load_program(system[1])
-    stepped, skipped = Machine(config, program), Machine(config, program)
+    stepped = Machine(config, program, walk=data.draw(st.sampled_from(WALKS), label="walk"))
+    skipped = Machine(config, program)
     skipped.run(cycles=20_000)
     cycle = data.draw(st.integers(1, max(1, skipped.cycle)), label="cycle")
     skipped = Machine(config, program)

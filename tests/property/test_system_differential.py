@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
+from kernbench.sim_engine.walks import WALKS
 from tests.oracles.ref_system import simulate_system
 from tests.system_rings import rings
 from tests.system_roads import PlainRoads
@@ -36,6 +37,10 @@ def check_system(system: System, data: st.DataObject) -> None:
     config, parsed = load_config(machine), load_program(program)
     want = simulate_system(machine, program, PlainRoads(config))
 
+    plain = Machine(config, parsed, walk="plain")
+    plain.run()
+    assert_same(plain, want)
+
     stepped = Machine(config, parsed)
     stepped.run(skip=False)
     assert_same(stepped, want)
@@ -44,7 +49,7 @@ def check_system(system: System, data: st.DataObject) -> None:
     skipped.run()
     assert_same(skipped, want)
 
-    shuffled = Machine(config, parsed)
+    shuffled = Machine(config, parsed, walk=data.draw(st.sampled_from(WALKS), label="walk shuffled"))
     shuffled.shuffle_lists(data.draw(st.integers(1, 2**32 - 1), label="seed"))
     shuffled.run(skip=data.draw(st.booleans(), label="skip shuffled"))
     assert_same(shuffled, want)
@@ -54,11 +59,16 @@ def check_system(system: System, data: st.DataObject) -> None:
 
 
 def check_rings(system: System, data: st.DataObject) -> None:
-    """Too long for the reference: skipping against stepping."""
+    """Too long for the reference: stepping and skipping against the plain model."""
     config, parsed = load_config(system[0]), load_program(system[1])
+    plain = Machine(config, parsed, walk="plain")
+    plain.run()
+    want = plain.result().to_dict()
+
     stepped = Machine(config, parsed)
     stepped.run(skip=False)
-    want = stepped.result().to_dict()
+    assert stepped.result().to_dict() == want
+    assert stepped.snapshot() == plain.snapshot()
 
     skipped = Machine(config, parsed)
     skipped.shuffle_lists(data.draw(st.integers(0, 2**32 - 1), label="seed"))
@@ -69,10 +79,11 @@ def check_rings(system: System, data: st.DataObject) -> None:
 
 def run_in_pieces(config: Any, parsed: Any, cycles: int, data: st.DataObject) -> Machine:
     """Any cutting into pieces, with snapshots taken up by other machines on the way."""
-    mixed = Machine(config, parsed)
+    walks = st.sampled_from(WALKS)
+    mixed = Machine(config, parsed, walk=data.draw(walks))
     for _ in range(data.draw(st.integers(1, 4), label="pieces")):
         mixed.step(data.draw(st.integers(1, max(1, cycles)), label="cycles"), skip=data.draw(st.booleans()))
-        fresh = Machine(config, parsed)
+        fresh = Machine(config, parsed, walk=data.draw(walks))
         fresh.restore(mixed.snapshot())
         assert fresh.snapshot() == mixed.snapshot()
         mixed.peek()

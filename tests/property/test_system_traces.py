@@ -86,6 +86,7 @@ def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, lev
     want = trace_of(system, options)
     assert_same(trace_of(system, options, skip=False), want)
     assert_same(trace_of(system, options, shuffle=shuffle), want)
+    assert_same(trace_of(system, options, shuffle=shuffle, walk="plain"), want)
 
 
 #: Two PEs of one bank each, at one router; a line is 16 B and a link carries 16 B a cycle.

@@ -20,6 +20,7 @@ from tests.trace_systems import traced_systems
 
 LEVELS = st.sampled_from(["summary", "full", "access"])
 UNITS = st.sets(st.sampled_from(["dma*", "te0", "spm", "ve*"]), min_size=1)
+WALK = st.sampled_from(WALKS)
 WINDOWS = st.sampled_from([16, 64, 1024])
 OF_PACKAGE = ("sim_version", "sim_id", "program_hash", "config_hash", "sim_config", "model_version")
 System = tuple[dict[str, Any], dict[str, Any]]
@@ -40,8 +41,10 @@ def machine_of(system: System, walk: str = "fast") -> Machine:
     return Machine(load_config(machine), load_program(program), walk=walk)
 
 
-def trace_of(system: System, options: TraceOptions, *, skip: bool = True, shuffle: int = 0) -> list[bytes]:
-    run, lines = machine_of(system), Lines()
+def trace_of(
+    system: System, options: TraceOptions, *, skip: bool = True, shuffle: int = 0, walk: str = "fast"
+) -> list[bytes]:
+    run, lines = machine_of(system, walk), Lines()
     run.shuffle_lists(shuffle)
     tracing = run.trace(lines, options)
     run.run(skip=skip)
@@ -60,6 +63,7 @@ def compare(system: System, level: str, window: int) -> None:
     first = json.loads(got[0])
     meta = {name: first[name] for name in OF_PACKAGE}
     assert_same(got, reference_trace(*system, level=level, window=window, meta=meta))
+    assert_same(trace_of(system, TraceOptions(level, window), walk="plain"), got)
 
 
 @settings(max_examples=60, deadline=None)
@@ -82,6 +86,7 @@ def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, lev
     want = trace_of(system, options)
     assert_same(trace_of(system, options, skip=False), want)
     assert_same(trace_of(system, options, shuffle=shuffle), want)
+    assert_same(trace_of(system, options, shuffle=shuffle, walk="plain"), want)
 
 
 @settings(max_examples=30, deadline=None)
@@ -92,12 +97,12 @@ def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.Tem
     want = trace_of(system, options)
     place: Path = tmp_path_factory.mktemp("checkpoint") / "run.ckpt"
     lines = Lines()
-    run = machine_of(system)
+    run = machine_of(system, data.draw(WALK))
     tracing = run.trace(lines, options)
     while run.status == "running":
         run.step(data.draw(st.integers(1, 200), label="cycles"), skip=data.draw(st.booleans()))
         run.save(place)
-        run = machine_of(system)
+        run = machine_of(system, data.draw(WALK))
         run.load(place)
         tracing = run.go_on_tracing(lines)
     tracing.close()

@@ -46,6 +46,7 @@ class Run:
         grid: tuple[int, ...] = (1,),
         parts: Mapping[str, Any] | None = None,
         translation: Any = None,
+        walk: str | None = None,
     ) -> None:
         self.store = MemoryStore()
         for addr, array in (memory or {}).items():
@@ -64,7 +65,8 @@ class Run:
         self.system: KernelSystem = kernel_system(
             config, launch, store=self.store, log=self.log, memory=translation, strict_wait=strict_wait
         )
-        self.machine = Machine(config, Program("kernels"), {**self.system.components, **(parts or {})}, whole=True)
+        components = {**self.system.components, **(parts or {})}
+        self.machine = Machine(config, Program("kernels"), components, whole=True, walk=walk)
         self.system.bind(self.machine)
 
     def run(self, **how: Any) -> Run:

@@ -35,7 +35,7 @@ cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
     for k in range(p.n_order if p.narrow else 0):
         a = &s.requester[p.order[k]]
         c = p.order[k] - s.n_flows
-        if a.compute and c < s.n_compute and a.next_at <= p.done and a.first_denied == NEVER:   # else it is a component's request
+        if 0 <= c < s.n_compute and a.next_at <= p.done and a.first_denied == NEVER:       # requests of components have no streams
             e = &s.compute[c]
             if e.dense:
                 compute_seek(e, s.compute_job, p, next_body_cycle(s, c))

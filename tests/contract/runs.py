@@ -43,8 +43,8 @@ def program(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": list(entries)}
 
 
-def new(described: dict[str, Any], queue: dict[str, Any], make: Make) -> Machine:
-    return Machine(load_config(described), load_program(queue), make())
+def new(described: dict[str, Any], queue: dict[str, Any], make: Make, walk: str | None = None) -> Machine:
+    return Machine(load_config(described), load_program(queue), make(), walk=walk)
 
 
 def outcome(run: Machine) -> dict[str, Any]:

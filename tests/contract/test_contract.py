@@ -29,7 +29,9 @@ ENTRIES = (
 ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")
 
 
-def script_machine(actions: list[Any], allocation: str, ports: int, *, c: bool) -> tuple[Machine, Any]:
+def script_machine(
+    actions: list[Any], allocation: str, ports: int, *, c: bool, walk: str | None = None
+) -> tuple[Machine, Any]:
     """A machine whose te0 follows a script."""
     if allocation == "fifo_v1":  # a flow stands in one line
         actions = [(at, what, a, b % 1000 if what == in_python.OPEN else b, c) for at, what, a, b, c in actions]
@@ -39,7 +41,7 @@ def script_machine(actions: list[Any], allocation: str, ports: int, *, c: bool) 
         part = in_c.script(packed(actions), 9)
     spm = {**machine()["spm"], "ports": ports, "max_wait_cycles": 3, "conflict_penalty_cycles": 2, "backpressure_cycles": 4}
     described = machine(allocation=allocation, spm=spm)
-    return new(described, program(*ENTRIES), lambda: {"te0": part}), part
+    return new(described, program(*ENTRIES), lambda: {"te0": part}, walk), part
 
 
 def notes(part: Any) -> list[tuple[int, ...]]:
@@ -59,8 +61,8 @@ def test_a_script_is_the_same_run_in_c_and_in_python(
     first.run(skip=False)
     want, told = outcome(first), notes(part)
     for c in (False, True) if in_c is not None else (False,):
-        for skip in (True, False):
-            run, part = script_machine(actions, allocation, ports, c=c)
+        for walk, skip in (("fast", True), ("fast", False), ("plain", False)):
+            run, part = script_machine(actions, allocation, ports, c=c, walk=walk)
             run.shuffle_lists(data.draw(st.integers(0, 99)))
             run.run(skip=skip)
             assert outcome(run) == want and notes(part) == told

@@ -180,14 +180,14 @@ def test_random_kernels_give_what_numpy_gives(ops: list[Op], machine: dict[str, 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs, machines)
-def test_cycles_do_not_depend_on_log_or_stepping(ops: list[Op], machine: dict[str, Any]) -> None:
+def test_cycles_do_not_depend_on_log_or_walk(ops: list[Op], machine: dict[str, Any]) -> None:
     found = []
-    for logged, skip in ((True, True), (False, True), (True, False)):
-        run, seen = started(ops, machine, 1, logged=logged)
+    for logged, skip, walk in ((True, True, "fast"), (False, True, "fast"), (True, False, "fast"), (True, False, "plain")):
+        run, seen = started(ops, machine, 1, logged=logged, walk=walk)
         run.run(skip=skip)
         times = [(r.t_start, r.t_end, r.op_name) for r in run.log] if run.log is not None else None
         found.append((run.machine.cycle, run.launch.per_pe, seen, times))
     for other in found[1:]:
         assert other[:2] == found[0][:2]
         assert all(np.array_equal(a, b) for a, b in zip(other[2], found[0][2], strict=True))
-    assert found[2][3] == found[0][3]
+    assert found[2][3] == found[3][3] == found[0][3]

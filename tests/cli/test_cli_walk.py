@@ -67,7 +67,7 @@ def test_a_walk_that_is_none_is_refused(kbsim: Kbsim, monkeypatch: pytest.Monkey
     assert (said.code, said.out, said.err) == (2, "", f"error: walk of the run: KERNBENCH_WALK {rule}")
 
 
-def test_the_option_goes_before_the_environment_and_ends_with_the_command(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_ends_with_the_command(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNBENCH_WALK", "slow")
     assert kbsim("run", "llama2-7b-decode", "--walk", "plain", "-q").code == 0
     assert kbsim("run", "llama2-7b-decode", "-q").code == 2

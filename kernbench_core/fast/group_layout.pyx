@@ -35,9 +35,8 @@ cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
 
 cdef bint apart(Sim* s) noexcept nogil:
     """Scratchpads that share no resource know nothing of each other."""
-    return (not s.share.plain and s.n_spm > 1 and s.n_plugs == 0 and s.n_open == 0 and s.n_asks == 0 and s.overlap == 0 and not
-    s.far_requesters
-            and SHARE_RULES[s.share.rule].local)
+    cdef bint bound = s.n_plugs or s.n_open or s.n_asks or s.overlap or s.far_requesters
+    return not s.share.plain and s.n_spm > 1 and not bound and SHARE_RULES[s.share.rule].local
 
 
 cdef void bind_routes(Sim* s, int32_t* up, int32_t* user) noexcept nogil:

@@ -45,8 +45,7 @@ cdef struct Compute:          # one TE or VE; up to `period` it is state, the re
     cycle_t body_left         # @count not done of them, without those that are slept through
     cycle_t idle              # body cycles before the requester's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
-    bint dense                # walked through a table of its requests (fast/ahead.pyx); its streams are brought up to date by
-                              # `compute_seek`
+    bint dense                # walks over blocks take its requests from a table (fast/ahead.pyx); `compute_seek` then moves its streams
     int32_t often             # asks for one bank in CALM cycles, at most
     int32_t streams
     cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER

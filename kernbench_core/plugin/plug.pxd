@@ -112,8 +112,7 @@ cdef struct Plugs:
     int32_t* compute_by       # [n_compute]
     int32_t* opcode           # [entries] what they are called, and with what
     int64_t* params           # [entries][KB_PARAMS]
-    int32_t* row              # [1 + ghosts] where a submitted job stands among commands, from 1 on; NONE: nobody said
-                              # (plugin/described.pyx)
+    int32_t* row              # [1 + ghosts] place of a submitted job among commands, from 1 on (plugin/described.pyx); NONE: unknown
     int64_t[MOST_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
     int64_t ops
     nbytes_t streamed         # [B] of their operands that asked for banks

@@ -10,12 +10,12 @@ cdef enum:
 
 
 cdef int fill_timing(RowTiming* t, dict spec) except -1:
-    cdef int32_t n = len(spec["rules"]), k, after, before
+    cdef int32_t n = len(spec["rules"]), _k, after, before
     cdef const int64_t* rule = int64_rows(spec["rules"], n, 4)
     cdef cycle_t* place
     t.banks, t.groups, t.period, t.burst = spec["banks"], spec["groups"], spec["period"], spec["burst_cycles"]
     t.to_read, t.to_write, t.faw, t.refi = spec["to_read"], spec["to_write"], spec["faw"], spec["refi"]
-    for k in range(n):
+    for _k in range(n):
         after = <int32_t>rule[1]
         before = <int32_t>rule[2]
         if rule[0] == IN_BANK:

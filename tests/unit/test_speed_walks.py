@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.speed.measure import Size
 from tests.speed.sample import Sample
 from tests.speed.walk_rows import MARK, ModelLines, _row, code_lines, walk_table
@@ -32,7 +34,8 @@ cdef inline bint can(
 
 def test_a_row_and_its_mark() -> None:
     row = _row(LOADS["conflict"], Size(1, 400, 0, 1))
-    assert row.over_skipping == row.plain / row.skipping and row.over_stepping == row.plain / row.stepping
+    for ratio, other in ((row.over_skipping, row.skipping), (row.over_stepping, row.stepping)):
+        assert float(ratio) == pytest.approx(row.plain / other)  # of one round
     near, far = (replace(row, over_stepping=Sample([1.0]), over_skipping=Sample([ratio])) for ratio in (MARK, MARK + 0.1))
     lines = ModelLines({"dma.pyx": 1000, "dma.pxd": 234})
     assert "holds (5.00 at conflict, 1 PEs)" in walk_table([near], lines)

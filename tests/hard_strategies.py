@@ -108,7 +108,7 @@ def changed(draw: Draw, change: Change | None) -> System:
         if kind in machine:
             machine[kind]["spm_traffic"] = True
     kind = draw(st.sampled_from(["crowd", "crowd", "crowd", "queue"]))
-    return machine, draw(crowds(machine, work=True) if kind == "crowd" else programs(machine))
+    return machine, draw(crowds(machine, work=True, least=5) if kind == "crowd" else programs(machine))
 
 
 def _default_banks() -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _banks(draw: Draw, machine: MachineDict, counts: list[int]) -> None:
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "few_banks": Distribution(changed(few_banks), lambda seen: seen.banks <= 2 and seen.denials > 0, 30),
+    "few_banks": Distribution(changed(few_banks), lambda seen: seen.banks <= 2 and seen.denials > 0, 50),
     "split_ports": Distribution(changed(split_ports), lambda seen: seen.both_ways > 0, 40),
     "heavy_weights": Distribution(changed(heavy_weights), lambda seen: seen.unequal_above > 5, 20),
     "odd_widths": Distribution(changed(odd_widths), lambda seen: seen.odd_width and seen.cut_lines > 0, 50),
@@ -139,6 +139,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "any": Distribution(systems(), lambda seen: seen.cycles > 0, 70),
     "traced": Distribution(traced_systems(), lambda seen: seen.denials > 0, 40),
     "rows": Distribution(row_systems(), lambda seen: seen.bursts > 0, 50),
-    "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 8, ends=True),
+    "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
 }

@@ -43,7 +43,7 @@ def pressed_row_systems(draw: Draw) -> System:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
     machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
     machine["spm"] = draw(_crowded_banks())
-    return machine, draw(crowds(machine, work=draw(st.booleans())))
+    return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
 
 
 def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:

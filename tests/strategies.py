@@ -100,15 +100,15 @@ def programs(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
 
 
 @st.composite
-def crowds(draw: Draw, machine: dict[str, Any], work: bool = False) -> dict[str, Any]:
-    """A program dict that is valid on `machine`: two to eight small jobs that all may start at once, nearly all transfers.
+def crowds(draw: Draw, machine: dict[str, Any], work: bool = False, least: int = 2) -> dict[str, Any]:
+    """A program dict that is valid on `machine`: `least` to eight small jobs that all may start at once, nearly all transfers.
 
     `work`: half of them are of TEs and VEs, and they have more to do.
     """
     site = Site(draw, machine)
     site.budget = MIXED_BUDGET if work else CROWD_BUDGET
     kinds = _MIXED if work else _CROWD
-    entries = [draw(st.sampled_from(kinds))(site) for _ in range(draw(st.integers(2, 8)))]
+    entries = [draw(st.sampled_from(kinds))(site) for _ in range(draw(st.integers(least, 8)))]
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 

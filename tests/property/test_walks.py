@@ -20,7 +20,7 @@ from tests.reached import watched
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
-DRAWS = 50
+DRAWS = 100
 SLOW = {"rows"}  # its runs are long: counted and run less often
 
 

@@ -37,24 +37,36 @@ MISTAKES = (
 )  #: by Mistake (plugin/plug.pxd)
 
 
+def check_table(str what not None, str name not None, int64_t version, int64_t size, int64_t expected):
+    """ValueError where the head of a table of operations, a struct of that name, is not one that this core can call."""
+    if version != KB_ABI_VERSION:
+        raise ValueError(
+            f"{what}: its {name} is of ABI version {version}, this core's is {KB_ABI_VERSION}: "
+            "build it against the abi.h of kernbench_core.get_include()")
+    if size != expected:
+        raise ValueError(
+            f"{what}: its {name} has struct_size {size}, this core's has {expected}: "
+            f"set it to sizeof({name}), and build against the abi.h of kernbench_core.get_include()")
+
+
+def check_functions(str what not None, str name not None, dict required not None, dict saved not None):
+    """ValueError where such a table has not the functions that it needs. Values say whether a function is there."""
+    missing = next((one for one, there in required.items() if not there), None)
+    if missing is not None:
+        raise ValueError(f"{what}: its {name} has no {missing}")
+    if len(set(saved.values())) > 1:
+        raise ValueError(f"{what}: its {name} has one of {' and '.join(saved)}: give both or none")
+
+
 def check_operations(uintptr_t address, str what not None):
     """ValueError where a `kb_engine_ops` is not one that this core can call."""
     cdef const kb_engine_ops* o = <const kb_engine_ops*>address
-    if o.abi_version != KB_ABI_VERSION:
-        raise ValueError(
-            f"{what}: its kb_engine_ops is of ABI version {o.abi_version}, this core's is {KB_ABI_VERSION}: "
-            "build it against the abi.h of kernbench_core.get_include()")
-    if o.struct_size != sizeof(kb_engine_ops):
-        raise ValueError(
-            f"{what}: its kb_engine_ops has struct_size {o.struct_size}, this core's has {sizeof(kb_engine_ops)}: "
-            "set it to sizeof(kb_engine_ops), and build against the abi.h of kernbench_core.get_include()")
-    if o.name == NULL or o.advance == NULL:
-        raise ValueError(f"{what}: its kb_engine_ops has no {'name' if o.name == NULL else 'advance'}")
+    check_table(what, "kb_engine_ops", o.abi_version, o.struct_size, sizeof(kb_engine_ops))
+    required, saved = {"name": o.name != NULL, "advance": o.advance != NULL}, {"snapshot": o.snapshot != NULL, "restore": o.restore != NULL}
+    check_functions(what, "kb_engine_ops", required, saved)
     for name, n in (("jobs", o.jobs), ("flows", o.flows), ("asks", o.asks)):
         if not 0 <= n <= MOST:
             raise ValueError(f"{what}: its kb_engine_ops has {name} = {n}: it must be 0 to {MOST}")
-    if (o.snapshot == NULL) != (o.restore == NULL):
-        raise ValueError(f"{what}: its kb_engine_ops has one of snapshot and restore: give both or none")
 
 
 cdef const kb_engine_ops* ops_at(object address):

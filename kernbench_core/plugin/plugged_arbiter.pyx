@@ -8,7 +8,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 from kernbench_core.model.arbiter.arbiter cimport client_of, clients, deny_bank, grant_bank, open_askings
 from kernbench_core.model.sim cimport reads_of, writes_of
-from kernbench_core.plugin.abi cimport KB_ABI_VERSION, kb_arbiter_ops, kb_bank_request, kb_scratchpad
+from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_scratchpad
+from kernbench_core.plugin.plug_layout import check_functions, check_table
 from kernbench_core.plugin.plug cimport NOT_ASKED, RULE_FAILED, RULE_KEPT, TOO_MANY, PluggedArbiter
 from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 
@@ -28,18 +29,9 @@ MISTAKES = (
 def check_arbiter(uintptr_t address, str what not None):
     """ValueError where a `kb_arbiter_ops` is not one that this core can call."""
     cdef const kb_arbiter_ops* o = <const kb_arbiter_ops*>address
-    if o.abi_version != KB_ABI_VERSION:
-        raise ValueError(
-            f"{what}: its kb_arbiter_ops is of ABI version {o.abi_version}, this core's is {KB_ABI_VERSION}: "
-            "build it against the abi.h of kernbench_core.get_include()")
-    if o.struct_size != sizeof(kb_arbiter_ops):
-        raise ValueError(
-            f"{what}: its kb_arbiter_ops has struct_size {o.struct_size}, this core's has {sizeof(kb_arbiter_ops)}: "
-            "set it to sizeof(kb_arbiter_ops), and build against the abi.h of kernbench_core.get_include()")
-    if o.name == NULL or o.arbitrate == NULL:
-        raise ValueError(f"{what}: its kb_arbiter_ops has no {'name' if o.name == NULL else 'arbitrate'}")
-    if (o.snapshot == NULL) != (o.restore == NULL):
-        raise ValueError(f"{what}: its kb_arbiter_ops has one of snapshot and restore: give both or none")
+    check_table(what, "kb_arbiter_ops", o.abi_version, o.struct_size, sizeof(kb_arbiter_ops))
+    required = {"name": o.name != NULL, "arbitrate": o.arbitrate != NULL}
+    check_functions(what, "kb_arbiter_ops", required, {"snapshot": o.snapshot != NULL, "restore": o.restore != NULL})
 
 
 cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:

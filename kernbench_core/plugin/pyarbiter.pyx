@@ -1,13 +1,12 @@
 """Arbiters written in Python; what `arbitrate` raises is kept, and ends the run as failed."""
 from collections import namedtuple
-from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport uintptr_t
-from libc.string cimport memcpy
 
 from kernbench_core.plugin.abi cimport (
     KB_ABI_VERSION, KB_ARBITER_CAPSULE, KB_FAILED, kb_arbiter_ops, kb_bank_request, kb_scratchpad)
 from kernbench_core.plugin.plugged_arbiter import check_arbiter
+from kernbench_core.plugin.pycomponent cimport Saved, saved_restore, saved_snapshot
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 Scratchpad = namedtuple("Scratchpad", "number banks ports split clients")
@@ -26,13 +25,12 @@ cdef object mask_of(const uint64_t* words, int32_t n):
     return found
 
 
-cdef class Arbiter:
+cdef class Arbiter(Saved):
     """A rule of who is granted which bank: subclass it, and give it `arbitrate`. `docs/how-to/add_a_rule.md` does."""
 
     cdef kb_arbiter_ops ops
     cdef bint plugged
     cdef bytes name
-    cdef readonly object failure  # what a method raised, or None
 
     def arbitrate(self, scratchpad, now, requests):
         """P5 of cycle `now`, of a scratchpad that somebody asks: for each request, in tie-break order, the mask of the banks granted."""
@@ -79,8 +77,8 @@ cdef class Arbiter:
         self.ops.name = self.name
         self.ops.arbitrate = arbitrate
         if type(self).snapshot is not Arbiter.snapshot:
-            self.ops.snapshot = snapshot
-            self.ops.restore = restore
+            self.ops.snapshot = saved_snapshot
+            self.ops.restore = saved_restore
         return <uintptr_t>&self.ops
 
 
@@ -91,29 +89,6 @@ cdef int64_t arbitrate(void* itself, const kb_scratchpad* spm, int64_t now, kb_b
     except BaseException as error:
         a.failure = error
     return KB_FAILED
-
-
-cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
-    cdef Arbiter a = <Arbiter>itself
-    cdef bytes image
-    try:
-        image = a.snapshot()
-    except BaseException as error:
-        a.failure = error
-        return KB_FAILED
-    if <int64_t>len(image) <= room:
-        memcpy(buf, PyBytes_AS_STRING(image), len(image))
-    return len(image)
-
-
-cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil:
-    cdef Arbiter a = <Arbiter>itself
-    try:
-        a.restore((<const char*>buf)[:n])
-    except BaseException as error:
-        a.failure = error
-        return KB_FAILED
-    return 0
 
 
 def arbiter_operations(arbiter):

@@ -6,13 +6,18 @@ from kernbench_core.types cimport int32_t, int64_t
 
 cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil
 
-cdef class Plugged:
+cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with gil
+cdef int64_t saved_restore(void* itself, const void* buf, int64_t n) noexcept with gil
+
+cdef class Saved:
+    cdef readonly object failure  # what a method raised, or None
+
+cdef class Plugged(Saved):
     cdef kb_engine_ops ops
     cdef const kb_core_api* api
     cdef object step_method
     cdef bytes name
     cdef bint plugged
-    cdef readonly object failure  # what a method raised, or None
     cdef public object spec       # its parameters: of `Component`, which has no room of its own for classes that have two bases
 
     cpdef submit(self, int32_t kind, int32_t engine, params=*, regions=*, int32_t opcode=*)

@@ -105,11 +105,16 @@ cdef int64_t notify(void* itself, int32_t notice, int64_t number, int64_t now) n
     return KB_FAILED
 
 
-cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
-    cdef Plugged c = <Plugged>itself
+cdef class Saved:
+    """What is plugged in and written in Python: it may save its state, and what its methods raise is kept."""
+
+
+cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
+    """`snapshot` of a table of operations whose `self` is a `Saved`."""
+    cdef Saved c = <Saved>itself
     cdef bytes image
     try:
-        image = c.snapshot()
+        image = (<object>c).snapshot()
     except BaseException as error:
         c.failure = error
         return KB_FAILED
@@ -118,17 +123,18 @@ cdef int64_t snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
     return len(image)
 
 
-cdef int64_t restore(void* itself, const void* buf, int64_t n) noexcept with gil:
-    cdef Plugged c = <Plugged>itself
+cdef int64_t saved_restore(void* itself, const void* buf, int64_t n) noexcept with gil:
+    """`restore` of such a table."""
+    cdef Saved c = <Saved>itself
     try:
-        c.restore((<const char*>buf)[:n])
+        (<object>c).restore((<const char*>buf)[:n])
     except BaseException as error:
         c.failure = error
         return KB_FAILED
     return 0
 
 
-cdef class Plugged:
+cdef class Plugged(Saved):
     """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
 
     cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
@@ -285,8 +291,8 @@ cdef class Plugged:
         if self.has("notify"):
             self.ops.notify = notify
         if self.has("snapshot"):
-            self.ops.snapshot = snapshot
-            self.ops.restore = restore
+            self.ops.snapshot = saved_snapshot
+            self.ops.restore = saved_restore
         return <uintptr_t>&self.ops
 
     cdef bint has(self, str method):

@@ -4,8 +4,9 @@ fast/loop.pyx runs the same phases, and leaves out what it is licensed to.
 """
 from kernbench_core.model.dram.row_buffer cimport row_still
 from kernbench_core.model.scratchpad cimport scratchpads_cycle
+from kernbench_core.model.share.membership cimport next_ask
 from kernbench_core.plugin.component cimport component_next
-from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t
+from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
 
 
 cdef bint stuck(Sim* s) noexcept nogil:
@@ -22,10 +23,22 @@ cdef bint stuck(Sim* s) noexcept nogil:
     return True
 
 
+cdef void wake_flows(Sim* s) noexcept nogil:
+    """A snapshot writes down when each flow asks next; here every member that is not held is looked at from the next cycle on."""
+    cdef int32_t k, i
+    cdef slot_t requester
+    for k in range(s.n_spm):
+        for i in range(s.spm[k].n_order):
+            requester = s.spm[k].order[i]
+            if requester < s.n_flows and s.share.flow[requester].member and s.requester[requester].first_denied == NEVER:
+                s.requester[requester].next_at = next_ask(&s.share, &s.share.flow[requester])
+
+
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:
     """Run the cycles before `limit`, one after the other."""
     cdef cycle_t now
     cdef int64_t denied = s.denied
+    wake_flows(s)
     while goes_on(s, limit):
         now = s.cycle
         if not begin_cycle(s, now):

@@ -10,7 +10,7 @@ from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry
 from kernbench_core.model.requester cimport flow_over, hold, press_later, unhold
-from kernbench_core.model.share.membership cimport Flow, next_ask
+from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
 from kernbench_core.model.sim cimport memory_of, reads_of, scratchpad_changes, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.trace.record_requests cimport record_served
@@ -87,7 +87,7 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     if a.next_at <= now and a.first_denied == NEVER:
         if s.trace != NULL and s.trace.level >= TRACE_FULL:
             open_run(&s.flow_trace[flow], f, f.at.run_left, f.bank)
-        f.carry += (now + 1 - f.seen) * f.num
+        flow_accrue(f, now + 1 - f.seen)
         f.seen = now + 1
         if not ask_both(s, flow, &s.spm[a.spm], &s.spm[b.spm]):
             a.next_at = now + 1

@@ -1,10 +1,9 @@
 """P5 and P6 of a block of cycles, requester by requester.
 
 Arbitration has a fixed order, and what a requester asks for depends on its own state only: a requester is never disturbed by those
-behind it.
-So the first requester goes through all cycles of the block, then the second through what ports the first has left, and so on; a requester's
-state stays in registers meanwhile, and asking costs some forty instructions. The order is that of one cycle, so no request may
-come of age inside the block: model/scratchpad.pyx sees to that.
+behind it. So the first requester goes through all cycles of the block, then the second through what ports the first has left, and
+so on; a requester's state stays in registers meanwhile, and asking costs some forty instructions. The order is that of one cycle,
+so no request may come of age inside the block: model/scratchpad.pyx sees to that.
 
 `taken` has one word for each cycle and port of a bank: word k of a cycle are the banks with more than k ports taken. The words of a
 block are counted as grants when it is over.

@@ -1,13 +1,12 @@
 """Up to when nothing is denied, found by going through the requests to come.
 
 While nobody is denied, what a requester asks for follows from its own state. So the requests of all requesters in the next cycles
-are laid over
-each other, bank by bank; the first that finds no port left ends the conflict-free horizon. Where all requesters come to where they
-stand now after some
-cycles (a turn), and these are clear, all cycles are, until a requester, a rate or a run of addresses ends.
+are laid over each other, bank by bank; the first that finds no port left ends the conflict-free horizon. Where all requesters come
+to where they stand now after some cycles (a turn), and these are clear, all cycles are, until a requester, a rate or a run of
+addresses ends.
 
-Each look goes twice as far as the one before, as long as nothing is found and nothing changes; where a denial is near, the next look
-comes later each time.
+Each look goes twice as far as the one before, as long as nothing is found and nothing changes; where a denial is near, the next
+look comes later each time.
 """
 from libc.string cimport memcpy, memset
 

@@ -1,7 +1,7 @@
 """Closed forms of requesters that are never denied.
 
-What moves then depends on time alone, and what is left to find is how often each bank was asked. A flow asks for every line once. So
-does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
+What moves then depends on time alone, and what is left to find is how often each bank was asked. A flow asks for every line once.
+So does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
 banks is gone through cycle by cycle and taken as often as it comes.
 """
 from libc.string cimport memset

@@ -1,14 +1,12 @@
 """Flows between two scratchpads while neither denies them anything.
 
-Such a flow asks both sides for the same lines in the same cycle, and what it asks for follows from its own state until it is denied.
-So each side looks by itself how long nothing can be denied there (fast/conflict_free.pyx), taking for granted that the flow moves
-on: it does, unless
-the other side denies it something, and that tells this side (model/pair.pyx). What one of many scratchpads denies is no concern of
-the rest.
+Such a flow asks both sides for the same lines in the same cycle, and what it asks for follows from its own state until it is
+denied. So each side looks by itself how long nothing can be denied there (fast/conflict_free.pyx), taking for granted that the flow
+moves on: it does, unless the other side denies it something, and that tells this side (model/pair.pyx). What one of many
+scratchpads denies is no concern of the rest.
 
-In a conflict-free horizon of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has
-a clock of its
-own for that, `Flow.seen`.
+In a conflict-free horizon of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has a
+clock of its own for that, `Flow.seen`.
 """
 from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.bank cimport Requester, bank_of, line_of

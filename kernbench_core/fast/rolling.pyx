@@ -2,12 +2,11 @@
 
 Where there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event that it might
 bring: a bound is found for that, requester by requester. A scratchpad that is alone needs none. It is run up to the next event of
-the others, and
-stops behind the first that it brings. Its requesters stand on a wheel (fast/wheel.pxd), so that a cycle costs as much as it has
-requests: that is
-for many slow flows, which ask far less often than once in a block.
+the others, and stops behind the first that it brings. Its requesters stand on a wheel (fast/wheel.pxd), so that a cycle costs as
+much as it has requests: that is for many slow flows, which ask far less often than once in a block.
 
-It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it ends.
+It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it
+ends.
 """
 from libc.string cimport memset
 

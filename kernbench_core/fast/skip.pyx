@@ -1,8 +1,8 @@
 """Many cycles of a scratchpad at once.
 
-The licence: no bank can have more askers than ports, so nothing is denied, every requester moves by itself, and each has a closed form
-(or at least its own short loop). The horizon: up to the first cycle in which some requester may end its work; control, membership and
-engines change in no earlier one.
+The licence: no bank can have more askers than ports, so nothing is denied, every requester moves by itself, and each has a closed
+form (or at least its own short loop). The horizon: up to the first cycle in which some requester may end its work; control,
+membership and engines change in no earlier one.
 """
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm, bank_of, line_of, open_ports, set_banks, take_ports
@@ -198,9 +198,10 @@ cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
-    """The first cycle that may bring an event that others see. Until then requesters only ask, wait and move. Where something may
-    be denied,
-    a flow may be held at once, and leave its resources `backpressure_cycles` later."""
+    """The first cycle that may bring an event that others see. Until then requesters only ask, wait and move.
+
+    Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
+    """
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order

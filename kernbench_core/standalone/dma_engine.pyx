@@ -1,8 +1,7 @@
 """The DMA engine by itself, as the seed document has it: `submit`, `step`, `flush`.
 
 It is the state machine of model/dma.pyx, the same that the tick loop runs, with the memory side as an object: `CoreMemory`
-(standalone/memory.pyx) is
-the core's own, a test may bring another. One `step` is P3, then the memory's cycle, then P7.
+(standalone/memory.pyx) is the core's own, a test may bring another. One `step` is P3, then the memory's cycle, then P7.
 """
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset

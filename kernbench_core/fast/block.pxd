@@ -26,7 +26,7 @@ cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept 
     """Put the requesters that have something to do in the next `n` cycles into `due`; how many. Done first, without a branch: fewer that
     nobody can predict."""
     cdef int32_t k, n_order = p.n_order, n_due = 0
-    cdef slot_t* due = p.due
+    cdef slot_t* due = p.look.due
     cdef Requester* requesters = s.requester
     cdef cycle_t end = p.done + n
     for k in range(n_order):

@@ -30,14 +30,14 @@ from kernbench_core.fast.walk cimport PORTS, Walk, grant, note_denial, take
 
 cdef void put_away(Spm* p) noexcept nogil:
     """Keep denials that are noted and cannot be counted yet."""
-    if p.n_denied >= 8:
-        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
-    memcpy(p.left, p.denied, sizeof(p.left))
+    if p.look.n_denied >= 8:
+        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
+    memcpy(p.look.left, p.look.denied, sizeof(p.look.left))
 
 
 cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
     put_away(&s.spm[s.noting])
-    memcpy(p.denied, p.left, sizeof(p.left))
+    memcpy(p.look.denied, p.look.left, sizeof(p.look.left))
     s.noting = <int32_t>(p - s.spm)
 
 
@@ -49,11 +49,11 @@ cdef void narrow_count(Sim* s) noexcept nogil:
     put_away(&s.spm[s.noting])
     for k in range(s.n_spm):
         p = &s.spm[k]
-        if p.n_denied:
+        if p.look.n_denied:
             memset(masks, 0, sizeof(masks))
-            memcpy(masks, p.left, p.n_denied * sizeof(uint64_t))
+            memcpy(masks, p.look.left, p.look.n_denied * sizeof(uint64_t))
             tally_eight(&p.denials, masks)
-            p.n_denied = 0
+            p.look.n_denied = 0
     s.noting = 0
 
 
@@ -67,9 +67,9 @@ cdef struct Progress:         # of a dense engine in a block
 cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
     """Ask in each of `n` cycles: for what is still lacking of the last body cycle, or for the lines of the next. Without a branch."""
     cdef int64_t _k, served, waits = x.waits, longest = 0
-    cdef int32_t before = p.n_denied, denials = before
+    cdef int32_t before = p.look.n_denied, denials = before
     cdef uint64_t need = x.need
-    cdef uint64_t* noted = p.denied
+    cdef uint64_t* noted = p.look.denied
     for _k in range(n):
         need &= ~take(taken, ports, need)
         taken += ports
@@ -84,13 +84,13 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
     x.waits = waits
     x.longest = longest
     x.denials = denials - before
-    p.n_denied = denials
+    p.look.n_denied = denials
 
 
 cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
     """The same, many cycles at once up to each denial."""
     cdef int64_t c = 0, run
-    cdef int32_t before = p.n_denied
+    cdef int32_t before = p.look.n_denied
     x.longest = 0
     while c < n:
         if x.waits == 0:
@@ -106,14 +106,14 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
         c += 1
         x.longest = max(x.longest, x.waits)
         if x.need:
-            p.denied[p.n_denied] = x.need
-            p.n_denied += 1
+            p.look.denied[p.look.n_denied] = x.need
+            p.look.n_denied += 1
             x.waits += 1
         else:
             x.waits = 0
             x.need = next[0]
             next += 1
-    x.denials = p.n_denied - before
+    x.denials = p.look.n_denied - before
 
 
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
@@ -141,8 +141,8 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
     a.reads = x.need if x.waits else 0
     if since != a.first_denied:
         requester_held(p, a, since)
-    if p.n_denied >= DENIED - BLOCK:
-        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+    if p.look.n_denied >= DENIED - BLOCK:
+        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
 
 
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
@@ -193,7 +193,7 @@ cdef inline void walk_requesters(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t
     """The requesters in `due`, one after the other."""
     cdef int32_t k
     cdef slot_t requester
-    cdef slot_t* due = p.due
+    cdef slot_t* due = p.look.due
     cdef Requester* requesters = s.requester
     cdef Requester* a
     cdef Compute* e
@@ -292,13 +292,13 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef slot_t* order = p.order
     narrow_turn(s, p)
-    if n > p.max_wait and p.calm > p.done:      # what is first denied in this block must not come of age in it
+    if n > p.max_wait and p.look.calm > p.done:      # what is first denied in this block must not come of age in it
         n = p.max_wait if p.max_wait > 1 else 1
-    if p.n_held and p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
+    if p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
         order = aged_first(s, p, p.order, p.n_order, p.done)
         if order != p.order:
             n = 1
-        elif p.oldest < p.calm and p.done + n - p.oldest > p.max_wait:
+        elif p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
     if p.n_out:                                 # a served flow that was out ends its engine's stall in that cycle
         n = 1

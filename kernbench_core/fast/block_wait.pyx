@@ -36,7 +36,7 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c,
         take(taken + c * each, each, mask)
         free_flows(s, p, f.engine, since, -1)
         free_flows(s, p, f.engine, w.begin + c, 1)
-        p.judge = p.judge or p.n_held == 0
+        p.look.judge = p.look.judge or p.n_held == 0
         f.seen = w.begin + c + 1
         f.left -= w.line
         return c + f.every + (f.carry < f.rest)

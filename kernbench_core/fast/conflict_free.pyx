@@ -308,7 +308,7 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
-    cdef int64_t turn = common_turn(s, p, x, n) if p.back_offs <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.back_offs))
+    cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # behind its first request every requester is regular
@@ -321,14 +321,14 @@ cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nog
 cdef void conflict_free_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """What was found held up to cycle `now`, and no longer; looks that do not pay are
     made less often, those that do go further."""
-    if now - p.back_off >= 4 * SPAN:
-        p.back_offs = max(p.back_offs - 2, -LOOK)
+    if now - p.look.back_off >= 4 * SPAN:
+        p.look.back_offs = max(p.look.back_offs - 2, -LOOK)
         s.looks = min(s.looks + WORTH, TRIES)
-    elif now - p.back_off < SPAN:
-        p.back_offs = min(max(p.back_offs, 0) + 1, RARE) if s.looks > 0 else RARE
+    elif now - p.look.back_off < SPAN:
+        p.look.back_offs = min(max(p.look.back_offs, 0) + 1, RARE) if s.looks > 0 else RARE
         s.looks = max(s.looks - 1, 0)
-    p.conflict_free = 0
-    p.back_off = now + (SPAN << 3 * p.back_offs) // 128 if p.back_offs > 0 else now
+    p.look.conflict_free = 0
+    p.look.back_off = now + (SPAN << 3 * p.look.back_offs) // 128 if p.look.back_offs > 0 else now
 
 
 cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -336,10 +336,10 @@ cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     if p.n_pairs:
         pair_over(p, now)
         return
-    if p.conflict_free:
+    if p.look.conflict_free:
         conflict_free_ends(s, p, now)
-    if p.back_offs > 1:
-        p.back_off = max(p.back_off, now + QUIET)
+    if p.look.back_offs > 1:
+        p.look.back_off = max(p.look.back_off, now + QUIET)
 
 
 cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
@@ -348,7 +348,7 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
     cdef Course[REQUESTERS] x
     cdef Stream[MAX_REGIONS * BODIES] streams
     cdef int32_t n
-    if p.conflict_free > p.done:
+    if p.look.conflict_free > p.done:
         return True
     if not by_age(p):
         return False
@@ -357,23 +357,23 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
             return False
         n = open_courses(s, p, x, streams)
         return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
-    if p.conflict_free and p.conflict_free - p.back_off >= 2 * SPAN:       # all that was looked at is over: look further
-        p.conflict_free = 0
-        p.back_offs = max(p.back_offs - 1, -LOOK)
-    elif p.conflict_free:
-        conflict_free_ends(s, p, p.conflict_free)
-    if p.back_offs == 0 and s.looks <= 0:
-        p.back_offs = RARE
-        p.back_off = p.done + (SPAN << 3 * RARE) // 128
-    if p.done < p.back_off or p.n_held:
+    if p.look.conflict_free and p.look.conflict_free - p.look.back_off >= 2 * SPAN:       # all that was looked at is over: look further
+        p.look.conflict_free = 0
+        p.look.back_offs = max(p.look.back_offs - 1, -LOOK)
+    elif p.look.conflict_free:
+        conflict_free_ends(s, p, p.look.conflict_free)
+    if p.look.back_offs == 0 and s.looks <= 0:
+        p.look.back_offs = RARE
+        p.look.back_off = p.done + (SPAN << 3 * RARE) // 128
+    if p.done < p.look.back_off or p.n_held:
         return False
     if not p.narrow or p.blocked or p.n_out or p.n_asks or p.n_order > REQUESTERS:
         return False
     n = open_courses(s, p, x, streams)
-    p.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
-    p.back_off = p.done
-    if p.conflict_free - p.done < SPAN:
-        conflict_free_ends(s, p, p.conflict_free)
+    p.look.conflict_free = conflict_free_to(s, p, x, n) if n >= 0 else p.done
+    p.look.back_off = p.done
+    if p.look.conflict_free - p.done < SPAN:
+        conflict_free_ends(s, p, p.look.conflict_free)
         return False
     return True
 
@@ -382,10 +382,10 @@ cdef void keep_back_offs(Sim* s) noexcept nogil:
     """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.kept[2 * k] = s.spm[k].back_off
-        s.kept[2 * k + 1] = s.spm[k].back_offs
-        s.spm[k].pair_back_off = s.spm[k].pair_back_offs = 0
-        s.spm[k].conflict_free = s.spm[k].back_off = s.spm[k].back_offs = 0
+        s.kept[2 * k] = s.spm[k].look.back_off
+        s.kept[2 * k + 1] = s.spm[k].look.back_offs
+        s.spm[k].look.pair_back_off = s.spm[k].look.pair_back_offs = 0
+        s.spm[k].look.conflict_free = s.spm[k].look.back_off = s.spm[k].look.back_offs = 0
     s.kept[2 * s.n_spm] = TRIES - s.looks
     s.looks = 0
 
@@ -394,6 +394,6 @@ cdef void take_back_offs(Sim* s) noexcept nogil:
     """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
     cdef int32_t k
     for k in range(s.n_spm):
-        s.spm[k].back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
-        s.spm[k].back_offs = <int32_t>s.kept[2 * k + 1]
+        s.spm[k].look.back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)
+        s.spm[k].look.back_offs = <int32_t>s.kept[2 * k + 1]
     s.looks = TRIES - s.kept[2 * s.n_spm]

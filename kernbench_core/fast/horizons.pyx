@@ -38,7 +38,7 @@ cdef void find_horizons(Sim* s) noexcept nogil:
     cdef int32_t k, spm
     for k in range(s.n_touched):
         spm = s.touched[k]
-        s.spm[spm].touched = False
+        s.spm[spm].look.touched = False
         set_horizon(s, spm, scratchpad_next(s, spm))
         if s.far_requesters:
             pair_turn(s, spm)
@@ -68,5 +68,5 @@ cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
     while i:
         scratchpad_due(s, s.member[i - s.leaves], now + 1)
         i = next_due(s, i + 1, now) if i + 1 < 2 * s.leaves else 0
-    if s.n_spm == 1 and s.spm[0].rolls:
+    if s.n_spm == 1 and s.spm[0].look.rolls:
         roll(s, &s.spm[0], now + 1)

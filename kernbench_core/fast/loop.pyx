@@ -32,7 +32,7 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
         return groups_next(s, NEVER)
     find_horizons(s)
     to = s.horizon[1]
-    if s.n_spm == 1 and s.spm[0].rolls:             # its horizon is that of the others (fast/rolling.pyx)
+    if s.n_spm == 1 and s.spm[0].look.rolls:             # its horizon is that of the others (fast/rolling.pyx)
         to = min(to, NEVER - 1)
     if s.joins.n:
         to = min(to, s.joins.item[0].at)
@@ -61,7 +61,7 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
     if to == NEVER:
         return s.cycle
     to = min(to, limit)
-    if s.n_spm == 1 and s.spm[0].rolls and to > s.cycle:
+    if s.n_spm == 1 and s.spm[0].look.rolls and to > s.cycle:
         at = roll(s, &s.spm[0], to)
         if at < to:
             end_cycle(s, at)
@@ -86,9 +86,9 @@ cdef void catch_up(Sim* s) noexcept nogil:
     cdef int32_t k
     for k in range(s.n_spm):
         scratchpad_advance(s, k, s.cycle)
-        s.spm[k].touched = True
-        s.spm[k].calm = NEVER
-        s.spm[k].rolls = s.spm[k].laid = False
+        s.spm[k].look.touched = True
+        s.spm[k].look.calm = NEVER
+        s.spm[k].look.rolls = s.spm[k].look.laid = False
     for k in range(s.n_compute):
         if s.compute[k].dense and s.compute[k].job != NONE:
             compute_seek(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]], next_body_cycle(s, k))

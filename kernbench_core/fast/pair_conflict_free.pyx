@@ -57,38 +57,38 @@ cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
 
 cdef bint pair_may_look(Spm* p) noexcept nogil:
     """No conflict-free horizon is known from here on."""
-    if p.conflict_free:
-        pair_over(p, p.conflict_free)
-    return p.done >= p.pair_back_off and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
+    if p.look.conflict_free:
+        pair_over(p, p.look.conflict_free)
+    return p.done >= p.look.pair_back_off and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
 
 
 cdef void back_off(Spm* p, cycle_t now) noexcept nogil:
     """A look did not pay: the next comes later."""
-    p.pair_back_offs = min(p.pair_back_offs + 1, TRIALS)
-    p.pair_back_off = now + (<int64_t>1 << p.pair_back_offs) - 2
+    p.look.pair_back_offs = min(p.look.pair_back_offs + 1, TRIALS)
+    p.look.pair_back_off = now + (<int64_t>1 << p.look.pair_back_offs) - 2
 
 
 cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil:
     """A look found that nothing is denied before that cycle; whether that is worth anything."""
     if clear - p.done < FEW:
-        p.conflict_free = 0
+        p.look.conflict_free = 0
         back_off(p, p.done)
         return False
-    p.conflict_free = clear
-    p.looked = p.done
+    p.look.conflict_free = clear
+    p.look.looked = p.done
     return True
 
 
 cdef void pair_over(Spm* p, cycle_t now) noexcept nogil:
     """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
-    if p.conflict_free == 0:
+    if p.look.conflict_free == 0:
         return
-    now = min(now, p.conflict_free)
-    if now - p.looked >= MANY:
-        p.pair_back_offs = 0
-    elif now - p.looked < FEW:
+    now = min(now, p.look.conflict_free)
+    if now - p.look.looked >= MANY:
+        p.look.pair_back_offs = 0
+    elif now - p.look.looked < FEW:
         back_off(p, now)
-    p.conflict_free = 0
+    p.look.conflict_free = 0
 
 
 cdef void pair_jump(Sim* s, slot_t flow, cycle_t to) noexcept nogil:

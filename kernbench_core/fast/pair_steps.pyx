@@ -19,28 +19,28 @@ cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
     """After it was looked for a conflict-free horizon: the scratchpad is run cycle by cycle from its next one on, or is not any more."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
-    cdef bint steps = p.n_pairs > 0 and p.conflict_free <= p.done
-    if steps == (p.step > 0):
+    cdef bint steps = p.n_pairs > 0 and p.look.conflict_free <= p.done
+    if steps == (p.look.step > 0):
         return
-    if p.step:
+    if p.look.step:
         s.n_paired -= 1
-        s.paired[p.step - 1] = s.paired[s.n_paired]
-        s.spm[s.paired[p.step - 1]].step = p.step
-        p.step = 0
+        s.paired[p.look.step - 1] = s.paired[s.n_paired]
+        s.spm[s.paired[p.look.step - 1]].look.step = p.look.step
+        p.look.step = 0
         return
     for k in range(p.n_order):
         if s.requester[p.order[k]].paired:
             pair_jump(s, flow_of(s, p.order[k]), p.done)
     s.paired[s.n_paired] = spm
     s.n_paired += 1
-    p.step = s.n_paired
+    p.look.step = s.n_paired
 
 
 cdef void pair_rest(Sim* s) noexcept nogil:
     """A run returns, and nothing is known any more of which scratchpads are run cycle by cycle."""
     cdef int32_t k
     for k in range(s.n_paired):
-        s.spm[s.paired[k]].step = 0
+        s.spm[s.paired[k]].look.step = 0
     s.n_paired = 0
 
 
@@ -61,16 +61,16 @@ cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     pair_ask(s, flow, now)
     if s.requester[flow].next_at > now:
         return
-    if s.spm[s.requester[flow].spm].step == 0:
+    if s.spm[s.requester[flow].spm].look.step == 0:
         take_all(&s.spm[s.requester[flow].spm], reads_of(s, flow), writes_of(s, flow))
-    if s.spm[s.requester[far].spm].step == 0:
+    if s.spm[s.requester[far].spm].look.step == 0:
         take_all(&s.spm[s.requester[far].spm], reads_of(s, far), writes_of(s, far))
 
 
 cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P6; a side that lies behind is brought up before its flow is held."""
     cdef int32_t spm = s.requester[flow].spm
-    if s.spm[spm].step == 0 and s.requester[flow].next_at <= now and s.requester[flow].first_denied == NEVER and pair_lacks(s, flow):
+    if s.spm[spm].look.step == 0 and s.requester[flow].next_at <= now and s.requester[flow].first_denied == NEVER and pair_lacks(s, flow):
         scratchpad_advance(s, spm, now)
     pair_judge(s, flow, now)
 
@@ -86,7 +86,7 @@ cdef int32_t find_pairs(Sim* s) noexcept nogil:
             requester = p.order[i]
             if s.requester[requester].paired:
                 flow = flow_of(s, requester)
-                if requester == flow or s.spm[s.requester[flow].spm].step == 0:   # else the other side finds it
+                if requester == flow or s.spm[s.requester[flow].spm].look.step == 0:   # else the other side finds it
                     s.pair[n] = flow
                     n += 1
     return n
@@ -100,15 +100,15 @@ cdef void in_order(Sim* s) noexcept nogil:
         i = k
         while i and s.paired[i - 1] > spm:
             s.paired[i] = s.paired[i - 1]
-            s.spm[s.paired[i]].step = i + 1
+            s.spm[s.paired[i]].look.step = i + 1
             i -= 1
         s.paired[i] = spm
-        s.spm[spm].step = i + 1
+        s.spm[spm].look.step = i + 1
 
 
 cdef void tell(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
     """A flow of a scratchpad before its conflict-free horizon was denied something by the other one: the horizon holds no more."""
-    if s.spm[spm].step == 0:
+    if s.spm[spm].look.step == 0:
         scratchpad_touch(s, spm, now + 1)
 
 

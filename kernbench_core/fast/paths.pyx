@@ -20,7 +20,7 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     came, or says false and has done nothing."""
     if uncontended_can(s, p) and uncontended_advance(s, p, to):
         return True
-    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.conflict_free)):
+    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.look.conflict_free)):
         return True
     if speculative_can(p, to) and speculative_advance(s, p, to):
         return True
@@ -54,7 +54,7 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     """Run the cycles before `to` that have not been run; only the last may bring an event."""
     cdef Spm* p = &s.spm[spm]
-    p.laid = False
+    p.look.laid = False
     while p.done < to:
         if not fast_path(s, p, to):
             model_cycle(s, p)
@@ -64,8 +64,8 @@ cdef inline void due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
     cdef Spm* p = &s.spm[spm]
     if p.done < to:
         scratchpad_advance(s, spm, to)
-    if not p.touched:
-        p.touched = True
+    if not p.look.touched:
+        p.look.touched = True
         s.touched[s.n_touched] = spm
         s.n_touched += 1
 

@@ -102,7 +102,7 @@ cdef void count(Spm* p, Ports* x) noexcept nogil:
 
 cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
     """Any requester that is due."""
-    p.due[0] = requester
+    p.look.due[0] = requester
     if traced:
         walk_due_traced(s, p, w, 1)
     else:
@@ -115,7 +115,7 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     for k in range(p.n_order):
         if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
             walk_requester(s, p, w, order[k], traced)
-    p.laid = False
+    p.look.laid = False
 
 
 cdef inline void cycle(Sim* s, Spm* p, Walk* w, bint traced) noexcept nogil:
@@ -157,7 +157,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
     memset(ports.word, 0, sizeof(ports.word))
     ports.n = 0
     while p.done < to and not event(s, ends, records):
-        if not p.laid or p.done >= x.first + SPOKES:
+        if not p.look.laid or p.done >= x.first + SPOKES:
             wheel_lay(x, p, s.requester)
         if p.n_watch == 0:                      # else what DMA engines did is looked at after this cycle
             todo = x.busy >> (p.done - x.first)

@@ -13,4 +13,4 @@ cdef inline bint uncontended_can(Sim* s, Spm* p) noexcept nogil:
 
 cdef inline bint conflict_free_can(Spm* p) noexcept nogil:
     """The conflict-free horizon lies ahead."""
-    return p.conflict_free > p.done
+    return p.look.conflict_free > p.done

@@ -74,10 +74,10 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
     cdef uint64_t* reads
     cdef uint64_t* writes
     cdef bint ok = True
-    if not p.judge:
-        return p.uncontended
-    p.judge = False
-    p.uncontended = False
+    if not p.look.judge:
+        return p.look.uncontended
+    p.look.judge = False
+    p.look.uncontended = False
     if not by_age(p) or p.n_held or p.n_asks or crowded(s, p):
         return False
     open_ports(p)
@@ -99,7 +99,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         ok = reserve(p, reads, writes) and ok
         if not ok:
             return False
-    p.uncontended = True
+    p.look.uncontended = True
     return True
 
 
@@ -164,7 +164,7 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
 
 cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
     """The cycle before it is looked for a conflict-free horizon again."""
-    return max(p.back_off - 1, p.done) if s.skip and p.back_off > p.done else NEVER
+    return max(p.look.back_off - 1, p.done) if s.skip and p.look.back_off > p.done else NEVER
 
 
 cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
@@ -176,7 +176,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     cdef cycle_t to
     if s.stops.on_conflict or not s.skip or not find_conflict_free(s, spm):
         return p.done
-    to = p.conflict_free - 1                            # behind that it is looked again before anything is asked for
+    to = p.look.conflict_free - 1                            # behind that it is looked again before anything is asked for
     for k in range(p.n_order):
         requester = p.order[k]
         a = &s.requester[requester]
@@ -206,10 +206,10 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef int32_t k, n_order = p.n_order, out = p.n_out
     cdef slot_t* order = p.order
     cdef cycle_t to = NEVER, soon = NEVER
-    cdef int64_t rounds = 0
+    cdef int64_t rounds = 0, often = 0
     cdef Requester* a
-    p.calm = NEVER
-    p.rolls = p.laid = False
+    p.look.calm = NEVER
+    p.look.rolls = p.look.laid = False
     if p.n_order == 0 or s.share.rows != NULL and first_asking(s, p) == NEVER:     # flows wait for their bursts
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
@@ -217,9 +217,9 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
     if s.skip and (scratchpad_uncontended(s, spm) or find_conflict_free(s, spm)):
-        to = min(to, p.conflict_free) if not p.uncontended else to
+        to = min(to, p.look.conflict_free) if not p.look.uncontended else to
     elif may_roll(s, p):
-        p.rolls = True
+        p.look.rolls = True
         return look_again(s, p)
     elif not by_age(p):                         # of another arbiter only this is known: who asks first leaves no earlier
         soon = max(p.done, first_asking(s, p)) + p.backpressure - 1
@@ -231,13 +231,15 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     for k in range(n_order):
         a = &s.requester[order[k]]
         rounds += a.rounds
+        if a.compute:
+            often += s.compute[order[k] - s.n_flows].often
         if a.ends_at < to:                      # the bound may have become better
             a.ends_at = earliest_end(s, order[k])
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
         if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
             to = min(to, a.next_at)             # served, it is a member again
-    p.calm = p.done if rounds + p.often <= 0 else NEVER
+    p.look.calm = p.done if rounds + often <= 0 else NEVER
     if rounds > 0 and to > soon:
         to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
     return max(to, p.done)
@@ -245,7 +247,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
 
 cdef inline void jump_pair(Sim* s, Spm* p, slot_t requester, cycle_t to) noexcept nogil:
     """A flow between scratchpads is moved here, by its requester at this side, unless one of them is run cycle by cycle."""
-    if requester < s.n_flows and p.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].step == 0:
+    if requester < s.n_flows and p.look.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].look.step == 0:
         pair_jump(s, requester, to)
 
 

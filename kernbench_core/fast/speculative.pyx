@@ -82,7 +82,7 @@ cdef bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
         p.oldest = oldest
         if oldest <= p.done - p.max_wait:
             return False
-        if (oldest > p.done + n - p.max_wait or oldest >= p.calm) and (n <= p.max_wait or p.calm <= p.done):
+        if (oldest > p.done + n - p.max_wait or oldest >= p.look.calm) and (n <= p.max_wait or p.look.calm <= p.done):
             return False
     for k in range(p.n_order - 1, -1, -1):
         a = &s.requester[p.order[k]]
@@ -101,30 +101,30 @@ cdef bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef uint64_t[DENIED] noted
     cdef uint64_t[8] counted
     cdef int64_t denied = s.denied
-    cdef int32_t k, n_denied = p.n_denied, n_held = p.n_held, watched = p.n_watch, adds
+    cdef int32_t k, n_denied = p.look.n_denied, n_held = p.n_held, watched = p.n_watch, adds
     cdef int32_t pressed = s.n_pressed, done = s.n_done_flow, n_due
     cdef cycle_t oldest = p.oldest
-    cdef bint judge = p.judge
+    cdef bint judge = p.look.judge
     if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they shall not be drained meanwhile
         tally_drain(&p.denials)
     adds = p.denials.adds
-    memcpy(noted, p.denied, DENIED // 2 * sizeof(uint64_t))
+    memcpy(noted, p.look.denied, DENIED // 2 * sizeof(uint64_t))
     memcpy(counted, p.denials.low, sizeof(counted))
     n_due = find_due(s, p, p.order, n)
     for k in range(n_due):
-        keep(s, &requesters[k], p.due[k])
+        keep(s, &requesters[k], p.look.due[k])
     if narrow_block(s, p, n_due, n, True):
         return True
     for k in range(n_due):
-        put_back(s, &requesters[k], p.due[k])
+        put_back(s, &requesters[k], p.look.due[k])
     forget_changes(s, p, watched)
-    memcpy(p.denied, noted, DENIED // 2 * sizeof(uint64_t))
+    memcpy(p.look.denied, noted, DENIED // 2 * sizeof(uint64_t))
     memcpy(p.denials.low, counted, sizeof(counted))
     p.denials.adds = adds
-    p.n_denied = n_denied
+    p.look.n_denied = n_denied
     p.n_held = n_held
     p.oldest = oldest
-    p.judge = judge
+    p.look.judge = judge
     s.denied = denied
     s.n_pressed = pressed
     s.n_done_flow = done

@@ -40,10 +40,10 @@ cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
 
 cdef inline void note_denial(Spm* p, uint64_t denied) noexcept nogil:
     """To be counted with others."""
-    p.denied[p.n_denied] = denied
-    p.n_denied += 1
-    if p.n_denied >= DENIED - BLOCK:
-        p.n_denied = tally_noted(&p.denials, p.denied, p.n_denied)
+    p.look.denied[p.look.n_denied] = denied
+    p.look.n_denied += 1
+    if p.look.n_denied >= DENIED - BLOCK:
+        p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
 
 cdef inline uint64_t take(uint64_t* taken, int32_t ports, uint64_t need) noexcept nogil:
     """Grant the banks that still have a port in this cycle."""

@@ -30,4 +30,4 @@ cdef inline void wheel_lay(Wheel* x, Spm* p, Requester* requesters) noexcept nog
     memset(x.due, 0, x.rims * SPOKES * sizeof(uint64_t))
     for k in range(p.n_order):
         wheel_put(x, &requesters[p.order[k]], k)
-    p.laid = True
+    p.look.laid = True

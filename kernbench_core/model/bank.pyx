@@ -1,6 +1,7 @@
 """The ordered list of requesters."""
 from libc.string cimport memmove
 
+from kernbench_core.fast.lookahead cimport requesters_changed
 from kernbench_core.types cimport int32_t, slot_t
 
 
@@ -17,8 +18,7 @@ cdef void order_insert(Spm* p, Requester* requesters, slot_t requester) noexcept
         i -= 1
     p.order[i] = requester
     p.n_order += 1
-    p.judge = True
-    p.laid = False
+    requesters_changed(&p.look)
 
 
 cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
@@ -27,5 +27,4 @@ cdef void order_remove(Spm* p, slot_t requester) noexcept nogil:
         i += 1
     p.n_order -= 1
     memmove(p.order + i, p.order + i + 1, (p.n_order - i) * sizeof(slot_t))
-    p.judge = True
-    p.laid = False
+    requesters_changed(&p.look)

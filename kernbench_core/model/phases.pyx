@@ -204,7 +204,6 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)
     else:
-        s.spm[spm].often += e.often
         open_requester(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
 
 
@@ -356,7 +355,6 @@ cdef void finish_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     cdef int32_t entry = s.compute_job[e.job].entry
     if e.streams:
         order_remove(&s.spm[s.compute_spm[c]], s.n_flows + c)
-        s.spm[s.compute_spm[c]].often -= e.often
     compute_complete(e, s.compute_job, now + 1)
     want(s, s.n_dma + c)
     entry_ended(s, entry, now + 1)

@@ -1,5 +1,6 @@
 """Events of requesters. Most cycles bring none: the walks over a scratchpad's requesters call these when something changes."""
-from kernbench_core.model.bank cimport Requester, Spm
+from kernbench_core.fast.lookahead cimport requests_changed
+from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
 from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
@@ -19,7 +20,7 @@ cdef void body_over(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogi
     cdef Compute* e = &s.compute[c]
     compute_body_done(e, s.compute_job, now)
     s.requester[requester].next_at = NEVER
-    p.judge = True
+    requests_changed(&p.look)
     if e.done_at == now:
         s.done_compute[s.n_done_compute] = c
         s.n_done_compute += 1
@@ -93,8 +94,7 @@ cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
     a.first_denied = NEVER
     p.n_held -= 1
     if p.n_held == 0:
-        p.oldest = NEVER
-        p.judge = True
+        nobody_held(p)
     if a.compute:
         s.compute[requester - s.n_flows].conflict += now - since
         return

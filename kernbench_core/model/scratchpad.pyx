@@ -6,7 +6,7 @@ asked for goes on: bytes move, a body cycle is done. Who was not is held, and as
 What a requester asks for depends on its own state only, so the order in which requests are formed does not matter.
 """
 from kernbench_core.model.arbiter.arbiter cimport ARBITERS, traces_requests
-from kernbench_core.model.bank cimport Requester, open_ports
+from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.pair cimport flow_of, pair_ask, pair_judge
@@ -94,8 +94,7 @@ cdef inline void ask_served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
         a.first_denied = NEVER
         p.n_held -= 1
         if p.n_held == 0:
-            p.oldest = NEVER
-            p.judge = True
+            nobody_held(p)
     a.next_at = NEVER
     s.plugs.served[s.plugs.n_served] = k
     s.plugs.n_served += 1

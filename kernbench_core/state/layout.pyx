@@ -16,6 +16,7 @@ from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
+from kernbench_core.fast.lookahead cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
 from kernbench_core.state.device_layout cimport lay_out_rows
@@ -116,8 +117,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     a.own(<void**>&p.pointer, p.banks, sizeof(int32_t))
     p.row = p.line * p.banks
     p.oldest = NEVER
-    p.calm = NEVER
-    p.judge = True
+    forget(&p.look)
     p.requesters = max(requesters, 1)
     for side in range(2):
         p.given[side] = m["ports"][side]
@@ -129,7 +129,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     a.own(<void**>&p.watch, engines, sizeof(int32_t))
     a.own(<void**>&p.turn, requesters, sizeof(slot_t), False)
     a.own(<void**>&p.asking, requesters, sizeof(slot_t), False)
-    a.own(<void**>&p.due, requesters + 1, sizeof(slot_t), False)
+    a.own(<void**>&p.look.due, requesters + 1, sizeof(slot_t), False)
     p.narrow = p.words == 1 and p.ports[0] <= 7 and p.ports[1] <= 7
     p.full = <uint64_t>-1 >> (64 - p.banks) if p.words == 1 else 0
     return 0
@@ -386,8 +386,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         requesters += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
         lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
         s.mask_words = max(s.mask_words, s.spm[k].words)
-        s.spm[k].touched = True
-        s.spm[k].denied = s.denials
+        s.spm[k].look.denied = s.denials
     requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
     a.own(<void**>&s.requester, requesters, sizeof(Requester))
     a.keep_before(&s.requester[0].ends_at)

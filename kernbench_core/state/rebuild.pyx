@@ -3,6 +3,7 @@
 `fold` brings it into the tables that are kept, `rebuild` makes it from them: counts that stand in planes, what follows from a rate, a
 job or a channel, links backwards. Of what is kept for speed alone nothing is known after a snapshot.
 """
+from kernbench_core.fast.lookahead cimport forget
 from kernbench_core.model.compute cimport compute_rebuild
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
 from kernbench_core.model.phases cimport describe_flow
@@ -42,6 +43,7 @@ cdef void rebuild(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         empty(&s.spm[k].grants)
         empty(&s.spm[k].denials)
+        forget(&s.spm[k].look)
     for k in range(s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows):
         s.requester[k].ends_at = 0
     for k in range(s.n_compute):

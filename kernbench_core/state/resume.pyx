@@ -22,6 +22,7 @@ from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advanc
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.fast.group cimport Group
+from kernbench_core.fast.lookahead cimport forget
 from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_enter, group_leave
 from kernbench_core.model.heap cimport int_push, timer_push
@@ -60,13 +61,9 @@ cdef void reset_groups(Sim* s) noexcept nogil:
 
 cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
     p.n_order = p.n_held = p.n_out = p.n_pairs = p.n_asks = p.n_watch = 0
-    p.oldest = p.calm = NEVER
-    p.often = 0
+    p.oldest = NEVER
     p.done = cycle
-    p.uncontended = p.rolls = p.laid = False
-    p.judge = p.touched = True
-    p.conflict_free = p.back_off = p.pair_back_off = p.looked = 0
-    p.back_offs = p.pair_back_offs = p.step = p.n_denied = 0
+    forget(&p.look)
     memset(p.pointer, 0, p.banks * sizeof(int32_t))
     memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
     memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
@@ -423,7 +420,6 @@ cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
         timer_push(&s.ends, e.done_at, c)
     if e.streams == 0:
         return 0
-    p.often += e.often
     open_requester(s, requester, s.compute_spm[c], (<int64_t>e.kind << 32) | e.id, 0, False, next_at)
     i = e.body - e.body_left
     compute_seek(e, s.compute_job, p, i)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernbench.cli.text import counted, size_text
+from kernbench.cli.text import size_text
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from kernbench.ccl.measure import Asked, Row

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_tables import banks_line, engine_table, queue_lines, resource_table, wait_table
-from kernbench.cli.text import counted, duration, headed, ids, percent, scaled, short, status_text, table
+from kernbench.cli.text import duration, headed, ids, percent, scaled, short, status_text, table
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -18,7 +18,6 @@ from kernbench.cli.text import (
     WIDE,
     Bar,
     Justify,
-    counted,
     duration,
     headed,
     percent,
@@ -28,6 +27,7 @@ from kernbench.cli.text import (
     table,
     unit,
 )
+from kernbench.common.words import counted
 from kernbench.sim_engine.deadlock import wait_lines
 
 if TYPE_CHECKING:

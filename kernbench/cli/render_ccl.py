@@ -10,7 +10,8 @@ from rich.text import Text
 
 from kernbench.cli.render import warnings
 from kernbench.cli.render_bench import wait_table
-from kernbench.cli.text import counted, percent, size_text, status_text, table
+from kernbench.cli.text import percent, size_text, status_text, table
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

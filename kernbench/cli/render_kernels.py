@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kernbench.cli.render_state import engine_states
-from kernbench.cli.text import Justify, common_place, counted, status_text, table, without_place
+from kernbench.cli.text import Justify, common_place, status_text, table, without_place
 from kernbench.common import naming
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

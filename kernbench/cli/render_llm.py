@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.cli.text import Justify, counted, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernbench.cli import output
-from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, counted, ids, table, unit, without_place
+from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, ids, table, unit, without_place
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kernbench.cli.text import Justify, counted, rational, share_text, table
+from kernbench.cli.text import Justify, rational, share_text, table
 from kernbench.common.units import plain_number
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.text import common_place, counted, rational, status_text, without_place
+from kernbench.cli.text import common_place, rational, status_text, without_place
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kernbench.cli.text import counted, digits_apart, duration, short, table
+from kernbench.cli.text import digits_apart, duration, short, table
 from kernbench.common.units import parse_rational
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

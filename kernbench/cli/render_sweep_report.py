@@ -12,7 +12,8 @@ from rich.text import Text
 
 from kernbench.cli.render_sweep import left_out, number_texts, short_names
 from kernbench.cli.render_trace_parts import safe
-from kernbench.cli.text import BUSY, WIDE, Bar, Justify, counted, percent, short, table
+from kernbench.cli.text import BUSY, WIDE, Bar, Justify, percent, short, table
+from kernbench.common.words import counted
 from kernbench.sweep.analysis import influences, pareto, ranked
 from kernbench.sweep.table import plain_text
 

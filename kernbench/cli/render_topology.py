@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.cli.text import counted, rational, scaled, short, table
+from kernbench.cli.text import rational, scaled, short, table
 from kernbench.common.units import plain_number
+from kernbench.common.words import counted
 from kernbench.topology.edges import EdgeKind
 
 if TYPE_CHECKING:

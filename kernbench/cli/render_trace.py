@@ -10,7 +10,8 @@ from rich.text import Text
 
 from kernbench.cli.render_tables import banks_line, engine_table, resource_table
 from kernbench.cli.render_trace_parts import part_table, safe, stall_table, track
-from kernbench.cli.text import counted, duration, headed, percent, rational, scaled, short, status_text, unit
+from kernbench.cli.text import duration, headed, percent, rational, scaled, short, status_text, unit
+from kernbench.common.words import counted
 from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_trace_parts import safe
-from kernbench.cli.text import counted, short, table
+from kernbench.cli.text import short, table
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kernbench.cli.render_trace_parts import safe
-from kernbench.cli.text import WIDE, counted, duration, short, status_text, table
+from kernbench.cli.text import WIDE, duration, short, status_text, table
+from kernbench.common.words import counted
 from kernbench.trace.diff_forms import share
 from kernbench.trace.diff_tables import all_tables, matching, verdict
 

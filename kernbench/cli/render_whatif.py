@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, counted, duration, percent, status_text, table
+from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, duration, percent, status_text, table
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

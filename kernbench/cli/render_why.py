@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from kernbench.cli.render_trace_parts import near, safe
-from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, counted, duration, percent, short, status_text, table
+from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, duration, percent, short, status_text, table
+from kernbench.common.words import counted
 from kernbench.trace.why import merged
 from kernbench.trace.why_parts import WORK, totals
 

@@ -14,8 +14,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from kernbench.common.words import counted as counted
-
 STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
 WIDE = 110  # [column] from here on tables say more
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")

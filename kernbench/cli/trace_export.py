@@ -42,7 +42,7 @@ def export(
         broken = None if trace.broken is None else str(trace.broken)
         output.show_json({"out": str(out), "format": to.value, **counts, "broken": broken})
     else:
-        from kernbench.cli.text import counted
+        from kernbench.common.words import counted
 
         output.note(f"{out}: {', '.join(counted(count, name[:-1]) for name, count in counts.items())}")
     if trace.broken is None:

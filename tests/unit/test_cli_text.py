@@ -8,21 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from kernbench.cli.text import (
-    BUSY,
-    STALLED,
-    Bar,
-    counted,
-    digits_apart,
-    duration,
-    ids,
-    percent,
-    rational,
-    scaled,
-    short,
-    table,
-    unit,
-)
+from kernbench.cli.text import BUSY, STALLED, Bar, digits_apart, duration, ids, percent, rational, scaled, short, table, unit
+from kernbench.common.words import counted
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,107 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from kernbench.cli import output
-from kernbench.cli.commands import Commands
+
+#: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
+COMMANDS = {
+    "run": "Run a bench or a program to its end and say what it took, and why.",
+    "step": "Run some cycles and print what every engine is doing then.",
+    "llm": "Run a language model on a machine, and say how many tokens a second it makes, and why.",
+    "onnx": "Lower an ONNX model to a machine's command queue, run it, and say how long each node takes.",
+    "whatif": "Run a program again with one resource unlimited at a time, and say how many cycles that saves.",
+    "probe": "Measure host copies, loads near and far, sends, and all PEs at once.",
+    "validate": "Compare what the simulator says with closed forms and published figures; "
+    "exit 1 where an error is not allowed.",
+    "schema": "Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command "
+    "prints as JSON: the result of a program, a bench, collectives, a language model, a graph.",
+    "bench": "Benches: kernels with inputs, parameters and a reference.",
+    "program": "Look at programs before they run, and write workloads as programs.",
+    "config": "Look at machines: their values, and where each comes from.",
+    "topology": "Look at systems of SIPs, cubes and PEs: parts, routes, pictures.",
+    "trace": "Read traces: check them, sum them up, show them, compare them.",
+    "sweep": "Run many points from one spec, keep every result, and compare them.",
+    "ccl": "Collectives between PEs: their times, and whether their numbers are right.",
+    "noc": "Replay recorded traffic of a chip's network.",
+}
+#: What typer's help imports and only Markdown help and its own tracebacks use: half of the time of `kbsim --help`.
+UNUSED = (("rich.markdown", "Markdown"), ("rich.traceback", "Traceback"))
+
+
+class Deferred(TyperCommand):
+    """A command, or a group of commands, that is not imported yet."""
+
+    def load(self) -> Any:
+        """The command itself."""
+        module = import_module(f"kernbench.cli.{self.name}")
+        holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        holder.callback()(_nothing)  # so that it is a group, of one
+        if hasattr(module, "app"):
+            holder.add_typer(module.app, name=self.name)
+        else:
+            holder.command(self.name)(getattr(module, str(self.name)))
+        return get_command(holder).commands[self.name]  # type: ignore[attr-defined]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """From here on the command itself goes on."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+class Interrupted(Exception):
+    """An interrupt of a command: typer would make an exit code of it, and forget in whose code it came."""
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+class Commands(TyperGroup):
+    """`kbsim`: all COMMANDS, none of them imported."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        deferred = {name: Deferred(name, help=does, rich_markup_mode="rich") for name, does in COMMANDS.items()}
+        self.commands: dict[str, Any] = dict(deferred)
+        self._deferred = deferred
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its interrupts come out as they are."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(interrupt) from None
+
+    def loaded(self) -> Commands:
+        """This, with all commands imported."""
+        self.commands = {name: command.load() for name, command in self._deferred.items()}
+        return self
+
+
+def _nothing() -> None:
+    """Makes a group of a single command."""
+
+
+def import_help() -> None:
+    """Import what typer draws help with, without UNUSED; who imports those later gets them whole."""
+    stand_ins = {module: name for module, name in UNUSED if module not in sys.modules}
+    for module, name in stand_ins.items():
+        sys.modules[module] = ModuleType(module)
+        setattr(sys.modules[module], name, type(name, (), {}))
+    try:
+        import_module("typer.rich_utils")
+    finally:
+        for module in stand_ins:
+            del sys.modules[module]
+
 
 app = typer.Typer(
     name="kbsim",
@@ -48,9 +142,7 @@ def options(
             help="Print the versions of package, timing model and schemas.",
         ),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error, as KBSIM_DEBUG=1 does.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, as KBSIM_DEBUG=1 does.")] = False,
 ) -> None:
     """The options of all commands; `main` looks at --debug itself, wherever it stands."""
 

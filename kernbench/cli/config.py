@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Overrides
+from kernbench.cli.text import rational, table
 
 if TYPE_CHECKING:
-    from kernbench.config import MachineConfig
+    from rich.table import Table
+
+    from kernbench.config import MachineConfig, SystemConfig
+
 
 app = typer.Typer(help="Look at machines: their values, and where each comes from.", no_args_is_help=True)
 
@@ -22,14 +28,11 @@ Machine = Annotated[
 @app.command()
 def show(
     machine: Machine,
-    effective: Annotated[
-        bool, typer.Option("--effective", help="Every value, those left to their defaults too.")
-    ] = False,
+    effective: Annotated[bool, typer.Option("--effective", help="Every value, those left to their defaults too.")] = False,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
     """Show a machine's values and where each comes from: a line of a file, --set, or the default."""
-    from kernbench.cli.render_config import value_table
     from kernbench.config import load_config
 
     found: MachineConfig = load_config(machine, overrides or [])
@@ -45,7 +48,6 @@ def show(
 @app.command()
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) -> int:
     """Say whether a machine is valid, and which values that were set have no effect on it."""
-    from kernbench.cli.render_config import facts_line
     from kernbench.config import load_config
     from kernbench.config.effects import told_unused
 
@@ -63,7 +65,6 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) 
 @app.command("list")
 def list_presets(as_json: Json = False) -> int:
     """List the machines of the package."""
-    from kernbench.cli.render_config import preset_table
     from kernbench.config import NpuConfig, SystemConfig, load_config, preset_names
 
     if as_json:
@@ -78,3 +79,64 @@ def list_presets(as_json: Json = False) -> int:
 def _name(machine: MachineConfig) -> dict[str, Any]:
     plain = machine.to_dict()
     return {"machine": machine.source, "schema": plain["schema"], "digest": machine.digest()}
+
+
+ORIGIN_STYLES = {"default": "dim", "override": "yellow"}
+
+
+def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], effective: bool) -> Table:
+    """Values with their paths and origins."""
+    note = "" if effective else "values left to their defaults: --effective"
+    made = table(machine.source, [("path", "left"), ("value", "left"), ("from", "left")], note)
+    for column in made.columns:
+        column.no_wrap, column.overflow = False, "fold"
+    for path, value, origin in values:
+        text = value if isinstance(value, str) else json.dumps(value)
+        made.add_row(path, text, widgets.Text(origin, ORIGIN_STYLES.get(origin, "")))
+    return made
+
+
+def machine_facts(machine: MachineConfig) -> dict[str, str]:
+    """The numbers that tell machines of a kind apart; empty where there is no such part."""
+    from kernbench.config import NpuConfig, SystemConfig
+
+    if isinstance(machine, SystemConfig):
+        return _system_facts(machine)
+    assert isinstance(machine, NpuConfig)
+    size = machine.spm.size_bytes
+    return {
+        "clock": f"{float(machine.freq_ghz):g} GHz",
+        "DRAM": f"{machine.dram.channels} x {rational(machine.dram.capacity * machine.freq_ghz)} GB/s",
+        "TE": f"{machine.te.engines} x {rational(machine.te.rate(8, 8))} MAC",
+        "VE": f"{machine.ve.engines} x {machine.ve.lanes} lanes",
+        "SPM": f"{size / 2**20:g} MiB" if size >= 2**20 else f"{size / 2**10:g} KiB",
+        "mesh": "" if machine.noc is None else f"{machine.noc.rows} x {machine.noc.cols}",
+    }
+
+
+def _system_facts(system: SystemConfig) -> dict[str, str]:
+    hbm, package, te = system.cube.hbm, system.system, system.pe.te
+    cubes, bandwidth = package.sips * system.cubes, hbm.channels * hbm.capacity * system.freq_ghz
+    return {
+        "clock": f"{float(system.freq_ghz):g} GHz",
+        "SIPs": f"{package.sips} ({package.kind})" if package.sips > 1 else "1",
+        "cubes": f"{cubes}",
+        "PEs": f"{system.pes:,}",
+        "HBM": f"{cubes} x {rational(bandwidth)} GB/s",
+        "TE": f"{system.pes * te.engines:,} x {rational(te.rate(8, 8))} MAC",
+    }
+
+
+def facts_line(machine: MachineConfig) -> str:
+    """The same in a line."""
+    return ", ".join(f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact)
+
+
+def preset_table(title: str, presets: Mapping[str, MachineConfig]) -> Table:
+    """The presets of a kind, one a row."""
+    facts = {name: machine_facts(machine) for name, machine in presets.items()}
+    heads = next(iter(facts.values()), {})
+    made = table(title, [("name", "left"), *((head, "left") for head in heads)])
+    for name, row in facts.items():
+        made.add_row(name, *row.values())
+    return made

@@ -2,49 +2,126 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from kernbench.cli import llm_options as options
-from kernbench.cli import output
-from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, max_cycles_of
+from kernbench.cli.target import warn_of_values
+from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
-    from kernbench.workloads.llm_report import LlmReport
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.cli.tracing import Traced
+    from kernbench.sim_engine.tracing import TraceOptions
+    from kernbench.workloads.llm_report import LlmReport, PhaseReport
+    from kernbench.workloads.llm_shards import Reduction
+    from kernbench.workloads.llm_steps import LlmPrograms
+
+
+class Phases(StrEnum):
+    """Which phases are run."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    BOTH = "both"
+
+
+ModelName = Annotated[
+    str, typer.Option("--model", "-m", metavar="NAME|FILE", help="A model's name, or a Hugging Face config.json.")
+]
+Phase = Annotated[Phases, typer.Option("--phase", help="What to run; decode begins behind the prompt.")]
+Prompt = Annotated[int, typer.Option("--prompt", metavar="N", help="Tokens of the prompt.")]
+Tokens = Annotated[int, typer.Option("--tokens", metavar="N", help="Tokens to decode, of each sequence.")]
+Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Sequences at a time.")]
+Layers = Annotated[int | None, typer.Option("--layers", metavar="N", help="Only the first N layers.", show_default="all")]
+WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bits of weights.", show_default="4")]
+ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
+KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
+Policy = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="Bits by role, layer and head, in YAML.", show_default=False)
+]
+Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens of a page of the KV cache; 0: no pages.")]
+Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="PEs of a system that share the model.")]
+
+
+class Reductions(StrEnum):
+    """How PEs that share a model add up their parts."""
+
+    DIRECT = "direct"
+    RING = "ring"
+
+
+Reduce = Annotated[Reductions, typer.Option("--reduce", help="How they add up: each to each, or round a ring.")]
+Compare = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--compare",
+        metavar="WHAT=V,V,...",
+        help="Run once for each value of w, a, kv, prompt, batch, page or tp, and show them side by side. May be repeated.",
+        show_default=False,
+    ),
+]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the comparison: .svg or .png.", show_default=False)
+]
+Emit = Annotated[
+    Path | None,
+    typer.Option("--emit", metavar="FILE", help="Write all of it as one program, and run nothing.", show_default=False),
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Run all of it as one program too, for its trace.", show_default=False),
+]
+LiveMap = Annotated[
+    Path | None,
+    typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
+]
+NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step: slower, the same result.")]
 
 
 def llm(
-    model: options.ModelName = "llama2-7b",
+    model: ModelName = "llama2-7b",
     config: Config = "npu_server",
     overrides: Overrides = None,
     allow_code: AllowCode = None,
-    phase: options.Phase = options.Phases.BOTH,
-    prompt: options.Prompt = 128,
-    tokens: options.Tokens = 16,
-    batch: options.Batch = 1,
-    layers: options.Layers = None,
-    w: options.WeightBits = None,
-    a: options.ActivationBits = None,
-    kv: options.KvBits = None,
-    policy: options.Policy = None,
-    page: options.Page = 0,
-    tp: options.Parallel = 1,
-    reduce: options.Reduce = options.Reductions.DIRECT,
-    compare: options.Compare = None,
-    plot: options.Plot = None,
-    emit: options.Emit = None,
-    trace: options.Trace = None,
+    phase: Phase = Phases.BOTH,
+    prompt: Prompt = 128,
+    tokens: Tokens = 16,
+    batch: Batch = 1,
+    layers: Layers = None,
+    w: WeightBits = None,
+    a: ActivationBits = None,
+    kv: KvBits = None,
+    policy: Policy = None,
+    page: Page = 0,
+    tp: Parallel = 1,
+    reduce: Reduce = Reductions.DIRECT,
+    compare: Compare = None,
+    plot: Plot = None,
+    emit: Emit = None,
+    trace: Trace = None,
     trace_level: TraceLevel = None,
     trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
-    live_map: options.LiveMap = None,
-    no_reuse: options.NoReuse = False,
+    live_map: LiveMap = None,
+    no_reuse: NoReuse = False,
     walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Run a language model on a machine, and say how many tokens a second it makes, and why."""
-    from kernbench.cli.llm_job import Asked, check_files, compare_runs, run_job
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
@@ -58,10 +135,397 @@ def llm(
 
 def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:
     """Of a run; None where a program was written. The exit code."""
-    from kernbench.cli.render_llm import llm_summary
 
     if report is not None and as_json:
         output.show_json(report.to_dict())
     elif report is not None and not quiet:
         output.show(llm_summary(report))
     return output.OK
+
+
+COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp")
+MOST_RUNS = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of a run."""
+
+    model: str
+    config: str
+    overrides: tuple[str, ...]
+    allow_code: tuple[str, ...]
+    phase: str
+    prompt: int
+    tokens: int
+    batch: int
+    layers: int | None
+    w: int | None = None
+    a: int | None = None
+    kv: int | None = None
+    policy: Path | None = None
+    page: int = 0
+    tp: int = 1
+    reduction: Reduction = "direct"
+
+    def with_bits(
+        self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
+    ) -> Asked:
+        """The same with these."""
+        return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp, reduction=reduction)
+
+    def programs(self) -> LlmPrograms:
+        """Everything lowered to a plan. InputError where something does not fit."""
+        from kernbench.config import load_config
+        from kernbench.workloads.llm_steps import PHASES, Job, LlmPrograms
+        from kernbench.workloads.model_files import load_model
+        from kernbench.workloads.precision import load_precision, uniform_precision
+
+        bits = {"w": self.w, "a": self.a, "kv": self.kv}
+        model = load_model(self.model)
+        stated = model.stated
+        precision = uniform_precision(stated, **bits) if self.policy is None else load_precision(self.policy, stated, **bits)
+        phases = PHASES if self.phase == "both" else tuple(phase for phase in PHASES if phase == self.phase)
+        job = Job(
+            prompt=self.prompt,
+            tokens=self.tokens,
+            batch=self.batch,
+            layers=self.layers,
+            phases=phases,
+            page_tokens=self.page,
+            shards=self.tp,
+            reduction=self.reduction,
+        )
+        machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
+        limit = max_cycles_of(self.overrides, machine)
+        return LlmPrograms(model, precision, machine, job, max_cycles=limit)
+
+
+def check_files(
+    files: dict[str, Path | None], plot: Path | None, read: Sequence[str | Path | None], traced: Traced, *, compared: bool
+) -> None:
+    """Refuse, before any work, files that would not be written, or over what is `read`: InputError says why.
+
+    So are options of a trace without one.
+    """
+    from kernbench.common.files import check_apart, check_writable
+
+    wanted = {f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None}
+    if "--emit" in wanted and "--trace" in wanted:
+        raise _refused("with --emit nothing is run, so there is no trace", "--trace", wanted["--trace"])
+    if compared:
+        for option, path in wanted.items():
+            raise _refused("a comparison writes a plot alone", option, path, "leave it out, or run that case by itself")
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
+        raise _refused("its name must end in .svg or .png", "--plot", plot)
+    live_map = files["live_map"]
+    if live_map is not None and live_map.suffix.lower() != ".svg":
+        raise _refused("its name must end in .svg", "--live-map", live_map)
+    for place in (*wanted.values(), plot):
+        if place is not None:
+            check_writable(place)
+    check_apart((*wanted.values(), plot), read)
+    traced.options("kbsim llm", files["trace"])
+
+
+def _tell_notes(asked: Asked, quiet: bool) -> None:
+    """What of the model's file is not used."""
+    from kernbench.workloads.model_files import load_model
+
+    for note in () if quiet else load_model(asked.model).notes:
+        output.note(f"warning: {note}")
+
+
+def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:
+    return InputError(Problem("kbsim llm", rule, option, str(path), remedy))
+
+
+def run_job(
+    asked: Asked, files: dict[str, Path | None], traced: Traced, *, reuse: bool, as_json: bool, quiet: bool
+) -> LlmReport | None:
+    """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
+
+    `traced`: what was said of the trace.
+    """
+    programs = asked.programs()
+    _tell_notes(asked, quiet)
+    warn_of_values(programs.target, quiet=quiet)
+    if files["live_map"] is not None:
+        _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
+    if files["emit"] is not None:
+        write_program(programs, files["emit"], as_json=as_json, quiet=quiet)
+        return None
+    if files["trace"] is not None:
+        write_trace(programs, files["trace"], traced.options("kbsim llm", files["trace"]), quiet=quiet or as_json)
+    return run_one(programs, reuse=reuse, quiet=quiet or as_json)
+
+
+def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
+    from kernbench.common.files import write_whole
+    from kernbench.workloads.live_map import live_map_svg
+
+    step = programs.steps[-1]
+    write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
+    if not quiet:
+        output.note(f"{path}: the buffers of a layer in {step.phase}")
+
+
+def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
+    """Runs it, with a bar on a terminal."""
+    from kernbench.cli.progress import counting_bar
+    from kernbench.workloads.llm_report import report_of
+    from kernbench.workloads.llm_run import run_llm
+
+    with counting_bar(not quiet, "segments") as progress:
+        return report_of(run_llm(programs, reuse=reuse, progress=progress))
+
+
+def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
+    """Writes all of it as one program."""
+    from kernbench.cli.program import tell_written
+    from kernbench.cmdq import check_program
+    from kernbench.config import NpuConfig
+
+    program = programs.whole_program()
+    if isinstance(programs.target, NpuConfig):
+        check_program(program, programs.target)
+    program.save(path)
+    layouts = ""
+    if programs.added is not None:
+        tables = ", ".join(f"{{t_max: {kv.t_max}, head_dim: {kv.head_dim}}}" for kv in programs.machine.kv_layouts)
+        layouts = f"kv_layouts=[{tables}]"
+    tell_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
+
+
+def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
+    """Runs all of it as one program, for its trace."""
+    from kernbench.cli.progress import progress_bar
+    from kernbench.cli.tracing import traced
+    from kernbench.sim_engine.machine import Machine
+
+    machine = Machine(programs.target, programs.whole_program())
+    with traced(machine, path, options), progress_bar(not quiet) as progress:
+        machine.run(progress=progress)
+
+
+def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
+    """Runs each combination of the values, and shows them side by side."""
+
+    axes = [_axis(text) for text in wanted]
+    for i, (name, _) in enumerate(axes):
+        if name in [other for other, _ in axes[:i]]:
+            raise InputError(Problem("--compare", f"{name} is compared twice", remedy="give all its values at once"))
+    cases = _cases(asked, axes)
+    _tell_notes(asked, quiet)
+    every = [(label, case.programs()) for label, case in cases]
+    warn_of_values(every[0][1].target, quiet=quiet)
+    found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
+    if plot is not None:
+        draw_comparison(found, plot)
+    if as_json:
+        output.show_json({"status": "done", "runs": [{"case": label, **report.to_dict()} for label, report in found]})
+    elif not quiet:
+        output.show([comparison_table(found)])
+    return output.OK
+
+
+def _axis(text: str) -> tuple[str, list[int]]:
+    name, _, values = text.partition("=")
+    if name not in COMPARED:
+        raise InputError(Problem("--compare", f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}", "WHAT", name))
+    numbers = values.split(",")
+    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+        raise InputError(Problem("--compare", "its values must be whole numbers with commas between them", name, values))
+    return name, [int(number) for number in numbers]
+
+
+def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:
+    """Every combination, the last axis fastest."""
+    if not axes:
+        raise InputError(Problem("kbsim llm", "a plot is of a comparison", "--plot", remedy="add --compare"))
+    cases: list[tuple[dict[str, int], Asked]] = [({}, asked)]
+    for name, values in axes:
+        cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
+    if len(cases) > MOST_RUNS:
+        raise InputError(Problem("--compare", f"at most {MOST_RUNS} combinations are run", "combinations", len(cases)))
+    return cases
+
+
+def _changed(asked: Asked, name: str, value: int) -> Asked:
+    changes: dict[str, int] = {name: value}
+    return replace(asked, **changes)  # type: ignore[arg-type]  # a field of COMPARED is an int
+
+
+Runs = Sequence[tuple[dict[str, int], "LlmReport"]]
+_COLOURS = ("#4269d0", "#ff725c", "#3ca951")  # weights, KV, activations: told apart also by those who see few colours
+
+
+def comparison_table(runs: Runs) -> Table:
+    """A row a run; of the decode phase where there is one, else of the prefill."""
+    names = list(runs[0][0])
+    columns: list[Any] = [(name, "right") for name in names]
+    phases = runs[0][1].phases
+    latencies = [name for name, phase in (("TTFT", "prefill"), ("TPOT", "decode")) if phase in phases]
+    columns += [(name, "right") for name in ("tokens/s", *latencies, "B/token", "KV")]
+    made = table("Comparison", [*columns, ("J/token", "right"), ("bound by", "left")])
+    made.columns[-1].no_wrap = False
+    for label, report in runs:
+        phase = list(report.phases.values())[-1]
+        rate = report.tokens_per_s or report.rate(phase)
+        times = [duration(ns, 4) for ns in (report.ttft_ns, report.tpot_ns) if ns is not None]
+        moved = phase.total.bytes
+        nbytes = [unit(phase.per_token(count), "B") for count in (sum(moved.values()), moved["kv"])]
+        energy = scaled(phase.per_token(sum(phase.total.energy_pj.values())), ("pJ", "nJ", "uJ", "mJ", "J"))
+        made.add_row(*(f"{label[name]:,}" for name in names), short(rate), *times, *nbytes, energy, phase.reason)
+    return made
+
+
+def draw_comparison(runs: Runs, path: Path) -> None:
+    """Tokens a second, and DRAM bytes a token by role, a bar a run. InputError where matplotlib is missing."""
+    from kernbench.common.files import write_whole
+
+    write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix(".")))
+
+
+def comparison_picture(runs: Runs, form: str) -> bytes:
+    """The picture; the same runs and matplotlib make the same bytes."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        remedy = "pip install 'kernbench[plot]'"
+        raise InputError(Problem("kbsim llm --plot", "matplotlib is not installed", remedy=remedy)) from None
+    labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
+    phases = [list(report.phases.values())[-1] for _, report in runs]
+    rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
+    totals = [phase.per_token(sum(phase.total.bytes.values())) for phase in phases]
+    scale, prefix = (1e9, "GB") if max(totals) >= 1e9 else (1e6, "MB")
+    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}):
+        figure = Figure(figsize=(10, 1.8 + 0.34 * len(runs)), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        places = range(len(runs))
+        left.bar_label(left.barh(places, rates, color="#4269d0"), [short(rate) for rate in rates], padding=3, fontsize=9)
+        left.margins(x=0.12)  # for the numbers
+        left.set_yticks(places, labels)
+        left.invert_yaxis()
+        left.set_xlabel("tokens/s")
+        starts = [0.0] * len(runs)
+        for role, colour in zip(("weights", "kv", "activations"), _COLOURS, strict=True):
+            sizes = [phase.per_token(phase.total.bytes[role]) / scale for phase in phases]
+            bars = right.barh(places, sizes, left=starts, color=colour, label={"kv": "KV"}.get(role, role))
+            starts = [start + size for start, size in zip(starts, sizes, strict=True)]
+        right.bar_label(bars, [unit(total, "B") for total in totals], padding=3, fontsize=9)
+        right.margins(x=0.16)
+        right.set_xlabel(f"DRAM bytes a token [{prefix}]")
+        figure.legend(*right.get_legend_handles_labels(), frameon=False, fontsize=9, ncols=3, loc="outside upper right")
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        data = io.BytesIO()
+        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
+        figure.savefig(data, format=form, metadata=metadata, dpi=144)
+    return data.getvalue()
+
+
+_JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
+
+
+def llm_summary(report: LlmReport) -> Iterator[RenderableType]:
+    """What `kbsim llm` prints."""
+    yield from _head(report)
+    yield ""
+    yield _phases(report)
+    for phase in report.phases.values():
+        yield ""
+        yield from _why(phase)
+    yield ""
+    yield _bytes(report)
+    if any(phase.kinds for phase in report.phases.values()):
+        yield ""
+        yield _segments(report)
+    energy = [line for phase in report.phases.values() for line in _energy(phase)]
+    if energy:
+        yield ""
+        yield from energy
+
+
+def _head(report: LlmReport) -> Iterator[widgets.Text]:
+    run = report.run
+    programs, job = run.programs, run.programs.job
+    line = widgets.Text()
+    if report.tokens_per_s is not None and report.tpot_ns is not None:
+        line.append(f"{short(report.tokens_per_s)} tokens/s", "bold").append(f"  TPOT {duration(report.tpot_ns)}")
+    if report.ttft_ns is not None:
+        line.append("  " if line else "").append(f"TTFT {duration(report.ttft_ns)}", "" if line else "bold")
+    yield line
+    layers = programs.layers if programs.layers == programs.model.layers else f"{programs.layers} of {programs.model.layers}"
+    batch = f"{counted(job.batch, 'sequence')} of " if job.batch > 1 else ""
+    decoded = f", {counted(job.tokens, 'token')} decoded" if "decode" in job.phases else ""
+    what = f"{batch}{counted(job.prompt, 'token')} of {'prompt' if 'prefill' in job.phases else 'context'}{decoded}"
+    mixed = " mixed" if programs.precision.roles or programs.precision.layers else ""
+    yield widgets.Text(f"{programs.model.name} {programs.shapes[0].precision}{mixed} on {programs.machine.source}: {what}")
+    used = f"{size_text(-(-programs.dram.end // (1 << 20)) << 20)} of {size_text(programs.machine.dram.capacity_bytes)} of DRAM"
+    if job.shards > 1:
+        used += f" on each of {job.shards} PEs"
+    simulated = f"{counted(run.simulated, 'segment')} simulated for {run.segments:,}"
+    if not any(phase.kinds for phase in report.phases.values()):
+        simulated = f"{counted(run.segments, 'segment')} simulated, step by step"
+    yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
+    if programs.added is not None:
+        layout = f"{{t_max: {programs.added.t_max}, head_dim: {programs.added.head_dim}}}"
+        yield widgets.Text(f"the machine has no fitting KV layout; taken as one more: {layout}", "yellow")
+
+
+def _phases(report: LlmReport) -> Table:
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "time", "tokens", "tokens/s", "TE use")]
+    made = table("Phases", [("phase", "left"), *numbers, ("bound by", "left")])
+    made.columns[-1].no_wrap = False
+    for name, phase in report.phases.items():
+        ns = report.ns(phase.total.cycles)
+        rate = report.rate(phase)
+        row = (name, short(phase.total.cycles), duration(ns, 4), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
+        made.add_row(*row, widgets.Text(phase.reason, "bold"))
+    return made
+
+
+def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
+    """The bounds beside what was achieved."""
+    cycles = phase.total.cycles
+    name, bound = phase.limit
+    floor = phase.floor
+    text = headed(phase.phase.capitalize()).append(f"DRAM bandwidth bound {short(floor.dram_cycles)}, ")
+    text.append(percent(floor.dram_cycles / cycles), "bold").append(f"; MAC bound {short(floor.mac_cycles)}, ")
+    yield text.append(percent(floor.mac_cycles / cycles), "bold").append(f" of {short(cycles)} cycles")
+    yield widgets.Text(f"busiest in this program: {name}, {short(bound)}, {percent(bound / cycles)}", "dim")
+
+
+def _bytes(report: LlmReport) -> Table:
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("weights", "KV", "activations", "total", "at least")]
+    made = table("DRAM bytes a token", [("phase", "left"), *numbers])
+    for name, phase in report.phases.items():
+        moved, floor = phase.total.bytes, phase.floor
+        parts = [unit(phase.per_token(moved[role]), "B") for role in ("weights", "kv", "activations")]
+        least = floor.weights + floor.kv + floor.activations
+        made.add_row(name, *parts, *(unit(phase.per_token(total), "B") for total in (sum(moved.values()), least)))
+    return made
+
+
+def _segments(report: LlmReport) -> Table:
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("count", "cycles each", "of phase")]
+    columns: list[tuple[str, Justify]] = [("phase", "left"), ("segment", "left"), *numbers, ("most asked of", "left")]
+    made = table("Segments", [*columns, ("share", "right")])
+    for name, phase in report.phases.items():
+        for kind, (count, tally) in phase.kinds.items():
+            limit, bound = tally.limit
+            each, share = short(round(tally.cycles / count)), percent(tally.cycles / phase.total.cycles)
+            made.add_row(name, kind, f"{count:,}", each, share, limit, percent(bound / tally.cycles))
+    return made
+
+
+def _energy(phase: PhaseReport) -> Iterator[widgets.Text]:
+    parts = phase.total.energy_pj
+    total = sum(parts.values())
+    if total:
+        largest = sorted((pj, name) for name, pj in parts.items() if pj >= total / 100)[::-1]
+        shares = ", ".join(f"{name} {percent(pj / total)}" for pj, name in largest)
+        text = headed("Energy").append(f"{scaled(phase.per_token(total), _JOULE)} a token", "bold")
+        yield text.append(f" of {phase.phase}: {shares}")

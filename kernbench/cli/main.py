@@ -49,8 +49,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     import typer  # inside, as the commands are: an interrupt while they are loaded is one like any other
     from typer.main import get_command
 
-    from kernbench.cli.app import app
-    from kernbench.cli.commands import Interrupted, import_help
+    from kernbench.cli.app import Interrupted, app, import_help
 
     if not arguments or not {"-h", "--help"}.isdisjoint(arguments):
         import_help()

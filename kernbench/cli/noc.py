@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Quiet
+from kernbench.cli.text import Justify, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.noc.outcome import Outcome
+
 
 app = typer.Typer(help="Replay recorded traffic of a chip's network.", no_args_is_help=True)
 
@@ -65,8 +73,6 @@ def replay(
     if as_json:
         output.show_json({"device": chip.name, "replays": [one.to_dict() for one in found]})
     elif not quiet:
-        from kernbench.cli.render_noc import replay_tables
-
         output.show(replay_tables(found, chip.name))
     return output.OK
 
@@ -83,3 +89,56 @@ def _files(paths: list[str]) -> list[Path]:
             raise InputError(Problem(text, "the folder has no .json file"))
         out += inside
     return out
+
+
+_TITLES = {"recorded": "at recorded times", "closed": "closed loop"}
+_HEADERS = {"recorded": "recorded", "closed": "closed"}
+
+
+def replay_tables(outcomes: Sequence[Outcome], device: str) -> Iterator[RenderableType]:
+    """A row a trace, the mean error of several, and of a single trace the transfers that waited longest."""
+    modes = list(dict.fromkeys(one.mode for one in outcomes))
+    traces = list(dict.fromkeys(one.trace for one in outcomes))
+    yield widgets.Text(f"{device}: cycles of each trace")
+    columns: list[tuple[str, Justify]] = [("trace", "left"), ("reads, writes", "right")]
+    columns += [("measured", "right")]
+    for mode in modes:
+        columns += [(_HEADERS[mode], "right"), ("error", "right")]
+    made = table("", columns)
+    for k in range(0, len(outcomes), len(modes)):
+        row = outcomes[k : k + len(modes)]
+        cells = [row[0].trace, f"{row[0].transfers:,}", f"{row[0].measured:,}"]
+        for one in row:
+            cells += [f"{one.estimated:,}", f"{one.error:+.1%}"]
+        made.add_row(*cells)
+    yield ""
+    yield made
+    if len(outcomes) > len(modes):
+        yield ""
+        yield from _means(outcomes, modes)
+    elif len(traces) == 1:
+        for one in outcomes:
+            yield from _slowest(one)
+    for note in dict.fromkeys(f"{one.trace}: {note}" for one in outcomes for note in one.notes):
+        yield widgets.Text(f"note: {note}")
+
+
+def _means(outcomes: Sequence[Outcome], modes: Sequence[str]) -> Iterator[RenderableType]:
+    for mode in modes:
+        errors = sorted(abs(one.error) for one in outcomes if one.mode == mode)
+        middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+        said = f"mean {sum(errors) / len(errors):.2%}, median {middle:.2%}, largest {errors[-1]:.2%} of {len(errors)} traces"
+        yield widgets.Text(f"error {_TITLES[mode]}: {said}")
+
+
+def _slowest(one: Outcome) -> Iterator[RenderableType]:
+    if not one.slowest:
+        return
+    columns: list[tuple[str, Justify]] = [("transfer", "left"), ("issued", "right"), ("cycles", "right"), ("waited", "right")]
+    columns += [("endpoint", "right"), ("links", "right"), ("sharing", "right")]
+    made = table(f"waited longest, {_TITLES[one.mode]}", columns, "cycles beyond those on an idle network")
+    for slow in one.slowest:
+        numbers = (slow.issued, slow.cycles, slow.delay, slow.endpoint, slow.links, slow.sharing)
+        made.add_row(slow.what, *(f"{number:,}" for number in numbers))
+    yield ""
+    yield made

@@ -44,6 +44,8 @@ AnyOverrides = Annotated[
         show_default=False,
     ),
 ]
+
+
 def _walk(context: typer.Context, value: str | None) -> str | None:
     """Let every run of this command, here and in its workers, take the walk: they look at the environment."""
     if value is not None:
@@ -89,9 +91,7 @@ AllowCode = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")
-]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")]
 
 
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:

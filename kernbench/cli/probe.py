@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli import output
-from kernbench.cli.machines import load_machine
+from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
+from kernbench.cli.target import load_machine
+from kernbench.cli.text import WIDE, Justify, percent, share_text, size_text, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.sim_engine.probe import ProbeRow
+
 
 DEFAULT_SYSTEM = "single_cube"
 
@@ -37,7 +45,41 @@ def probe(
 
         output.write(json.dumps({"machine": system.source, "rows": [row.to_dict() for row in rows]}) + "\n")
     elif not quiet:
-        from kernbench.cli.render_probe import probe_table
-
         output.show(probe_table(rows, system.source, output.console(sys.stdout).width))
     return 0
+
+
+def probe_table(rows: Sequence[ProbeRow], machine: str, width: int) -> Iterator[RenderableType]:
+    """What `kbsim probe` prints: latency and its parts, bandwidth, and what limits it."""
+    yield widgets.Text(f"{machine}: each pattern alone; cycles of the slowest transfer = setup + links + transfer")
+    if not rows:
+        yield "no size fits into a scratchpad and a slice of HBM"
+        return
+    wide = width >= WIDE
+    columns: list[tuple[str, Justify]] = [("pattern", "left"), ("size", "right"), ("cycles", "right"), ("setup", "right")]
+    columns += [("links", "right"), ("transfer", "right"), ("B/cycle", "right"), ("use", "right")]
+    columns += [("limited by", "left")] if wide else []
+    made = table("", columns, "")
+    said = ""
+    for row in rows:
+        name = row.pattern if row.pattern != said else ""
+        said = row.pattern
+        count = f" x {row.transfers}" if row.transfers > 1 and name else ""
+        cells: list[str | widgets.Text] = [
+            name + count,
+            size_text(row.bytes),
+            f"{row.cycles:,}",
+            f"{row.setup:,}",
+            f"{row.links:,}",
+        ]
+        cells += [f"{row.transfer:,}", share_text(float(row.bandwidth)), widgets.Text(percent(float(row.utilisation)), "bold")]
+        if wide:
+            cells.append(row.bottleneck)
+        made.add_row(*cells)
+    yield ""
+    yield made
+    if not wide:
+        yield ""
+        limits = dict.fromkeys((row.pattern, row.bottleneck) for row in rows)
+        for pattern, bottleneck in limits:
+            yield widgets.Text.assemble((f"{pattern} is limited by ", "dim"), bottleneck)

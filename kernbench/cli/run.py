@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import os
+import runpy
+import shutil
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.asked import Asked
-from kernbench.cli.machines import load_machine
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, Quiet, StrictWait, Walk
-from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
-from kernbench.common.errors import InputError, Problem
+from kernbench.cli.target import load_machine
+from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, reported
+from kernbench.common.errors import InputError, KernbenchError, Problem, error_text
+from kernbench.common.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.config import MachineConfig
+    from kernbench.sim_engine.machine import Machine
+    from kernbench.sim_engine.tracing import TraceOptions
+
 
 OutFile = Annotated[
     Path | None,
@@ -58,9 +72,8 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a bench or a program to its end and say what it took, and why."""
-    from kernbench.cli.bench_run import run_bench
+    from kernbench.cli.bench import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
-    from kernbench.cli.triton_check import check_script
 
     _check_places(out, (trace, report), (target, config))
     options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim run", trace, report)
@@ -94,10 +107,8 @@ def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterabl
         check_writable(out)
 
 
-def _run_program(
-    target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, asked: Asked
-) -> int:
-    from kernbench.cli.render import run_summary
+def _run_program(target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, asked: Asked) -> int:
+    from kernbench.cli.summary import run_summary
     from kernbench.cli.target import load_target
     from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.summary import summarise_run
@@ -108,3 +119,100 @@ def _run_program(
     result = machine.result()
     asked.tell(result.to_json(), lambda width: run_summary(summarise_run(result, machine.program, machine.plan), width))
     return output.ENDINGS[result.status]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of one `kbsim run`."""
+
+    out: Path | None  #: the result as JSON goes there too
+    as_json: bool
+    quiet: bool
+    skip: bool
+    trace: Path | None
+    page: Path | None
+    options: TraceOptions | None  #: of the trace, where some were given
+    checks: bool = True  #: hold the run against the laws when it ends
+
+    def run(self, machine: Machine) -> None:
+        """To the end, traced and with progress as asked for."""
+        from kernbench.cli.progress import progress_bar
+
+        machine.checks = self.checks
+        with reported(machine, self.trace, self.page, self.options), progress_bar(not self.quiet) as progress:
+            machine.run(skip=self.skip, progress=progress)
+
+    def tell(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:
+        """Write the result's JSON, or show it for a terminal of so many columns, as asked for."""
+        from kernbench.common.files import write_whole
+
+        if self.out is not None:
+            write_whole(self.out, (result + "\n").encode())
+        if self.as_json:
+            output.write(result + "\n")
+        elif not self.quiet:
+            output.show(show(output.console(sys.stdout).width))
+
+
+def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bool, quiet: bool) -> int:
+    """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
+    from kernbench.runtime_api.triton_run import CHECKS, machine
+
+    wrong = [one for one in checks.split(",") if one not in CHECKS]
+    if wrong:
+        raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
+    path = Path(target)
+    if path.suffix == ".py" and not path.exists():
+        raise InputError(Problem(target, "it cannot be read: No such file or directory"))
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
+    found: list[str] = []
+    with machine(config, check=checks) as runs:
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except InputError:
+            raise
+        except KernbenchError as error:
+            found.append("\n".join([str(error), *(f"  {note}" for note in getattr(error, "__notes__", ()))]))
+        except SystemExit as error:
+            found += [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the script is the user's: what it raises need be no Exception
+            found.append(_raised(path, error))
+    found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
+    if as_json:
+        launches = [{"kernel": one.name, "cycles": one.cycles} for one in runs]
+        output.answer({"checks": checks.split(","), "launches": launches, "problems": found})
+    elif not quiet:
+        for one in runs:
+            print(f"{one.name}: {counted(one.cycles, 'cycle')}")
+        print("\n".join(_in_lines(one) for one in found) if found else _nothing(len(runs)))
+    return KERNEL_WRONG if found else output.OK
+
+
+def _raised(path: Path, error: BaseException) -> str:
+    """What a script raised, with its line; the traceback goes to stderr."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
+    output.note("".join(traceback.format_list(frames[first:])).rstrip("\n"))
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"{path}:{lines[-1] if lines else 1}: {error_text(error)}"
+
+
+def _nothing(launches: int) -> str:
+    return "nothing is wrong" if launches else "no kernel was launched, so nothing was checked"
+
+
+def _in_lines(text: str) -> str:
+    """A text as it is for a file or a pipe, and in lines of the width of a terminal (or of `COLUMNS`)."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return text
+    width = max(40, shutil.get_terminal_size().columns)
+    wrap = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrap.fill(line) for line in text.split("\n"))
+
+
+KERNEL_WRONG = 5  #: the exit code

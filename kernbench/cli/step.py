@@ -2,38 +2,154 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
+from kernbench.cli.bench import prepared, said
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait, Walk
-from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow
+from kernbench.cli.target import load_machine
+from kernbench.cli.text import Justify, common_place, rational, status_text, table, without_place
+from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, traced
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import RenderableType
+    from rich.table import Table
 
-    from kernbench.cli.bench_step import BenchStepper
-    from kernbench.cli.program_step import ProgramStepper
+    from kernbench.runtime_api.bench import Bench
+    from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import Machine
+    from kernbench.sim_engine.state import EngineState, FlowState, JobState, MachineState
+    from kernbench.sim_engine.tracing import TraceOptions
 
-    Stepper = BenchStepper | ProgramStepper
+
+class ProgramStepper:
+    """One `kbsim step` of a program."""
+
+    def __init__(self, target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None = None) -> None:
+        from kernbench.cli.target import load_target
+        from kernbench.sim_engine.machine import Machine
+
+        spec = load_machine(config, overrides, allow_code=allow_code or ())
+        self.machine = Machine(spec, load_target(target, spec))
+
+    def around(
+        self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None
+    ) -> AbstractContextManager[None]:
+        """Around the steps: from a checkpoint, into a trace, to a checkpoint."""
+        if start is not None:
+            self.machine.load(start)
+        return traced(self.machine, trace, options, save)
+
+    def show(self, note: str) -> Iterator[RenderableType]:
+        """The state for a person."""
+
+        program = self.machine.program
+        if program.nothing and self.machine.status == "done":
+            note = f"the program has {program.nothing}: nothing ran"
+        return machine_state(self.machine.peek(), program.name, self.machine.config.source, note)
+
+    def answer(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {**self.machine.result().to_dict(), "engines": self.machine.peek().to_dict()}
+
+    def finish(self) -> int:
+        """The exit code."""
+        return output.ENDINGS[self.machine.status]
+
+
+class BenchStepper:
+    """One `kbsim step` of a bench."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        config: str | None,
+        overrides: list[str] | None,
+        *,
+        strict_wait: bool,
+        allow_code: list[str] | None = None,
+    ) -> None:
+        self.engine, self.machine = prepared(
+            bench, config, overrides, op_log=True, strict_wait=strict_wait, allow_code=allow_code
+        )
+        self.machine.keep_commands()  # engines are shown with what the kernels' jobs are
+        self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
+
+    @contextmanager
+    def around(self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None) -> Iterator[None]:
+        """Around the steps: from a checkpoint by running again, into a trace, to a checkpoint."""
+        from kernbench.sim_engine.kernel_checkpoint import restore_run, save_run
+
+        if trace is not None and (start is not None or save is not None):
+            rule = "a bench is restored by running it again, and a trace cannot be taken up in the middle"
+            remedy = "trace the whole run, without --from and --save"
+            raise InputError(Problem("kbsim step", rule, "--trace", str(trace), remedy))
+        if start is not None:
+            restore_run(self.engine, start, self.what)
+        with traced(self.machine, trace, options):
+            yield
+        if save is not None:
+            save_run(self.engine, save, self.what)
+
+    def answer(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        states = [said_of(state) for state in self.engine.activity.system.states()]
+        machine = self.machine
+        return {
+            "bench": self.engine.activity.bench.name,
+            "status": machine.status,
+            "cycle": machine.cycle,
+            "kernels": states,
+            "engines": machine.peek().to_dict(),
+            "result": machine.result().to_dict(),
+        }
+
+    def show(self, note: str) -> Iterator[RenderableType]:
+        """The state for a person."""
+
+        return kernel_state(self.engine, note)
+
+    def finish(self) -> int:
+        """Say what a kernel raised; the exit code."""
+        said(self.engine)
+        return output.ENDINGS[self.machine.status]
+
+
+def said_of(state: Any) -> dict[str, Any]:
+    """A PE's kernel as plain JSON."""
+    return {
+        "pe": state.pe,
+        "launch": state.launch or None,
+        "program": state.program,
+        "line": state.line or None,
+        "waits_for": state.waits or None,
+        "since": state.since,
+        "in_flight": state.in_flight,
+        "implicit_waits": state.implicit_waits,
+    }
+
 
 FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be seen
 
+Stepper = ProgramStepper | BenchStepper
+
 Cycles = Annotated[
     int | None,
-    typer.Option(
-        "--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False
-    ),
+    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False),
 ]
 Until = Annotated[
     str | None,
@@ -43,14 +159,10 @@ Until = Annotated[
 ]
 From = Annotated[
     Path | None,
-    typer.Option(
-        "--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False
-    ),
+    typer.Option("--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False),
 ]
 Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
-Watch = Annotated[
-    bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")
-]
+Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")]
 
 
 def step(
@@ -100,10 +212,7 @@ def _stepper(
 
     bench = find_bench(target)
     if bench is not None:
-        from kernbench.cli.bench_step import BenchStepper
-
         return BenchStepper(bench, config, overrides, strict_wait=strict_wait, allow_code=allow_code)
-    from kernbench.cli.program_step import ProgramStepper
 
     refuse_bench_options(target, strict_wait=strict_wait)
     return ProgramStepper(target, config or DEFAULT_MACHINE, overrides, allow_code)
@@ -163,3 +272,178 @@ def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
             time.sleep(FRAME_SECONDS)
 
         yield update
+
+
+ACTIVITY_STYLES = {"idle": "dim", "busy": "green", "bank_conflict": "red", "backpressure": "red"}
+MOST_JOBS = 16  # transfers of one engine that are listed
+MOST_QUEUED = 6
+MANY_ENGINES = 16  # of more, idle ones are counted
+MOST_MEMBERS = 8
+
+
+def machine_state(state: MachineState, program: str, machine: str, note: str = "") -> Iterator[RenderableType]:
+    """The state of all engines, and which resources are shared by how many flows."""
+    text = status_text(state.status).append("  ").append(f"cycle {state.cycle:,}", "bold")
+    yield text.append(f", {note}" if note else "")
+    yield widgets.Text(f"{program or 'a program'} on {machine}")
+    yield ""
+    place = common_place([engine.name for engine in state.engines])
+    if place:
+        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+    yield from engine_states(state, place)
+
+
+def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
+    """Each engine, called as inside `place`; of many those that work, then the resources in use."""
+    shown = state.engines
+    if len(shown) > MANY_ENGINES:
+        shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)
+    for engine in shown:
+        yield from _engine(engine, without_place(engine.name, place))
+    if len(shown) < len(state.engines):
+        others = len(state.engines) - len(shown)
+        yield widgets.Text(f"{counted(others, 'more engine')} {'is' if others == 1 else 'are'} idle", "dim")
+    shared = [f"{without_place(name, place)} {count}" for name, count in state.members.items() if count]
+    if shared:
+        more = f", {len(shared) - MOST_MEMBERS} more" if len(shared) > MOST_MEMBERS else ""
+        grid = widgets.Table.grid()
+        grid.add_row(widgets.Text("flows ", "bold"), ", ".join(shared[:MOST_MEMBERS]) + more)
+        yield grid
+
+
+def _engine(engine: EngineState, name: str) -> Iterator[RenderableType]:
+    head = widgets.Text.assemble((f"{name:<5} ", "bold"), (engine.activity, ACTIVITY_STYLES[engine.activity]))
+    if engine.next_event is not None:
+        head.append(f", next event {engine.next_event:,}", "dim")
+    yield head
+    if engine.jobs or engine.entry is not None:
+        yield _jobs(engine)
+    if engine.queue:
+        yield _queue(engine)
+
+
+def _jobs(engine: EngineState) -> widgets.Table:
+    """An entry by its id, a kernel's command by its line."""
+    grid = widgets.Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(min_width=6, justify="right", no_wrap=True)
+    grid.add_column(min_width=17, no_wrap=True)
+    grid.add_column(min_width=16, justify="right", no_wrap=True)
+    grid.add_column(min_width=12, justify="right", no_wrap=True)
+    grid.add_column()
+    if engine.entry is not None:
+        left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
+        waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
+        grid.add_row(
+            engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", widgets.Text(waits, "red")
+        )
+    for job in engine.jobs[:MOST_JOBS]:
+        left = f"{job.bytes_left:,} of {job.bytes:,} B"
+        grid.add_row(job.line or _id(job.id), job.opcode, left, f"{rational(job.rate)} B/cycle", _waits(job))
+    if len(engine.jobs) > MOST_JOBS:
+        grid.add_row("", counted(len(engine.jobs) - MOST_JOBS, "more transfer"))
+    return grid
+
+
+def _id(number: int) -> str:
+    """An entry's id; a job that a component submitted has none."""
+    return "" if number < 0 else str(number)
+
+
+def _waits(job: JobState) -> widgets.Text:
+    """What a transfer waits for and since when; nothing where it moves."""
+    if job.joins_at is not None:
+        return widgets.Text(f"latency to {job.joins_at:,}", "cyan")
+    parts = []
+    if job.stall is not None:
+        parts.append(f"{job.stall} since {job.stalled_since:,}")
+    held = [flow for flow in job.flows if flow.waits == "bank"]
+    if held:
+        parts.append(f"{_some_of(len(held), job)}bank since {min(_since(flow) for flow in held):,}")
+    in_line = sum(flow.waits == "line" for flow in job.flows)
+    if in_line:
+        parts.append(f"{_some_of(in_line, job)}older ones first")
+    return widgets.Text(", ".join(parts), "red")
+
+
+def _since(flow: FlowState) -> int:
+    """When the request of a held flow was first denied."""
+    return 0 if flow.held_since is None else flow.held_since
+
+
+def _some_of(count: int, job: JobState) -> str:
+    """How many of a transfer's flows, where it is not all of them."""
+    return "" if count == len(job.flows) else f"{count}/{len(job.flows)} "
+
+
+def _queue(engine: EngineState) -> widgets.Text:
+    """The jobs that wait in an engine's queue, with their stalls."""
+    text = widgets.Text("      queue ", "dim")
+    names = []
+    for number, stall, since in zip(engine.queue, engine.queue_stalls, engine.queue_since, strict=True):
+        name = _id(number) or "a command"
+        names.append(name if stall is None else f"{name} ({stall} since {since:,})")
+    text.append(", ".join(names[:MOST_QUEUED]))
+    if len(names) > MOST_QUEUED:
+        text.append(f", {len(names) - MOST_QUEUED} more")
+    return text
+
+
+MOST_PES = 16  # that are listed; of more the rest is counted
+
+
+def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType]:
+    """Status and cycle, each PE's kernel, the source lines where they stand, and every engine."""
+    machine, running = engine.machine, engine.activity
+    text = status_text(machine.status).append("  ").append(f"cycle {machine.cycle:,}", "bold")
+    yield text.append(f", {note}" if note else "")
+    yield widgets.Text(f"{running.bench.name} on {machine.config.source}")
+    yield ""
+    states = running.system.states()
+    at_work = [state for state in states if state.launch]
+    shown = at_work[:MOST_PES]
+    place = common_place([f"{state.pe}.x" for state in shown])
+    if place and shown:
+        yield widgets.Text(f"names are of {place[:-1]}", "dim")
+    if shown:
+        yield kernel_table(shown, place)
+    more = len(at_work) - len(shown)
+    if more:
+        yield widgets.Text(f"{counted(more, 'more PE')} run{'s' * (more == 1)} kernels (--json has them)", "dim")
+    if not at_work:
+        yield widgets.Text("no PE runs a kernel", "dim")
+    elif len(at_work) < len(states):
+        yield widgets.Text(f"{len(states) - len(at_work):,} of {len(states):,} PEs run none", "dim")
+    yield from source_lines(running, at_work)
+    yield ""
+    others = {state.pe for state in states} - {state.pe for state in shown}
+    state = machine.peek()
+    near = tuple(one for one in state.engines if naming.parent(one.name) not in others)
+    yield from engine_states(replace(state, engines=near), place)
+
+
+def kernel_table(states: Sequence[Any], place: str) -> Table:
+    """One line a PE: where its kernel stands, what it waits for, and since when."""
+    columns: list[tuple[str, Justify]] = [("PE", "left"), ("launch", "left"), ("program", "right"), ("line", "left")]
+    made = table("Kernels", [*columns, ("waits for", "left"), ("since", "right"), ("in flight", "right")])
+    for state in states:
+        made.add_row(
+            widgets.Text(without_place(state.pe, place), "bold"),
+            state.launch,
+            "-" if state.program is None else f"{state.program:,}",
+            state.line or "-",
+            widgets.Text(state.waits or "-", "cyan"),
+            "-" if state.since is None else f"{state.since:,}",
+            f"{state.in_flight:,}",
+        )
+    return made
+
+
+def source_lines(running: Any, states: Sequence[Any]) -> Iterator[widgets.Text]:
+    """The text of the lines at which kernels stand, each once, of files that hold kernels."""
+    files = {Path(name).name: name for name in running.kernel_files()}
+    lines = sorted({state.line for state in states if state.line})
+    for line in lines:
+        name, _, number = line.rpartition(":")
+        code = linecache.getline(files[name], int(number)).strip() if name in files else ""
+        if code:
+            yield widgets.Text(f"{line}  ", "dim").append(code, "default")

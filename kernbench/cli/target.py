@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from kernbench.cli import output
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.cmdq import Program
     from kernbench.config import MachineConfig
     from kernbench.runtime_api.bench import Bench
+
 
 SUFFIXES = (".json", ".yaml", ".yml", ".kbp")
 
@@ -61,3 +64,30 @@ def workload_program(name: str, config: MachineConfig) -> Program:
         remedy = "take a machine of kernbench/npu/1, as npu_server"
         raise InputError(Problem(name, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
     return WORKLOADS[name](config)
+
+
+MOST_WARNINGS = 8
+
+
+def load_machine(
+    source: str, overrides: Sequence[str] | None, *, quiet: bool = False, kind: Any = None, allow_code: Sequence[str] = ()
+) -> Any:
+    """The machine, and on stderr which values that the user set have no effect on it."""
+    from kernbench.config import load_config
+
+    config: MachineConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
+    warn_of_values(config, quiet=quiet)
+    return config
+
+
+def warn_of_values(config: MachineConfig, *, quiet: bool) -> None:
+    """Say on stderr which values that the user set have no effect."""
+    from kernbench.config.effects import told_unused
+
+    if quiet:
+        return
+    found = told_unused(config)
+    for one in found[:MOST_WARNINGS]:
+        output.note(f"warning: {one}")
+    if len(found) > MOST_WARNINGS:
+        output.note(f"warning: {len(found) - MOST_WARNINGS:,} more values have no effect: kbsim config check lists them")

@@ -8,11 +8,7 @@ from itertools import takewhile
 from math import log10
 from typing import Literal
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
+from kernbench.cli import widgets
 
 STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
 WIDE = 110  # [column] from here on tables say more
@@ -85,14 +81,14 @@ def share_text(value: float) -> str:
     return short(value) if value >= 1000 or value == int(value) else _three(value)
 
 
-def headed(head: str) -> Text:
+def headed(head: str) -> widgets.Text:
     """The beginning of a line that is a section of its own."""
-    return Text.assemble((head, "bold"), "  ")
+    return widgets.Text.assemble((head, "bold"), "  ")
 
 
-def status_text(status: str) -> Text:
+def status_text(status: str) -> widgets.Text:
     """A status in its colour."""
-    return Text.assemble((status, STATUS_STYLES.get(status, "bold red")))
+    return widgets.Text.assemble((status, STATUS_STYLES.get(status, "bold red")))
 
 
 def rational(value: Fraction) -> str:
@@ -136,7 +132,7 @@ class Bar:
         self.parts = parts
         self.width = width
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> widgets.RenderResult:
         width = min(self.width, options.max_width)
         drawn = 0
         reached = 0.0
@@ -144,11 +140,11 @@ class Bar:
             reached += share
             cells = round(reached * width) - drawn
             cells = min(cells, width - drawn)
-            yield Segment(character * cells, Style.parse(style))
+            yield widgets.Segment(character * cells, widgets.Style.parse(style))
             drawn += cells
-        yield Segment(IDLE * (width - drawn), Style.parse("dim"))
+        yield widgets.Segment(IDLE * (width - drawn), widgets.Style.parse("dim"))
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> object:
+    def __rich_measure__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> object:
         from rich.measure import Measurement
 
         return Measurement(min(4, self.width), min(self.width, options.max_width))
@@ -157,14 +153,14 @@ class Bar:
 BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has what stands for them where they cannot be shown
 
 
-def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> Table:
+def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
     """A table without lines: its title stands over it, its columns are (header, side).
 
     Beside a cell of several lines the others of its row stand at its first one; headers of several lines end on one.
     """
     vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
-    made = Table(
-        title=Text.assemble((title, "bold"), (f"  {note}" if note else "", "dim")),
+    made = widgets.Table(
+        title=widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", "dim")),
         title_justify="left",
         title_style="none",
         box=None,

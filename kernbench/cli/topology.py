@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json, Overrides
+from kernbench.cli.text import Justify, rational, scaled, share_text, short, table
+from kernbench.common.units import plain_number
+from kernbench.common.words import counted
+from kernbench.topology.edges import EdgeKind
 from kernbench.topology.graphs import Graph, Measure
 from kernbench.topology.levels import Level
 
 if TYPE_CHECKING:
-    from kernbench.topology.graph import Topology
+    from rich.console import RenderableType
+
+    from kernbench.config.system import SystemConfig
+    from kernbench.policy.routing.route import Route
+    from kernbench.topology.builder import Compiled
+    from kernbench.topology.graph import Edge, Topology
+
 
 app = typer.Typer(help="Look at systems of SIPs, cubes and PEs: parts, routes, pictures.", no_args_is_help=True)
 
@@ -26,7 +40,6 @@ System = Annotated[
 @app.command()
 def show(target: System, overrides: Overrides = None, allow_code: AllowCode = None, as_json: Json = False) -> int:
     """Show what a system is made of: its levels, nodes by kind, links with their bandwidths."""
-    from kernbench.cli.render_topology import topology_dict, topology_summary
 
     topology = _built(target, overrides, allow_code)
     if as_json:
@@ -48,7 +61,6 @@ def compile_(
     """Check a system, build it, and bring the cube_mesh.yaml beside its file up to date."""
     from time import perf_counter
 
-    from kernbench.cli.render_topology import stage_table, topology_dict
     from kernbench.topology.builder import compile_topology
 
     started = perf_counter()
@@ -82,7 +94,6 @@ def route(
     as_json: Json = False,
 ) -> int:
     """Show the route from A to B: its hops, what they cost, and what limits it."""
-    from kernbench.cli.render_route import route_dict, route_summary
     from kernbench.policy.routing.ends import find_between
     from kernbench.policy.routing.router import PathRouter
 
@@ -129,3 +140,221 @@ def _built(target: str, overrides: list[str] | None, allow_code: list[str] | Non
     from kernbench.topology.builder import build_topology
 
     return build_topology(load_config(target, overrides or [], kind=SystemConfig, allow_code=allow_code or ()))
+
+
+GB = ("GB/s", "TB/s", "PB/s")
+BETWEEN = (EdgeKind.UCIE, EdgeKind.UCIE_IO, EdgeKind.SIP)  #: edges between cubes, IO chiplets and SIPs
+
+
+@dataclass(frozen=True)
+class Links:
+    """The connections of one kind: an edge each way is one of them."""
+
+    kind: EdgeKind
+    edges: Sequence[Edge]
+
+    @property
+    def links(self) -> int:
+        """How many there are."""
+        pairs = {(edge.source, edge.target) for edge in self.edges}
+        return sum((edge.target, edge.source) not in pairs or edge.source < edge.target for edge in self.edges)
+
+    @property
+    def rates(self) -> list[Fraction]:
+        """Bandwidths of their edges, where they have one."""
+        return [edge.bytes_per_cycle for edge in self.edges if edge.bytes_per_cycle is not None]
+
+
+def links_by_kind(topology: Topology) -> list[Links]:
+    """In the order of the catalogue."""
+    found: dict[EdgeKind, list[Edge]] = {kind: [] for kind in EdgeKind}
+    for edge in topology.edges:
+        found[edge.kind].append(edge)
+    return [Links(kind, edges) for kind, edges in found.items() if edges]
+
+
+def topology_summary(topology: Topology) -> Iterator[RenderableType]:
+    """What there is to say of a system on a terminal."""
+    config = topology.config
+    yield widgets.Text.assemble(
+        (config.source, "bold"),
+        f"  {counted(len(topology.nodes), 'node')}, {counted(len(topology.edges), 'edge')}, {float(config.freq_ghz):g} GHz",
+    )
+    yield from ("", _levels(config))
+    yield from ("", _nodes(topology))
+    yield from ("", _links(topology))
+
+
+def _levels(config: SystemConfig) -> widgets.Table:
+    system, sip, cube, pe = config.system, config.sip, config.cube, config.pe
+    hbm = cube.hbm.capacity * cube.hbm.channels * config.freq_ghz
+    grid = widgets.Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    package = f"{system.kind} of {system.rows} x {config.sip_cols}" if system.sips > 1 else "one SIP"
+    grid.add_row("System", "1", f"{package}; HBM {_bytes(config.system.sips * config.cubes * cube.hbm.capacity_bytes)}")
+    chiplets = ", ".join(f"{io.name} ({io.side})" for io in sip.io) or "none"
+    grid.add_row("SIP", short(system.sips), f"{sip.rows} x {sip.cols} cubes; IO chiplets {chiplets}")
+    mesh = f"mesh {cube.mesh.rows} x {cube.mesh.cols}; {counted(cube.pes, 'PE')}"
+    memory = f"HBM {_bytes(cube.hbm.capacity_bytes)} in {counted(config.slices, 'slice')}, {scaled(float(hbm), GB)}"
+    size = f"{rational(cube.width_mm)} x {rational(cube.height_mm)} mm"
+    grid.add_row("Cube", short(system.sips * config.cubes), f"{size}; {mesh}; {memory}; SRAM {_bytes(cube.sram.bytes)}")
+    engines = f"{counted(pe.dma.engines, 'DMA engine')}; TE {pe.te.engines} x {rational(pe.te.rate(8, 8))} MAC"
+    spm = f"scratchpad {_bytes(pe.spm.size_bytes)} in {counted(pe.spm.num_banks, 'bank')}"
+    grid.add_row("PE", short(config.pes), f"{engines}; VE {pe.ve.engines} x {pe.ve.lanes} lanes; {spm}")
+    return grid
+
+
+def _bytes(nbytes: int) -> str:
+    """A size in the largest unit of which it is at least one."""
+    power = min(max(nbytes.bit_length() - 1, 0) // 10, 6)
+    return f"{nbytes / (1 << 10 * power):.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
+
+
+def _nodes(topology: Topology) -> widgets.Table:
+    made = table("Nodes", [("kind", "left"), ("in a", "left"), ("each has", "right"), ("in all", "right")])
+    config = topology.config
+    holders = {"PE": config.pes, "cube": config.system.sips * config.cubes, "SIP": config.system.sips, "system": 1}
+    levels: dict[str, str] = {}
+    for node in topology.nodes:
+        level = "system" if node.sip is None else "SIP" if node.cube is None else "cube" if node.pe is None else "PE"
+        levels.setdefault(node.kind, level)
+    for kind, count in Counter(node.kind for node in topology.nodes).items():
+        made.add_row(kind, levels[kind], short(count // holders[levels[kind]]), short(count))
+    return made
+
+
+def _links(topology: Topology) -> widgets.Table:
+    """Each kind of link; bandwidths are of one direction."""
+    columns = ["links", "B/cycle", "GB/s", "cycles", "mm", "together"]
+    made = table("Links", [("kind", "left"), *((name, "right") for name in columns)], "bandwidths are of one direction")
+    freq = topology.config.freq_ghz
+    for links in links_by_kind(topology):
+        rates = links.rates
+        each = [_span(rates), _span([rate * freq for rate in rates])] if rates else ["", ""]
+        # Both directions have the same sum: half of all edges.
+        together = scaled(float(sum(rates, Fraction(0)) * freq / 2), GB) if rates else ""
+        costs = [_span([edge.cycles for edge in links.edges]), _span([edge.mm for edge in links.edges])]
+        made.add_row(links.kind.value, short(links.links), *each, *costs, together)
+    return made
+
+
+def _span(values: Iterable[Fraction | int]) -> str:
+    """A quantity that differs: from the least to the largest."""
+    low, high = min(found := [Fraction(value) for value in values]), max(found)
+    return rational(low) if low == high else f"{rational(low)}..{rational(high)}"
+
+
+def topology_dict(topology: Topology) -> dict[str, Any]:
+    """The same as plain JSON."""
+    config = topology.config
+    levels = {"sips": config.system.sips, "cubes": config.system.sips * config.cubes, "pes": config.pes}
+    sizes = {"hbm_bytes": config.cube.hbm.capacity_bytes, "hbm_slices": config.slices, "sram_bytes": config.cube.sram.bytes}
+    return {
+        "topology": config.source,
+        "digest": config.digest(),
+        **levels,
+        **sizes,
+        "scratchpad_bytes": config.pe.spm.size_bytes,
+        "nodes": {"all": len(topology.nodes), **Counter(node.kind for node in topology.nodes)},
+        "edges": {
+            "all": len(topology.edges),
+            **{
+                links.kind.value: {
+                    "edges": len(links.edges),
+                    "links": links.links,
+                    "bytes_per_cycle": _range(links.rates),
+                    "cycles": _range([edge.cycles for edge in links.edges]),
+                    "mm": _range([edge.mm for edge in links.edges]),
+                }
+                for links in links_by_kind(topology)
+            },
+        },
+    }
+
+
+def _range(values: Sequence[Fraction | int]) -> list[int | float | str] | None:
+    """The least and the largest; None where there are none."""
+    return [plain_number(Fraction(find(values))) for find in (min, max)] if values else None
+
+
+def stage_table(compiled: Compiled) -> widgets.Table:
+    """A line a stage of the compiler: what it made, and the time and memory that it took."""
+    config, topology = compiled.topology.config, compiled.topology
+    kinds = Counter(node.kind for node in topology.nodes)
+    links = {one.kind: one.links for one in links_by_kind(topology)}
+    inside = [node for node in topology.nodes if node.cube is not None]
+    mesh = f"{kinds['router'] // (config.system.sips * config.cubes):,} routers a cube"
+    shape = f"{config.system.rows} x {config.sip_cols} {config.system.kind}"
+    rows = (
+        ("read and validate", f"{config.source}, {config.schema_name}"),
+        ("cube mesh", f"{compiled.mesh_file.name} {compiled.action}, {mesh}"),
+        ("system", f"host, {counted(config.system.sips, 'SIP')} ({shape})"),
+        ("IO chiplets", f"{counted(kinds['io_noc'], 'chiplet')}, {counted(links.get(EdgeKind.PCIE, 0), 'PCIe link')}"),
+        ("cubes", f"{counted(config.system.sips * config.cubes, 'cube')}, {counted(config.pes, 'PE')}, {len(inside):,} nodes"),
+        ("edges", ", ".join(f"{links.get(kind, 0):,} {kind.value}" for kind in BETWEEN)),
+        ("views", "system, sip, cube, pe"),
+    )
+    made = table("Stages", [("", "right"), ("stage", "left"), ("made", "left"), ("ms", "right"), ("MB", "right")])
+    made.columns[2].no_wrap = False
+    for i, (row, stage) in enumerate(zip(rows, compiled.stages, strict=True), 1):
+        made.add_row(str(i), *row, f"{stage.seconds * 1000:,.1f}", f"{stage.grown / 1e6:,.1f}")
+    return made
+
+
+def route_summary(
+    route: Route, config: SystemConfig, graph: Graph, by: Measure, meanings: Sequence[str] = ()
+) -> Iterator[RenderableType]:
+    """What was named, a line a hop, then what they add up to and what limits them."""
+    yield widgets.Text.assemble(
+        (route.nodes[0], "bold"), " to ", (route.nodes[-1], "bold"), f" on {config.source}, graph {graph}, shortest by {by}"
+    )
+    yield from (widgets.Text(meaning, "dim") for meaning in meanings)
+    columns: list[tuple[str, Justify]] = [("", "right"), ("node", "left"), ("over", "left")]
+    made = table("Hops", [*columns, ("mm", "right"), ("cycles", "right"), ("B/cycle", "right")])
+    made.add_row("0", route.nodes[0])
+    for i, edge in enumerate(route.edges, 1):
+        made.add_row(str(i), *_cells(edge), style="yellow" if edge is route.bottleneck else "")
+    made.add_row(
+        "",
+        widgets.Text("in all", "bold"),
+        "",
+        *(widgets.Text(text, "bold") for text in (rational(route.mm), f"{route.cycles:,}")),
+    )
+    yield from ("", made)
+    yield from ("", _limit(route, config))
+
+
+def _cells(edge: Edge) -> tuple[str, ...]:
+    rate = "" if edge.bytes_per_cycle is None else rational(edge.bytes_per_cycle)
+    return edge.target, edge.kind.value, rational(edge.mm), f"{edge.cycles:,}", rate
+
+
+def _limit(route: Route, config: SystemConfig) -> widgets.Text:
+    hops = counted(len(route.edges), "hop")
+    limit = route.bottleneck
+    if limit is None or limit.bytes_per_cycle is None:
+        return widgets.Text(f"{hops}; no edge limits its bandwidth")
+    rate = f"{rational(limit.bytes_per_cycle)} B/cycle, {share_text(float(limit.bytes_per_cycle * config.freq_ghz))} GB/s"
+    place = f" at {limit.kind.value} {limit.source} to {limit.target}"
+    return widgets.Text.assemble(f"{hops}; bottleneck ", (rate, "bold"), place)
+
+
+def route_dict(route: Route) -> dict[str, Any]:
+    """The same as plain JSON, exactly."""
+    hops = [
+        {
+            "from": edge.source,
+            "to": edge.target,
+            "kind": edge.kind.value,
+            "mm": plain_number(edge.mm),
+            "cycles": edge.cycles,
+            "bytes_per_cycle": None if edge.bytes_per_cycle is None else plain_number(edge.bytes_per_cycle),
+            "weight": plain_number(edge.weight),
+        }
+        for edge in route.edges
+    ]
+    limit = None if route.bottleneck is None else hops[route.edges.index(route.bottleneck)]
+    totals = {"mm": plain_number(route.mm), "cycles": route.cycles, "weight": plain_number(route.weight)}
+    return {"path": list(route.nodes), **totals, "bottleneck": limit, "hops": hops}

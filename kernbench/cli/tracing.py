@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 TraceTo = Annotated[
     Path | None,
-    typer.Option(
-        "--trace", metavar="FILE", help="Write the trace there: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False
-    ),
+    typer.Option("--trace", metavar="FILE", help="Write the trace there: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False),
 ]
 Report = Annotated[
     Path | None,

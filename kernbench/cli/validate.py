@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Quiet
+from kernbench.cli.text import WIDE, Justify, table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from kernbench.validate.run import SuiteRun
+
 
 OUTSIDE = 1  #: exit code where a row has an error that is not allowed
 
@@ -82,8 +87,6 @@ def validate(
     for name in names:
         runs.append(run_suite(name, stand))
         if not as_json and not quiet:
-            from kernbench.cli.render_validate import suite_text
-
             output.show(suite_text(runs[-1], output.console(sys.stdout).width))
     if report is not None:
         _write(report, runs)
@@ -138,3 +141,33 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
             rule = f"it must be ENGINE=FACTOR: one of {', '.join(ENGINES)}, and a number from 1 to 1000"
             raise InputError(Problem("kbsim validate", rule, "--plant", text))
     return plant
+
+
+STYLES = {"inside": "green", "outside": "bold red", "told": "yellow"}
+CASE = 12  #: characters of a case, at least
+SIDES: dict[str, Justify] = dict.fromkeys(("expected", "ours", "error", "allowed"), "right")
+
+
+def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
+    """A suite's table, and why its tolerances are what they are."""
+    from kernbench.validate.forms import COLUMNS, cells, reasons
+
+    if run.skipped:
+        yield widgets.Text.assemble((run.data.title, "bold"), (f"  {run.data.suite}", "dim"))
+        yield widgets.Text(f"skipped: {run.skipped}", "yellow")
+        yield ""
+        return
+    shown = [name for name in COLUMNS if name != "unit" or width >= WIDE]
+    units = ", ".join(dict.fromkeys(row.unit for row in run.rows))
+    note = run.data.suite if width >= WIDE else f"{run.data.suite}, in {units}"
+    made = table(run.data.title, [(name, SIDES.get(name, "left")) for name in shown], note)
+    first = made.columns[0]
+    first.no_wrap, first.overflow, first.min_width = False, "fold", CASE
+    for row in run.rows:
+        texts = dict(zip(COLUMNS, cells(row), strict=True))
+        *others, verdict = (texts[name] for name in shown)
+        made.add_row(*others, widgets.Text(verdict, STYLES[verdict]))
+    yield made
+    for allowed, why in reasons(run.rows):
+        yield widgets.Text(f"allowed {allowed}: {why}", "dim")
+    yield ""

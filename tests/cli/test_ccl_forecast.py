@@ -9,7 +9,7 @@ import pytest
 
 from kernbench.ccl import measure, room
 from kernbench.ccl.algorithms import all_reduce_ring
-from kernbench.cli.ccl_forecast import about
+from kernbench.cli.ccl.run import about
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_terminal import on_terminal
 
@@ -73,7 +73,7 @@ def test_it_is_said_again_where_it_takes_twice_as_long(kbsim: Kbsim, monkeypatch
         return run(asked, 512, *inside)
 
     monkeypatch.setattr(measure, "row", row)
-    monkeypatch.setattr("kernbench.cli.ccl_forecast.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("kernbench.cli.ccl.run.time.monotonic", lambda: clock[0])
     said = kbsim("ccl", "run", "all_reduce", "-b", "1M", "-e", "4M", "--no-check")
     assert [line.split(";")[0] for line in said.err.splitlines()] == [
         "note: 2 sizes: 2,688 messages between 8 ranks, about 2 h",

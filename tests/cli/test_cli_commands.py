@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from kernbench.cli.app import every_command
-from kernbench.cli.commands import COMMANDS, UNUSED
+from kernbench.cli.app import COMMANDS, UNUSED, every_command
 from kernbench.cli.main import exit_code
 
 

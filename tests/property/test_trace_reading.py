@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kernbench.cli.render_trace import trace_summary
+from kernbench.cli.trace.summary import trace_summary
 from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config

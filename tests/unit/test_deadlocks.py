@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from kernbench import NEVER, Component, Machine, load_config, load_program
-from kernbench.cli.render import deadlock_table
+from kernbench.cli.summary import deadlock_table
 from kernbench.cmdq.plan import plan_npu
 from kernbench.sim_engine.tracing import TraceOptions
 from tests.contract.runs import gemm, load, machine, new, program

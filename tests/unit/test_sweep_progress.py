@@ -6,10 +6,9 @@ import io
 
 import pytest
 
-from kernbench.cli import sweep_progress
-from kernbench.cli.render_sweep import left_text, short_names
-from kernbench.cli.render_sweep_report import broken
-from kernbench.cli.sweep_progress import SweepBar, listener
+from kernbench.cli.sweep import run
+from kernbench.cli.sweep.report import broken
+from kernbench.cli.sweep.run import SweepBar, left_text, listener, short_names
 from kernbench.sweep.best import Best
 from kernbench.sweep.row import Row, failed_row
 
@@ -22,7 +21,7 @@ def test_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 points in 2 s, of 400: 50/s, 6 s left."""
     monkeypatch.setenv("COLUMNS", "120")
     now = [10.0]
-    monkeypatch.setattr(sweep_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(run.time, "monotonic", lambda: now[0])
     monkeypatch.setattr("sys.stderr", io.StringIO())
     best = Best(("ns", "min"))
     bar = SweepBar(400, best, {"50": "channels=2"})

@@ -22,7 +22,7 @@ Files = Annotated[
 def list_(files: Files = None, as_json: Json = False) -> int:
     """Print the algorithms of each collective, and how queues are built for them."""
     from kernbench.ccl.registry import read_registry
-    from kernbench.cli.render_ccl import algorithm_list
+    from kernbench.cli.ccl.run import algorithm_list
 
     registry = read_registry(*(files or []))
     if as_json:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from kernbench.cli import widgets
 from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, common_place, percent, short, table, unit, without_place
 
 if TYPE_CHECKING:
@@ -61,10 +60,10 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
     return made
 
 
-def _part_cells(part: Part, wide: bool) -> list[str | Text | Bar]:
+def _part_cells(part: Part, wide: bool) -> list[str | widgets.Text | Bar]:
     latency = part.latency or 0
     name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 17)
-    cells: list[str | Text | Bar] = [name, Text(short(latency), "bold"), short(part.active)]
+    cells: list[str | widgets.Text | Bar] = [name, widgets.Text(short(latency), "bold"), short(part.active)]
     if wide:
         cells.append(Bar([(_of(part.active, latency), BUSY, "green")], 12))
     cells += [_share(cycles, latency) for cycles in (part.te, part.ve, part.dma)]
@@ -72,7 +71,7 @@ def _part_cells(part: Part, wide: bool) -> list[str | Text | Bar]:
     if wide:
         cells += [short(part.commands), short(part.longest)]
     stalled = sum(part.stalls.values())
-    cells.append(Text(short(stalled), "" if stalled else "dim"))
+    cells.append(widgets.Text(short(stalled), "" if stalled else "dim"))
     return cells
 
 
@@ -80,8 +79,8 @@ def _of(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _share(part: int, whole: int) -> Text:
-    return Text(percent(_of(part, whole)), "" if part else "dim")
+def _share(part: int, whole: int) -> widgets.Text:
+    return widgets.Text(percent(_of(part, whole)), "" if part else "dim")
 
 
 def stall_table(stalls: Sequence[Stall], width: int) -> Table:
@@ -97,10 +96,10 @@ def stall_table(stalls: Sequence[Stall], width: int) -> Table:
             safe(stall.unit, 24),
             safe(stall.reason, 20),
             Bar([(_of(stall.cycles, total), BUSY, "red")], 24 if width >= WIDE else 10),
-            Text(percent(_of(stall.cycles, total)), "bold"),
+            widgets.Text(percent(_of(stall.cycles, total)), "bold"),
             short(stall.cycles),
             short(stall.episodes),
             short(_of(stall.cycles, stall.episodes)),
-            Text(short(stall.open), "" if stall.open else "dim"),
+            widgets.Text(short(stall.open), "" if stall.open else "dim"),
         )
     return made

@@ -66,7 +66,7 @@ def _plain(file: str, report: Report) -> dict[str, Any]:
 
 def _text(file: str, report: Report) -> str:
     """A report for a person: a line a violation, one for the whole."""
-    from kernbench.cli.render_trace_parts import safe
+    from kernbench.cli.trace.tables import safe
     from kernbench.common.words import counted
 
     name = safe(file, _LONGEST)

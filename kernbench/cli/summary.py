@@ -1,12 +1,11 @@
-"""The tables of a run's summary: engines, channels and links, banks, waits."""
+"""The summary of a run as a person reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from kernbench.cli import widgets
 from kernbench.cli.text import (
     BUSY,
     IDLE,
@@ -15,21 +14,141 @@ from kernbench.cli.text import (
     Bar,
     Justify,
     common_place,
+    duration,
     headed,
+    ids,
     percent,
     rational,
+    scaled,
     share_text,
     short,
+    status_text,
     table,
     unit,
     without_place,
 )
+from kernbench.common.words import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
+    from kernbench.sim_engine.result import Result
     from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse, RunSummary
     from kernbench.sim_engine.waits import Wait
+
+
+MOST_WAITING = 8  # entries of a deadlock that are listed
+MOST_WARNINGS = 5
+MOST_CHANNELS = 16
+MOST_LINKS = 5
+
+
+def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
+    """What `kbsim run` prints, part by part, for a terminal of `width` columns."""
+    result = summary.result
+    yield from headline(summary)
+    if result.status != "deadlock":  # the bounds are those of a run that comes to its end
+        yield from bound_lines(summary)
+    yield from ending(summary)
+    if not result.cycles:
+        yield from warnings(result)
+        return
+    yield ""
+    yield engine_table(summary.engines, width)
+    yield from queue_lines(summary.engines)
+    yield ""
+    yield resource_table("DRAM channels", summary.channels, MOST_CHANNELS, width)
+    if summary.links:
+        yield ""
+        yield resource_table("Mesh links", summary.links, MOST_LINKS, width)
+    yield ""
+    yield banks_line(summary.banks)
+    if summary.waits:
+        yield ""
+        yield wait_table(summary, width)
+    if result.metrics["energy_pj"]["total"]:
+        yield ""
+        yield energy_line(result)
+    yield from warnings(result)
+
+
+def headline(summary: RunSummary) -> Iterator[widgets.Text]:
+    """Status, cycles and time; then program and machine."""
+    result = summary.result
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
+    yield text.append(f", {duration(result.t_ns)} at {float(summary.freq_ghz):g} GHz")
+    yield widgets.Text(f"{result.program or 'a program'} on {result.machine}, {counted(summary.entries, 'entry')}")
+
+
+def bound_lines(summary: RunSummary) -> Iterator[widgets.Text]:
+    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the other kinds' largest."""
+    bound = summary.bound
+    if not bound.cycles:  # there is nothing to do
+        return
+    text = widgets.Text.assemble(f"{bound.kind} bound ", (short(bound.cycles), "bold"))
+    if summary.result.status == "done":
+        text.append(", achieved ").append(short(bound.achieved), "bold")
+        text.append(", ").append(percent(bound.share), "bold")
+    yield text.append(f"  ({bound.name})" if bound.kind != bound.name else "", "dim")
+    if bound.others:
+        others = ", ".join(f"{name} {short(cycles)}" for name, cycles in bound.others)
+        yield widgets.Text(f"other bounds: {others}", "dim")
+
+
+def ending(summary: RunSummary) -> Iterator[RenderableType]:
+    """What there is to say of a run that did not end as its program would have."""
+    result = summary.result
+    if result.status == "aborted":
+        more = 2 * max(summary.max_cycles, summary.bound.cycles)
+        yield (
+            f"stopped at max_cycles = {summary.max_cycles:,}: {summary.unfinished:,} of {counted(summary.entries, 'entry')} "
+            f"have not ended, {summary.not_started:,} of them have not started; allow more with --set max_cycles={more}"
+        )
+    if result.failure is not None:
+        if "traceback" in result.failure:
+            yield widgets.Text(str(result.failure["traceback"]), "dim")
+        yield widgets.Text(str(result.failure["message"]), "red")
+    if result.status == "deadlock":
+        yield f"nothing can ever happen again: {summary.unfinished:,} of {counted(summary.entries, 'entry')} have not ended"
+        yield from ("", deadlock_table(result))
+
+
+def deadlock_table(result: Result) -> RenderableType:
+    """Who waits for whom, since which cycle."""
+    waiting = result.waiting
+    more = len(waiting) - MOST_WAITING
+    made = table(
+        "Waiting",
+        [("entry", "left"), ("waits for", "left"), ("since cycle", "right"), ("because of", "left")],
+        f"the first {MOST_WAITING} of {len(waiting):,}" if more > 0 else "",
+    )
+    for item in waiting[:MOST_WAITING]:
+        made.add_row(f"{item['id']} {item['opcode']}", ids(item["waits_for"], 4), f"{item['since']:,}", item["reason"])
+    return made
+
+
+def energy_line(result: Result) -> widgets.Text:
+    """Energy, the average power, and the parts that make a hundredth of it or more."""
+    total = result.metrics["energy_pj"]["total"]
+    parts = [(pj, name) for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj >= total / 100]
+    text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), "bold")
+    if result.t_ns:
+        text.append(f" at {scaled(total / result.t_ns, ('mW', 'W', 'kW'))}")
+    return text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for pj, name in sorted(parts, reverse=True)))
+
+
+def warnings(result: Result) -> Iterator[RenderableType]:
+    """The run's warnings, of many the first."""
+    if not result.warnings:
+        return
+    yield from ("", widgets.Text(f"Warnings ({len(result.warnings):,})", "bold yellow"))
+    for warning in result.warnings[:MOST_WARNINGS]:
+        yield f"cycle {warning['cycle']:,}: {warning['message']}"
+    more = len(result.warnings) - MOST_WARNINGS
+    if more > 0:
+        yield f"and {more:,} more (all are in --json)"
+
 
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 MOST_ENGINES = 16  # of a kind; of more the busiest are shown
@@ -61,22 +180,20 @@ def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
                 made.add_row(without_place(engine.name, place), *(cells if barred else cells[1:]))
         if len(rows) > len(shown):
             rest = [engine.utilisation for engine in rows if engine not in shown]
-            name, about = f"{len(rest)} {'more ' if shown else ''}{kind}", Text("at most", "dim")
+            name, about = f"{len(rest)} {'more ' if shown else ''}{kind}", widgets.Text("at most", "dim")
             if barred:
                 made.add_row(name, about, percent(max(rest)))
             else:
-                made.add_row(Text(f"{name} ").append_text(about), percent(max(rest)))
+                made.add_row(widgets.Text(f"{name} ").append_text(about), percent(max(rest)))
     return made
 
 
-def _engine_cells(engine: EngineUse, wide: bool) -> list[str | Text | Bar]:
+def _engine_cells(engine: EngineUse, wide: bool) -> list[str | widgets.Text | Bar]:
     cycles = engine.cycles
     stalled = engine.bank_conflict + engine.backpressure
-    bar = Bar(
-        [(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10
-    )
+    bar = Bar([(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10)
     split = [engine.bank_conflict, engine.backpressure if engine.kind == "dma" else None, engine.idle]
-    cells: list[str | Text | Bar] = [bar, Text(percent(engine.utilisation), "bold"), short(engine.busy)]
+    cells: list[str | widgets.Text | Bar] = [bar, widgets.Text(percent(engine.utilisation), "bold"), short(engine.busy)]
     cells += [_part(part, cycles, wide) for part in split]
     cells += [short(engine.jobs), unit(engine.work, WORK_UNITS[engine.kind])]
     if wide:
@@ -88,22 +205,22 @@ def _of(place: str) -> str:
     return f" of {place[:-1]}" if place else ""
 
 
-def _part(part: int | None, cycles: int, wide: bool) -> Text:
+def _part(part: int | None, cycles: int, wide: bool) -> widgets.Text:
     """A part of the cycles; nothing where the engine has no such part, dim where it is 0."""
     if part is None:
-        return Text()
+        return widgets.Text()
     if not part:
-        return Text("0", "dim")
-    return Text(f"{short(part)} ({percent(part / cycles)})" if wide else short(part))
+        return widgets.Text("0", "dim")
+    return widgets.Text(f"{short(part)} ({percent(part / cycles)})" if wide else short(part))
 
 
-def queue_lines(engines: Sequence[EngineUse]) -> Iterator[Text]:
+def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
     """Job-cycles that transfers spent stalled in the queues of DMA engines, where there are any."""
     for engine in engines:
         waits = (("queue_full", engine.queue_full), ("priority_deferred", engine.priority_deferred))
         parts = [f"{short(count)} {name}" for name, count in waits if count]
         if parts:
-            yield Text(f"{engine.name} queue: {', '.join(parts)} job-cycles", "dim")
+            yield widgets.Text(f"{engine.name} queue: {', '.join(parts)} job-cycles", "dim")
 
 
 def resource_table(title: str, resources: Sequence[ResourceUse], most: int, width: int) -> Table:
@@ -121,7 +238,7 @@ def resource_table(title: str, resources: Sequence[ResourceUse], most: int, widt
             made.add_row(
                 without_place(resource.name, place),
                 bar,
-                Text(percent(resource.share), "bold"),
+                widgets.Text(percent(resource.share), "bold"),
                 unit(resource.bytes, "B"),
                 share_text(resource.achieved),
                 rational(resource.capacity),
@@ -130,11 +247,11 @@ def resource_table(title: str, resources: Sequence[ResourceUse], most: int, widt
             )
     if rest:
         most_used = percent(max(resource.share for resource in rest))
-        made.add_row(f"{len(rest)} more", Text("at most", "dim"), most_used, unit(sum(r.bytes for r in rest), "B"))
+        made.add_row(f"{len(rest)} more", widgets.Text("at most", "dim"), most_used, unit(sum(r.bytes for r in rest), "B"))
     return made
 
 
-def banks_line(banks: BankConflicts) -> Text:
+def banks_line(banks: BankConflicts) -> widgets.Text:
     """Requests and denials of the scratchpad's banks, and the worst of them."""
     text = headed("Scratchpad banks").append(f"{short(banks.requests)} requests, {short(banks.denials)} denied")
     if banks.worst is None:

@@ -1,23 +1,107 @@
-"""The metrics of a trace as a person reads them."""
+"""`kbsim trace summary`: the metrics of a trace."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.text import Text
+import typer
 
-from kernbench.cli.render_tables import banks_line, engine_table, resource_table
-from kernbench.cli.render_trace_parts import part_table, safe, stall_table, track
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json
+from kernbench.cli.summary import banks_line, engine_table, resource_table
 from kernbench.cli.text import duration, headed, percent, rational, scaled, short, status_text, unit
+from kernbench.cli.trace.tables import part_table, safe, stall_table, track
 from kernbench.common.words import counted
-from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kernbench.sim_engine.summary import EngineUse, ResourceUse
     from kernbench.trace.figures import Banks, Channel, Metrics, Roofline, Run, Spread, Tokens
+
+
+TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)]
+
+
+class Format(StrEnum):
+    """Forms of the metrics."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def summary(
+    file: TraceFile,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="As what: a table, or as the name of --out ends.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to: .json, .csv or .parquet.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Sum a trace up: utilisation, bandwidth, conflicts, phases, layers, stalls, tokens, energy, roofline."""
+    from kernbench.common.files import check_apart, check_writable, write_whole
+    from kernbench.trace.measure import metrics
+    from kernbench.trace.reader import open_trace
+
+    wanted = _format(form, out, as_json)
+    if out is not None:
+        check_writable(out)
+    check_apart((out,), (file,))
+    trace = open_trace(file)
+    found = metrics(trace)
+    if wanted is Format.TABLE:
+        output.show(trace_summary(found, output.console(sys.stdout).width))
+    elif out is None:
+        output.write(_data(wanted, found).decode())
+    else:
+        write_whole(out, _data(wanted, found))
+    if trace.broken is None:
+        return output.OK
+    output.note(f"error: {file}: {trace.broken}")
+    return output.REFUSED
+
+
+def _format(form: Format | None, out: Path | None, as_json: bool) -> Format:
+    """What is asked for; InputError where that cannot be."""
+    from kernbench.common.errors import InputError, Problem
+
+    where = "kbsim trace summary"
+    if as_json:
+        if form not in (None, Format.JSON):
+            raise InputError(Problem(where, f"--json and --format {form} exclude each other"))
+        form = Format.JSON
+    if form is None:
+        endings = {f".{kind}": kind for kind in Format if kind is not Format.TABLE}
+        form = Format.TABLE if out is None else endings.get(out.suffix.lower(), Format.TABLE)
+    if out is not None and form is Format.TABLE:
+        remedy = "give --out a name that ends in .json, .csv or .parquet"
+        raise InputError(Problem(where, "a table goes to stdout", remedy=remedy))
+    if out is None and form is Format.PARQUET:
+        raise InputError(Problem(where, "Parquet is no text", remedy="give --out FILE"))
+    return form
+
+
+def _data(form: Format, found: Metrics) -> bytes:
+    import json
+
+    from kernbench.trace.tables import csv_text, parquet_bytes, to_dict
+
+    if form is Format.PARQUET:
+        return parquet_bytes(found)
+    text = csv_text(found) if form is Format.CSV else json.dumps(to_dict(found)) + "\n"
+    return text.encode()
+
 
 MOST_CHANNELS = 16
 MOST_LINKS = 5
@@ -51,19 +135,21 @@ def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
     yield from _notes(metrics)
 
 
-def _headline(metrics: Metrics) -> Iterator[Text]:
+def _headline(metrics: Metrics) -> Iterator[widgets.Text]:
     run = metrics.run
     text = status_text(safe(run.status, 20)).append("  ").append(counted(run.cycles, "cycle"), "bold")
     text.append(f", {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz")
     if run.first:
         text.append(f", from cycle {run.first:,} on")
     yield text
-    yield Text(f"{safe(run.program, 40) or 'a program'}, {counted(run.events, 'event')} at level {safe(run.level, 20)}")
+    yield widgets.Text(f"{safe(run.program, 40) or 'a program'}, {counted(run.events, 'event')} at level {safe(run.level, 20)}")
     if run.broken:
-        yield Text(f"the file breaks off at {run.broken}", "red")
+        yield widgets.Text(f"the file breaks off at {run.broken}", "red")
 
 
 def _engine_use(metrics: Metrics, index: int) -> EngineUse:
+    from kernbench.sim_engine.summary import EngineUse
+
     engine = metrics.engines[index]
     queued = {stall.reason: stall.cycles for stall in metrics.stalls if stall.unit == engine.unit}
     return EngineUse(
@@ -81,11 +167,13 @@ def _engine_use(metrics: Metrics, index: int) -> EngineUse:
 
 
 def _resource_use(channel: Channel, freq_ghz: Fraction) -> ResourceUse:
+    from kernbench.sim_engine.summary import ResourceUse
+
     name = track(channel.unit)
     return ResourceUse(name, channel.bytes, channel.busy, channel.cycles, channel.capacity, freq_ghz)
 
 
-def _transfers(metrics: Metrics) -> Text:
+def _transfers(metrics: Metrics) -> widgets.Text:
     transfers = metrics.transfers
     text = headed("DMA").append(f"{counted(transfers.ended, 'transfer')}, {unit(transfers.bytes, 'B')}: ")
     text.append(f"{short(float(transfers.bandwidth))} B/cycle", "bold")
@@ -96,6 +184,8 @@ def _transfers(metrics: Metrics) -> Text:
 
 
 def _banks(banks: Banks) -> Iterator[RenderableType]:
+    from kernbench.sim_engine.summary import BankConflicts
+
     if not banks.requests:
         return
     denials = banks.denials
@@ -116,7 +206,7 @@ def _lines(metrics: Metrics) -> Iterator[RenderableType]:
         yield from lines
 
 
-def _token_lines(tokens: Tokens, run: Run) -> Iterator[Text]:
+def _token_lines(tokens: Tokens, run: Run) -> Iterator[widgets.Text]:
     if tokens.count or tokens.prompt:
         text = headed("Tokens").append(f"{short(tokens.count)} decoded", "bold")
         text.append(f" after {short(tokens.prompt)} of the prompt" if tokens.prompt else "")
@@ -138,7 +228,7 @@ def _spread(spread: Spread) -> str:
     return f"p50 {short(spread.p50)}, p99 {short(spread.p99)}, most {short(spread.most)} cycles"
 
 
-def _energy_line(metrics: Metrics) -> Iterator[Text]:
+def _energy_line(metrics: Metrics) -> Iterator[widgets.Text]:
     total = metrics.energy_pj["total"]
     if total <= 0:
         return
@@ -150,7 +240,7 @@ def _energy_line(metrics: Metrics) -> Iterator[Text]:
     yield text.append(": " + ", ".join(f"{name} {percent(float(pj / total))}" for pj, name in parts))
 
 
-def _roofline(roof: Roofline) -> Iterator[Text]:
+def _roofline(roof: Roofline) -> Iterator[widgets.Text]:
     if not roof.ops or roof.peak is None or roof.bound is None:
         return
     text = headed("Roofline").append(f"{roof.bound} bound", "bold")
@@ -169,18 +259,20 @@ def _three(value: Fraction) -> str:
 def _notes(metrics: Metrics) -> Iterator[RenderableType]:
     """Warnings and errors by code, and what this file cannot say."""
     run = metrics.run
-    lines: list[Text] = []
+    lines: list[widgets.Text] = []
     for title, codes, style in (("Errors", run.errors, "bold red"), ("Warnings", run.warnings, "bold yellow")):
         if codes:
             text = ", ".join(f"{count:,} {safe(code, 24)}" for code, count in codes.items())
-            lines.append(Text.assemble((title, style), "  ", text))
-    lines += [Text(f"not in this file: {what}", "dim") for what in run.missing]
+            lines.append(widgets.Text.assemble((title, style), "  ", text))
+    lines += [widgets.Text(f"not in this file: {what}", "dim") for what in run.missing]
     if run.skipped:
-        lines.append(Text(f"{counted(run.skipped, 'event')} of types that only a newer kernbench knows were skipped", "dim"))
+        lines.append(
+            widgets.Text(f"{counted(run.skipped, 'event')} of types that only a newer kernbench knows were skipped", "dim")
+        )
     yield from _spaced(lines)
 
 
-def _spaced(lines: Sequence[Text]) -> Iterator[RenderableType]:
+def _spaced(lines: Sequence[widgets.Text]) -> Iterator[RenderableType]:
     if lines:
         yield ""
         yield from lines

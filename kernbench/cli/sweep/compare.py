@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.sweep_report import SweepName
-from kernbench.cli.trace_diff import FailAbove
+from kernbench.cli.sweep.report import SweepName
+from kernbench.cli.text import table
+from kernbench.cli.trace.diff import FailAbove
+from kernbench.cli.trace.tables import safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.sweep.compare import Comparison, Pair
+
 
 GREW = 1  #: exit code: a point's time grew above the limit, or it is not done any more
 
@@ -56,8 +66,6 @@ def compare(
     if as_json:
         output.show_json(to_dict(found, limit))
     else:
-        from kernbench.cli.render_sweep_compare import comparison_text
-
         output.show(comparison_text(found, limit, top, output.console(sys.stdout).width))
     return GREW if limit is not None and found.failing(limit) else output.OK
 
@@ -70,3 +78,35 @@ def _limit(text: str) -> Fraction:
         return parse_limit(text)
     except ValueError as error:
         raise InputError(Problem("kbsim sweep compare", str(error), "--fail-above", text)) from None
+
+
+LABEL = 120  # characters of a point
+
+
+def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: int) -> Iterator[RenderableType]:
+    """All of it."""
+    from kernbench.sweep.compare_forms import headline
+
+    failed = limit is not None and bool(found.failing(limit))
+    yield widgets.Text(headline(found, limit), "bold red" if failed else "bold")
+    for title, pairs in (("Broke", found.broken), ("Slower", found.slower), ("Faster", found.faster)):
+        if pairs:
+            yield ""
+            yield _table(title, pairs, top)
+    for side, labels in (("A", found.only_a), ("B", found.only_b)):
+        if labels:
+            yield ""
+            yield widgets.Text(f"{len(labels):,} only in {side}, the first {safe(labels[0], LABEL)}", "dim")
+
+
+def _table(title: str, pairs: Sequence[Pair], top: int) -> Table:
+    from kernbench.sweep.compare_forms import time_text
+    from kernbench.trace.diff_forms import share
+
+    note = f"{min(top, len(pairs))} of {len(pairs):,}"
+    made = table(title, [("time", "right"), ("cycles A", "right"), ("B", "right"), ("point", "left")], note)
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for pair in pairs[:top]:
+        grown = "" if pair.growth is None else share(pair.growth, sign=True, even=True)
+        made.add_row(grown, time_text(pair.a), time_text(pair.b), safe(pair.label, LABEL))
+    return made

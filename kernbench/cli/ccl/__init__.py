@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from kernbench.cli.ccl_list import list_
-from kernbench.cli.ccl_run import run
+from kernbench.cli.ccl import list as listing
+from kernbench.cli.ccl import run
 
 app = typer.Typer(help="Collectives between PEs: their times, and whether their numbers are right.", no_args_is_help=True)
-app.command(name="list")(list_)
-app.command()(run)
+app.command(name="list")(listing.list_)
+app.command()(run.run)

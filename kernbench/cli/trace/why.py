@@ -1,18 +1,20 @@
-"""A run explained, as a person reads it."""
+"""`kbsim trace why`: where the cycles of a run went, and what was in the way."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.text import Text
+import typer
 
-from kernbench.cli.render_trace_parts import near, safe
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json
 from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, duration, percent, short, status_text, table
+from kernbench.cli.trace.summary import TraceFile
+from kernbench.cli.trace.tables import near, safe
 from kernbench.common.words import counted
-from kernbench.trace.why import merged
-from kernbench.trace.why_parts import WORK, totals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +23,38 @@ if TYPE_CHECKING:
     from kernbench.trace.why import Story, Why
     from kernbench.trace.why_history import Command
     from kernbench.trace.why_parts import Part, Span
+
+
+def why(
+    file: TraceFile,
+    op: Annotated[
+        int | None,
+        typer.Option("--op", metavar="ID", min=0, help="Tell the story of this command alone.", show_default=False),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many rows of a table.")] = 12,
+    as_json: Json = False,
+) -> int:
+    """Say why a run took that long: its critical path, what each resource costs on it, or one command's waits.
+
+    The trace must be one of level full.
+    """
+    from kernbench.trace.reader import open_trace
+    from kernbench.trace.why import explain
+    from kernbench.trace.why_json import story_to_dict, why_to_dict
+
+    trace = open_trace(file)
+    found = explain(trace)
+    story = None if op is None else found.story(op)
+    if as_json:
+        output.show_json(why_to_dict(found) if story is None else story_to_dict(found, story))
+    else:
+        width = output.console(sys.stdout).width
+        output.show(run_story(found, top, width) if story is None else command_story(found, story, top, width))
+    if trace.broken is None:
+        return output.OK
+    output.note(f"error: {file}: {trace.broken}")
+    return output.REFUSED
+
 
 FEW_PARTS = 2  # of a row that are named on a wide terminal, else one
 FEW_BLOCKERS = 4
@@ -32,7 +66,7 @@ def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
     if not why.history.cycles:
         return
     yield ""
-    yield Text(safe(why.sentence, 400))
+    yield widgets.Text(safe(why.sentence, 400))
     yield ""
     yield _cost_table(why, most, width)
     yield ""
@@ -43,11 +77,11 @@ def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[Ren
     """What `kbsim trace why --op` prints: when the command was ready and why, where its cycles went, and when."""
     yield from _head(why)
     yield ""
-    yield Text(_times(story))
+    yield widgets.Text(_times(story))
     cycles = sum(span.cycles for span in story.spans)
     if cycles:
         share = f", {short(story.critical)} of them on the critical path" if story.critical else ", off the critical path"
-        yield Text(f"{counted(cycles, 'cycle')} from readiness to end{share}")
+        yield widgets.Text(f"{counted(cycles, 'cycle')} from readiness to end{share}")
         yield ""
         yield _totals_table(story, width)
         waits = _waits(story)
@@ -56,16 +90,16 @@ def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[Ren
             yield _wait_table(waits, most)
 
 
-def _head(why: Why) -> Iterator[Text]:
+def _head(why: Why) -> Iterator[widgets.Text]:
     history = why.history
     freq = history.freq_ghz
     text = status_text(history.status).append("  ").append(counted(history.cycles, "cycle"), "bold")
     yield text.append(f", {duration(float(history.cycles / freq))} at {float(freq):g} GHz")
     on_path = {stretch.command.id for stretch in why.path if stretch.command is not None}
     what = f"{safe(history.program, 40) or 'a program'}, {counted(len(history.commands), 'command')}"
-    yield Text(f"{what}, {len(on_path):,} of them on the critical path")
+    yield widgets.Text(f"{what}, {len(on_path):,} of them on the critical path")
     if history.broken:
-        yield Text(f"the file breaks off at {history.broken}", "red")
+        yield widgets.Text(f"the file breaks off at {history.broken}", "red")
 
 
 def _cost_table(why: Why, most: int, width: int) -> Table:
@@ -81,7 +115,7 @@ def _cost_table(why: Why, most: int, width: int) -> Table:
             cost.cause,
             near(cost.resource),
             _bar(cost.cause, share, width),
-            Text(percent(share), "bold"),
+            widgets.Text(percent(share), "bold"),
             _cycles(cost.cycles),
             f"{cost.commands:,}",
         )
@@ -90,6 +124,8 @@ def _cost_table(why: Why, most: int, width: int) -> Table:
 
 def _path_table(why: Why, most: int, width: int) -> Table:
     """The longest stretches, in the order of time."""
+    from kernbench.trace.why import merged
+
     taken = [stretch for stretch in why.path if stretch.end > stretch.start]
     longest = sorted(taken, key=lambda stretch: (stretch.start - stretch.end, stretch.start))[:most]
     note = f"the longest {most} of {len(taken)}, in order of time" if len(taken) > most else "in order of time"
@@ -121,6 +157,9 @@ def _times(story: Story) -> str:
 
 
 def _totals_table(story: Story, width: int) -> Table:
+    from kernbench.trace.why import merged
+    from kernbench.trace.why_parts import totals
+
     whole = sum(span.cycles for span in story.spans)
     columns: list[tuple[str, Justify]] = [("cause", "left"), ("of", "left"), ("", "left"), ("share", "right")]
     columns += [("cycles", "right"), ("in the way", "left")]
@@ -131,7 +170,7 @@ def _totals_table(story: Story, width: int) -> Table:
         share = float(cycles / whole)
         mine = [part for part in parts if (part.cause, part.resource) == (cause, resource)]
         bar = _bar(cause, share, width)
-        cells = (bar, Text(percent(share), "bold"), _cycles(cycles), _blockers(mine))
+        cells = (bar, widgets.Text(percent(share), "bold"), _cycles(cycles), _blockers(mine))
         made.add_row(cause, near(resource), *cells)
     return made
 
@@ -151,6 +190,9 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> 
 
 def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
     """Cycles of equal waits: start, end, what was waited for."""
+    from kernbench.trace.why import merged
+    from kernbench.trace.why_parts import WORK
+
     found: list[tuple[int, int, Sequence[Part]]] = []
     for start, end, spans in _alike(story.spans):
         parts = [part for part in merged(spans) if part.cause not in WORK]
@@ -244,5 +286,7 @@ def _cycles(cycles: Fraction) -> str:
 
 
 def _bar(cause: str, share: float, width: int) -> Bar:
+    from kernbench.trace.why_parts import WORK
+
     work = cause in WORK
     return Bar([(share, BUSY if work else STALLED, "green" if work else "red")], 24 if width >= WIDE else 10)

@@ -1,0 +1,250 @@
+"""`kbsim sweep report`: what a sweep says, as text, tables and a page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import AllowCode, Json
+from kernbench.cli.sweep.run import left_out, number_texts, short_names
+from kernbench.cli.text import BUSY, WIDE, Bar, Justify, percent, short, table
+from kernbench.cli.trace.tables import safe
+from kernbench.common.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.sweep.spec import Goal
+    from kernbench.sweep.table import Entry, SweepTable
+
+
+StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store of `kbsim sweep run`.", show_default=False)]
+SweepName = Annotated[
+    str | None, typer.Option("--sweep", metavar="NAME", help="Which sweep, where the store has several.", show_default=False)
+]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the whole table as CSV.", show_default=False)]
+Parquet = Annotated[
+    Path | None,
+    typer.Option("--parquet", metavar="FILE", help="Write it as Parquet (needs the extra analysis).", show_default=False),
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page that needs no network.", show_default=False)
+]
+GoalOption = Annotated[
+    str | None,
+    typer.Option("--goal", metavar="COLUMN", help="What is best: a number's name, or max:NAME.", show_default="the spec's"),
+]
+
+Why = Annotated[int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again, traced, and say why.")]
+
+
+def report(
+    store: StoreArgument,
+    sweep: SweepName = None,
+    csv: Csv = None,
+    parquet: Parquet = None,
+    html: Html = None,
+    goal: GoalOption = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many rows of a table.")] = 10,
+    why: Why = 0,
+    allow_code: AllowCode = None,
+    as_json: Json = False,
+) -> int:
+    """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
+    from kernbench.common.files import check_apart, check_writable, write_whole
+    from kernbench.sweep.page import page_bytes
+    from kernbench.sweep.store import Store
+    from kernbench.sweep.table import csv_bytes, dicts, parquet_bytes, read_table
+
+    for place in (csv, parquet, html):
+        if place is not None:
+            check_writable(place)
+    check_apart((csv, parquet, html), (store,))
+    with Store.read(store) as opened:
+        table = read_table(opened, sweep)
+    goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
+    reasons = _reasons(store, table, goals[0], why, allow_code or ())
+    for to, made in ((csv, csv_bytes), (parquet, parquet_bytes)):
+        if to is not None:
+            write_whole(to, made(table))
+    if html is not None:
+        write_whole(html, page_bytes(table, goals, reasons))
+    if as_json:
+        told = [{"goal": name, "way": way} for name, way in table.goals]
+        output.show_json({"sweep": table.name, "goals": told, "points": dicts(table), "why": reasons})
+    else:
+        output.show(report_text(table, goals, reasons, top, output.console(sys.stdout).width))
+    return output.OK
+
+
+def _goal(text: str) -> Goal:
+    """`energy_pj` or `max:te_busy`; InputError for what is no number of a row."""
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.sweep.load import GOALS
+
+    way, _, name = text.rpartition(":")
+    if name in GOALS and way in ("", "min", "max"):
+        return name, way or "min"
+    raise InputError(Problem("kbsim sweep report", f"it must be one of {', '.join(GOALS)}, or max: and one", "--goal", text))
+
+
+def _reasons(store: Path, table: SweepTable, goal: Goal, count: int, allow_code: Sequence[str]) -> dict[str, str]:
+    """Sentences for the worst points, by key; what is found is kept in the store where it can be."""
+    from kernbench.common.errors import InputError
+    from kernbench.sweep.analysis import ranked
+    from kernbench.sweep.reasons import reasons_of
+    from kernbench.sweep.store import Store
+
+    worst = ranked(table, goal)[::-1][:count]
+    if not worst:
+        return {}
+    with Store.read(store) as opened:
+        known = opened.reasons([entry.task.key for entry in worst])
+    fresh = reasons_of(table, [entry for entry in worst if entry.task.key not in known], allow_code=allow_code)
+    if fresh:
+        with suppress(InputError), Store.write(store) as opened:  # another run may be writing to it: then they are not kept
+            opened.add_reasons(fresh)
+    both = known | fresh
+    return {entry.task.key: both[entry.task.key] for entry in worst}
+
+
+LIMIT, NUMBER, VALUE = 13, 8, 24  # characters of columns
+HEAD = 11  # characters of a line of a header
+ROOMY = 60  # characters of a text
+
+
+def report_text(
+    found: SweepTable, goals: Sequence[Goal], reasons: dict[str, str], top: int, width: int
+) -> Iterator[RenderableType]:
+    """All of it."""
+    statuses = Counter(entry.status for entry in found.entries)
+    text = widgets.Text.assemble((safe(found.name, ROOMY), "bold"), f"  {counted(len(found.entries), 'point')}: ")
+    yield text.append(", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items())))
+    if found.about.excluded or found.about.invalid:
+        yield widgets.Text(left_out(found.about.excluded, found.about.invalid), "dim")
+    for part in by_target(found):
+        yield from _best(part, goals, top, width)
+    yield from _influences(found, goals[0], width >= WIDE)
+    yield from _reason_lines(found, reasons, goals[0])
+    yield from _failures(found, top)
+
+
+def by_target(found: SweepTable) -> Iterator[SweepTable]:
+    """The points of each target by themselves: their numbers are not to be compared."""
+    for target in dict.fromkeys(entry.target for entry in found.entries):
+        yield replace(found, entries=[entry for entry in found.entries if entry.target == target])
+
+
+def _best(found: SweepTable, goals: Sequence[Goal], top: int, width: int) -> Iterator[RenderableType]:
+    """The best points of one target, and its front."""
+    from kernbench.sweep.analysis import pareto, ranked
+
+    order = ranked(found, goals[0])
+    if not order:
+        return
+    of = f"{safe(found.entries[0].target, 40)}: "
+    yield ""
+    yield _table(found, f"Best by {goals[0][0]}", order[:top], goals, width, f"{of}{min(top, len(order))} of {len(order):,}")
+    if len(goals) > 1:
+        front = pareto(found, goals)
+        names = " and ".join(name for name, _ in goals)
+        yield ""
+        yield _table(found, "Pareto front", front[:top], goals, width, f"{names}: {min(top, len(front))} of {len(front):,}")
+
+
+def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Sequence[Goal], width: int, note: str) -> Table:
+    """Points with what they are, their goals, and what limits them; axes that do not fit are left out."""
+    from kernbench.sweep.table import plain_text
+
+    numbers = list(dict.fromkeys(name for name, _ in goals))
+    room = width - LIMIT - len("point  ") - sum(max(len(name), NUMBER) + 2 for name in numbers)
+    heads = {name: broken(head) for name, head in short_names(found.names).items()}
+    names: list[str] = []
+    for name in found.names:
+        texts = [*heads[name].split("\n"), *(safe(plain_text(found.place(entry)[name]), VALUE) for entry in entries)]
+        room -= max(map(len, texts)) + 2
+        if room < 0:
+            break
+        names.append(name)
+    columns: list[tuple[str, Justify]] = [("point", "right"), *((heads[name], "right") for name in names)]
+    columns += [(name, "right") for name in numbers]
+    left = found.names[len(names) :]
+    if left:
+        note += f"; not shown: {left[0]}{' ...' if left[1:] else ''}"
+    made = table(title, [*columns, ("limit", "left")], note)
+    rows = [entry.row for entry in entries if entry.row is not None]  # those of `entries`, which are done
+    columns_of_numbers = [number_texts(rows, name) for name in numbers]
+    for entry, row, *cells in zip(entries, rows, *columns_of_numbers, strict=True):
+        place = found.place(entry)
+        shown = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names), *cells]
+        made.add_row(*shown, safe(str(row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
+    return made
+
+
+def broken(name: str) -> str:
+    """A name in lines of few characters, cut behind `_` and `.` alone."""
+    lines = [""]
+    for part in re.findall(r"[^_.]*[_.]?", name):
+        if len(lines[-1]) + len(part) > HEAD and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:
+    """How much each axis matters."""
+    from kernbench.sweep.analysis import influences
+    from kernbench.sweep.table import plain_text
+
+    known = influences(found, goal)
+    if not known:
+        return
+    columns: list[tuple[str, Justify]] = [("axis", "left"), ("", "left"), ("explains", "right"), ("best", "right")]
+    note = "share of the variance between its values"
+    made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
+    for one in known:
+        bar = Bar([(one.share, BUSY, "green")], 30 if wide else 16)
+        made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), _times(one.gain))
+    yield ""
+    yield made
+
+
+def _times(gain: float) -> str:
+    """How many times one is another, with two digits at least behind the point of a small one."""
+    return f"{gain:.2f} x" if gain < 9.995 else f"{short(gain)} x"
+
+
+def _reason_lines(found: SweepTable, reasons: dict[str, str], goal: Goal) -> Iterator[RenderableType]:
+    from kernbench.sweep.analysis import ranked
+
+    worst = [entry for entry in reversed(ranked(found, goal)) if entry.task.key in reasons]
+    if worst:
+        yield ""
+        yield widgets.Text("Why the worst are as they are", "bold")
+    for entry in worst:
+        yield widgets.Text.assemble(
+            (f"{entry.number}  {safe(found.label(entry), 200)}: ", "dim"), safe(reasons[entry.task.key], 1000)
+        )
+
+
+def _failures(found: SweepTable, top: int) -> Iterator[RenderableType]:
+    failed = [entry for entry in found.entries if entry.row is not None and not entry.row.ended]
+    if failed:
+        yield ""
+        yield widgets.Text("Failures", "bold")
+    for entry in failed[:top]:
+        assert entry.row is not None
+        line = f"{entry.number}  {safe(found.label(entry), 200)}: "
+        yield widgets.Text.assemble((line, "dim"), (entry.status, "bold red"), f": {safe(entry.row.error, 300)}")
+    if len(failed) > top:
+        yield widgets.Text(f"{len(failed) - top:,} more", "dim")

@@ -1,0 +1,435 @@
+"""`kbsim sweep run`: what of a sweep is missing in its store."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.endings import answering
+from kernbench.cli.options import AllowCode, Json, Quiet, Walk
+from kernbench.cli.text import digits_apart, duration, short, table
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_rational
+from kernbench.common.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress, TaskID
+
+    from kernbench.sweep.best import Best
+    from kernbench.sweep.estimate import Estimate
+    from kernbench.sweep.points import Point, Points
+    from kernbench.sweep.row import Row
+    from kernbench.sweep.runner import Outcome, Stored
+    from kernbench.sweep.spec import Spec
+    from kernbench.sweep.store import Store
+
+
+MOST_NOTES = 10  #: lines about damaged results
+FAILED = 1  #: exit code: a point failed
+
+
+class On(StrEnum):
+    """Where points are run."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
+
+class Retry(StrEnum):
+    """Which results are run again."""
+
+    FAILED = "failed"
+
+
+SpecFile = Annotated[str, typer.Argument(metavar="SPEC", help="The spec: .yaml, .yml or .json.", show_default=False)]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="FILE", help="Where results are kept.", show_default="SPEC.sqlite, beside the spec"),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.", show_default="one a processor")
+]
+Shard = Annotated[
+    str | None, typer.Option("--shard", metavar="I/N", help="Run the I-th of N parts alone: 3/16.", show_default=False)
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="With --executor dask: a cluster that is there.", show_default=False),
+]
+ThreadCount = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, metavar="N", help="Threads of one process instead of processes.", show_default=False),
+]
+RetryWhat = Annotated[Retry | None, typer.Option("--retry", help="Run what failed once more.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the spec, count its points, and estimate the time from a few.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Print a line of JSON for each result when it is in the store.")]
+
+
+def run(
+    spec: SpecFile,
+    store: StoreFile = None,
+    jobs: Jobs = None,
+    shard: Shard = None,
+    executor: Annotated[On, typer.Option("--executor", help="Processes here, or a Dask cluster.")] = On.LOCAL,
+    scheduler: Scheduler = None,
+    threads: ThreadCount = None,
+    retry: RetryWhat = None,
+    allow_code: AllowCode = None,
+    walk: Walk = None,
+    dry_run: DryRun = False,
+    lines: Lines = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run every point of a sweep that has no result yet. Nothing that finished is lost or run again."""
+    from kernbench.sweep.executors.choose import executor_for, processors
+    from kernbench.sweep.load import load_spec
+    from kernbench.sweep.runner import in_shard, missing, run_missing
+    from kernbench.sweep.shelf import keep_sweep
+    from kernbench.sweep.store import Store
+
+    part, told = _shard(shard), (as_json, quiet or lines)
+    read = load_spec(spec, allow_code=allow_code or ())
+    place = Path(spec).with_suffix(".sqlite") if store is None else store
+    chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
+    points = _points(read, quiet)
+    mine = in_shard(points.points, part)
+    if dry_run:
+        return _estimated(points, place, part, threads or jobs or processors(), as_json)
+    with Store.write(place) as opened:
+        keep_sweep(opened, points)
+        to_do = len(missing(mine, opened, retry=retry is not None))
+        _warn(points, opened, quiet=any(told))
+        heard_by = _listener(points, to_do, bar=not any(told), lines=lines)
+        with _told_if_stopped(mine, opened, *told), heard_by as heard:
+            outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
+        _show(points, opened, outcome, *told)
+    return FAILED if outcome.failed else output.OK
+
+
+def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> AbstractContextManager[Stored]:
+    from kernbench.sweep.best import Best
+
+    return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
+
+
+def _warn(points: Points, store: Store, *, quiet: bool) -> None:
+    """What of the models' files is not used, and which results are run anew, as they cannot be read."""
+    from kernbench.sweep.llm_target import LlmTarget
+
+    if quiet:
+        return
+    for target in points.spec.targets:
+        for note in target.model.notes if isinstance(target, LlmTarget) else ():
+            output.note(f"warning: {note}")
+    damaged = list(store.damaged.values())
+    for problem in damaged[:MOST_NOTES]:
+        output.note(f"warning: {replace(problem, remedy='it is run anew')}")
+    if len(damaged) > MOST_NOTES:
+        output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run anew")
+
+
+def _points(spec: Spec, quiet: bool) -> Points:
+    """The points; on stderr, which axes have no effect in some of them."""
+    from kernbench.sweep.effects import unused_axes
+    from kernbench.sweep.points import points_of
+
+    points = points_of(spec)
+    for line in () if quiet else unused_axes(points):
+        output.note(f"warning: {line}")
+    return points
+
+
+def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: bool) -> None:
+
+    if as_json:
+        output.show_json(outcome_dict(points, store, outcome))
+    elif not quiet:
+        output.show(outcome_text(points, store, outcome, output.console(sys.stdout).width))
+
+
+@contextmanager
+def _told_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bool) -> Iterator[None]:
+    """Ctrl-C and SIGTERM in here: what is stored so far is told."""
+    from kernbench.sweep.runner import missing
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        stored = len(points) - len(missing(points, store, retry=False))
+        with answering(as_json):
+            if as_json:
+                output.show_json({"status": "interrupted", "points": len(points), "stored": stored})
+            elif not quiet:
+                kept = f"{stored:,} of {len(points):,} points {'has' if stored == 1 else 'have'} a result"
+                output.write(f"# interrupted: {kept} in {store.path}; the same command runs the rest\n")
+            raise
+
+
+def _estimated(points: Points, place: Path, part: tuple[int, int], workers: int, as_json: bool) -> int:
+    from kernbench.sweep.estimate import estimate
+
+    found = estimate(points, place, part, workers)
+    if as_json:
+        output.show_json(estimate_dict(points, found))
+    else:
+        output.show(estimate_text(points, found, output.console(sys.stdout).width))
+    return output.OK
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """`3/16` as (3, 16); InputError for anything else."""
+    if text is None:
+        return 1, 1
+    first, _, last = text.partition("/")
+    if all(part.isascii() and part.isdecimal() and len(part) < 7 for part in (first, last)) and 1 <= int(first) <= int(last):
+        return int(first), int(last)
+    raise InputError(Problem("kbsim sweep run", "it must be I/N, with I from 1 to N", "--shard", text))
+
+
+BAR = 20  # characters
+RATE_SECONDS = 5.0  # the rate is that of about so long a time
+
+
+class SweepBar:
+    """Points that are stored, of those that are missing."""
+
+    def __init__(self, total: int, best: Best, names: Mapping[str, str]) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.best, self.names = best, names
+        self.done, self.failed = 0, 0
+        self.seen = [(time.monotonic(), 0)]
+        columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
+        self.bar: Progress = Progress(*columns, console=output.console(sys.stderr), transient=True)
+        self.task: TaskID = self.bar.add_task(self.text(total), total=total)
+        self.total = total
+        self.bar.start()
+
+    def __call__(self, rows: Sequence[Row]) -> None:
+        """Some are stored."""
+        self.done += len(rows)
+        self.failed += sum(not row.ended for row in rows)
+        self.seen.append((time.monotonic(), self.done))
+        while len(self.seen) > 2 and self.seen[-1][0] - self.seen[0][0] > RATE_SECONDS:
+            del self.seen[0]
+        self.bar.update(self.task, completed=self.done, description=self.text(self.total))
+
+    def text(self, total: int) -> str:
+        """What stands beside the bar."""
+
+        (since, before), (now, done) = self.seen[0], self.seen[-1]
+        rate = (done - before) / (now - since) if now > since else 0.0
+        told = [f"{self.done:,} of {total:,}"]
+        if rate:
+            told += [f"{rate:,.1f}/s", f"{left_text((total - self.done) / rate)} left"]
+        if self.failed:
+            told.append(f"{self.failed:,} failed")
+        if self.best.row is not None:
+            name, value = self.best.goal[0], number_text(self.best.row, self.best.goal[0])
+            told.append(f"best {name} {value}: {self.names.get(self.best.row.key, '')}")
+        line, room = ", ".join(told), output.console(sys.stderr).width - BAR - 2
+        return line if len(line) <= room else line[: room - 3] + "..."
+
+
+@contextmanager
+def listener(
+    total: int, best: Best, names: Mapping[str, str], *, bar: bool, lines: bool
+) -> Iterator[Callable[[Sequence[Row]], None]]:
+    """What is told of results that are stored: a bar on a terminal, and with `lines` a line of JSON for each on stdout."""
+    drawn = SweepBar(total, best, names) if bar and total and sys.stderr is not None and sys.stderr.isatty() else None
+
+    def heard(rows: Sequence[Row]) -> None:
+        for row in rows:
+            best.offer(row)
+        if lines:
+            told = ({"key": row.key, "status": row.status, "cycles": row.cycles, "error": row.error} for row in rows)
+            output.write("".join(json.dumps(one) + "\n" for one in told))
+        if drawn is not None:
+            drawn(rows)
+
+    try:
+        yield heard
+    finally:
+        if drawn is not None:
+            drawn.bar.stop()
+
+
+MOST_FAILURES = 5  # that are told by name
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """The last parts of paths, where no two are alike; else the paths."""
+    last = {name: name.rpartition(".")[2] for name in names}
+    return last if len(set(last.values())) == len(last) else {name: name for name in names}
+
+
+def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
+    """The points in words, by the keys of their results; `brief`: axes by the last parts of their paths."""
+    spec = points.spec
+    names = [short_names(spec.names)[name] if brief else name for name in spec.names]
+    several = [len(spec.targets) > 1, len(spec.machines) > 1]
+    words: dict[str, str] = {}
+    for point in points.points:
+        facts = (spec.targets[point.task.target].label, spec.machines[point.task.machine].label)
+        told = [fact for fact, wanted in zip(facts, several, strict=True) if wanted]
+        told += [f"{name}={value}" for name, value in zip(names, point.values, strict=True)]
+        words.setdefault(point.task.key, ", ".join(told) or facts[0])
+    return words
+
+
+def number_text(row: Row, name: str) -> str:
+    """A number of a row, with its unit where it has one."""
+    number = _number(row, name)
+    return "" if number is None else duration(number) if name == "ns" else _number_text(number, name, 3)
+
+
+def number_texts(rows: Sequence[Row], name: str) -> list[str]:
+    """`number_text` of rows that stand in one column: with digits that tell them apart."""
+    numbers = [_number(row, name) for row in rows]
+    digits = digits_apart([number for number in numbers if number is not None], 3)
+    return ["" if number is None else _number_text(number, name, digits) for number in numbers]
+
+
+def _number(row: Row, name: str) -> float | None:
+    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
+    return None if value is None else float(parse_rational(value))
+
+
+def _number_text(number: float, name: str, digits: int) -> str:
+    if name == "ns":
+        return duration(number, max(digits, 4))
+    return f"{number:.{max(digits, 4)}g}" if 0 < abs(number) < 1 else short(number, digits)
+
+
+def left_text(seconds: float) -> str:
+    """A time that is left: `12 s`, `3:05`, `2:10:00`."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def left_out(excluded: int, invalid: int) -> str:
+    """How many combinations are no points, and why."""
+    counts = {"by conditions": excluded, "as invalid": invalid}
+    return f"left out: {', '.join(f'{count:,} {why}' for why, count in counts.items() if count)}"
+
+
+def outcome_dict(points: Points, store: Store, outcome: Outcome) -> dict[str, Any]:
+    """The outcome as JSON."""
+    return {
+        "sweep": points.spec.name,
+        "store": str(store.path),
+        "points": outcome.points,
+        "known": outcome.known,
+        "ran": outcome.ran,
+        "failed": outcome.failed,
+        "statuses": dict(sorted(outcome.by_status.items())),
+        "stopped": outcome.stopped or None,
+    }
+
+
+def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> Iterator[RenderableType]:
+    """The outcome for a person."""
+    spec = points.spec
+    text = widgets.Text.assemble((spec.name, "bold"), f"  {counted(outcome.points, 'point')}: {outcome.ran:,} run")
+    if outcome.known:
+        text.append(f", {outcome.known:,} known before")
+    if outcome.failed:
+        text.append(", ").append(f"{outcome.failed:,} failed", "bold red")
+    yield text
+    if points.excluded or points.invalid:
+        yield widgets.Text(left_out(points.excluded, points.invalid), "dim")
+    if outcome.stopped:
+        yield widgets.Text(f"stopped by {outcome.stopped}", "bold yellow")
+    names = named(points)
+    rows = store.sound_rows(list(names))
+    empty = sum(row.status == "done" and row.cycles == 0 for row in rows.values())
+    if empty:
+        yield widgets.Text(f"in {empty:,} of the points nothing ran: their cycles are 0", "bold yellow")
+    yield from _best(points, names, rows, width)
+    failures = [(key, row) for key in names if (row := rows.get(key)) is not None and not row.ended]
+    if failures:
+        yield ""
+        yield widgets.Text("Failures", "bold")
+        for key, row in failures[:MOST_FAILURES]:
+            yield widgets.Text(f"{names[key]}: {row.status}: {row.error}".split("\n")[0])
+        if len(failures) > MOST_FAILURES:
+            yield widgets.Text(f"{len(failures) - MOST_FAILURES:,} more", "dim")
+    yield widgets.Text(f"{store.path}: kbsim sweep report {store.path}", "dim")
+
+
+def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], width: int) -> Iterator[RenderableType]:
+    """The best by each goal, of each target by itself: their numbers are not to be compared."""
+    from kernbench.sweep.best import Best
+
+    made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for goal in points.spec.goals:
+        found = [Best(goal) for _ in points.spec.targets]
+        for point in points.points:
+            if point.task.key in rows:
+                found[point.task.target].offer(rows[point.task.key])
+        for best in found:
+            if best.row is not None:
+                made.add_row(f"{goal[1]} {goal[0]}", number_text(best.row, goal[0]), names[best.row.key])
+    if made.row_count:
+        yield made
+
+
+def estimate_dict(points: Points, found: Estimate) -> dict[str, Any]:
+    """An estimate as JSON."""
+    return {
+        "sweep": points.spec.name,
+        "points": found.points,
+        "excluded": points.excluded,
+        "invalid": points.invalid,
+        "known": found.known,
+        "to_run": found.to_run,
+        "tried": found.tried,
+        "seconds": found.seconds,
+    }
+
+
+def estimate_text(points: Points, found: Estimate, width: int) -> Iterator[RenderableType]:
+    """An estimate for a person."""
+    spec = points.spec
+    text = widgets.Text.assemble((spec.name, "bold"), f"  {counted(found.points, 'point')}: ")
+    text.append(f"{found.known:,} known, {found.to_run:,} to run")
+    if found.seconds is not None and found.to_run:
+        text.append(f", about {left_text(found.seconds)}", "bold")
+    yield text
+    if points.excluded or points.invalid:
+        yield widgets.Text(left_out(points.excluded, points.invalid))
+    made = table("Axes", [("axis", "left"), ("values", "right"), ("", "left")])
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for fact, labels in (("target", spec.targets), ("machine", spec.machines)):
+        made.add_row(fact, str(len(labels)), _values([one.label for one in labels]))
+    for axis in spec.axes:
+        for k, name in enumerate(axis.names):
+            values = [level[k] for level in axis.levels]
+            made.add_row(name, str(len(values)) if axis.span is None else "drawn", _values(values) if values else _range(axis))
+    yield made
+    if found.tried:
+        yield widgets.Text(f"by {counted(found.tried, 'point')} that were tried; nothing was written", "dim")
+
+
+def _values(values: list[Any]) -> str:
+    shown = [str(value) for value in values]
+    return ", ".join(shown) if len(shown) <= 8 else ", ".join([*shown[:4], "...", shown[-1]])
+
+
+def _range(axis: Any) -> str:
+    return f"{float(axis.span.low):g} to {float(axis.span.high):g}, {axis.span.scale}"

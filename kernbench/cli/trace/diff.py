@@ -1,0 +1,159 @@
+"""`kbsim trace diff`: two runs side by side, and a gate for CI."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json
+from kernbench.cli.text import WIDE, duration, short, status_text, table
+from kernbench.cli.trace.tables import safe
+from kernbench.common.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table as RichTable
+
+    from kernbench.trace.diff import Diff
+    from kernbench.trace.diff_tables import Table
+    from kernbench.trace.ran import Ran
+
+
+GREW = 1  #: exit code: the run's time grew above the limit
+
+
+Before = Annotated[str, typer.Argument(metavar="A", help="The trace of the run before.", show_default=False)]
+After = Annotated[str, typer.Argument(metavar="B", help="The trace of the run after.", show_default=False)]
+
+FailAbove = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-above", metavar="PERCENT", help="End with code 1 where B takes longer by more: 2%.", show_default=False
+    ),
+]
+
+
+def diff(
+    a: Before,
+    b: After,
+    fail_above: FailAbove = None,
+    markdown_to: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write it as Markdown.", show_default=False)
+    ] = None,
+    junit_to: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write it as a JUnit report.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Compare two runs: what got slower, by how much, and on which resource."""
+    from kernbench.common.files import check_apart, check_writable, write_whole
+    from kernbench.trace.diff import compare
+    from kernbench.trace.diff_forms import junit, markdown, to_dict
+    from kernbench.trace.ran import read_run
+    from kernbench.trace.reader import open_trace
+
+    limit = None if fail_above is None else _limit(fail_above)
+    for place in (markdown_to, junit_to):
+        if place is not None:
+            check_writable(place)
+    check_apart((markdown_to, junit_to), (a, b))
+    found = compare(read_run(open_trace(a)), read_run(open_trace(b)))
+    if markdown_to is not None:
+        write_whole(markdown_to, markdown(found, limit).encode("utf-8", "replace"))
+    if junit_to is not None:
+        write_whole(junit_to, junit(found, limit).encode("utf-8", "replace"))
+    if as_json:
+        output.show_json(to_dict(found, limit))
+    else:
+        output.show(trace_diff(found, output.console(sys.stdout).width))
+    if _say_broken(found):
+        return output.REFUSED
+    return GREW if limit is not None and found.grew_above(limit) else output.OK
+
+
+def _say_broken(found: Diff) -> bool:
+    """Say where a trace breaks off; whether one does."""
+    broken = [run for run in (found.a, found.b) if run.broken is not None]
+    for run in broken:
+        output.note(f"error: {run.path}: {run.broken}")
+    return bool(broken)
+
+
+def _limit(text: str) -> Fraction:
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.trace.diff import parse_limit
+
+    try:
+        return parse_limit(text)
+    except ValueError as error:
+        raise InputError(Problem("kbsim trace diff", str(error), "--fail-above", text)) from None
+
+
+STYLES = {"slower": "bold red", "faster": "bold green", "same": "bold"}
+NAME, WIDE_NAME, ROOMY = 24, 40, 120  # [character] of a text in a table, and in its last column
+
+
+def trace_diff(diff: Diff, width: int) -> Iterator[RenderableType]:
+    """What `kbsim trace diff` prints, for a terminal of `width` columns."""
+    from kernbench.trace.diff_forms import share
+    from kernbench.trace.diff_tables import all_tables, matching, verdict
+
+    which = verdict(diff)
+    text = widgets.Text.assemble((which, STYLES[which]), "  ", (_change(diff.cycles.by) + " cycles", "bold"))
+    if diff.growth is not None and which != "same":
+        text.append(f" ({share(diff.growth, sign=True)}{'' if diff.same_clock else ' in time'})")
+    yield text
+    yield _run("A", diff.a)
+    yield _run("B", diff.b)
+    yield widgets.Text(safe(matching(diff), 400), "dim")
+    for one in all_tables(diff):
+        yield ""
+        yield _table(one, width)
+
+
+def _run(name: str, run: Ran) -> widgets.Text:
+    took = f"{counted(run.cycles, 'cycle')}, {duration(float(run.ns))} at {float(run.freq_ghz):g} GHz"
+    text = widgets.Text.assemble((name, "bold"), f"  {took}, ")
+    text.append_text(status_text(safe(run.status, NAME)))
+    return text.append(f": {safe(run.program, WIDE_NAME) or 'a program'}, {safe(run.path, 200)}")
+
+
+def _table(one: Table, width: int) -> RichTable:
+    wide = width >= WIDE
+    made = table(one.title, [(head, "left" if kind == "text" else "right") for head, kind in one.columns], one.note)
+    roomy = one.columns[-1][1] == "text"  # there is room below the last column
+    for column, (_, kind) in zip(made.columns, one.columns, strict=True):
+        if kind == "text":  # where it is narrow, names break and numbers do not
+            column.no_wrap, column.overflow = False, "fold"
+    for row in one.rows:
+        cells = [_cell(value, kind, wide) for value, (_, kind) in zip(row, one.columns, strict=True)]
+        if roomy:
+            cells[-1] = safe(str(row[-1]), ROOMY)
+        made.add_row(*cells)
+    return made
+
+
+def _cell(value: Any, kind: str, wide: bool) -> str | widgets.Text:
+    from kernbench.trace.diff_forms import share
+
+    if value is None:
+        return ""
+    if kind == "count":
+        return f"{value:,}" if wide else short(value)
+    if kind == "change":
+        return widgets.Text(_change(value, wide), "" if value else "dim")
+    if kind == "share":
+        return share(value, sign=True, even=True)
+    return f"{float(value):.2f}" if kind == "ratio" else safe(str(value), WIDE_NAME if wide else NAME)
+
+
+def _change(value: int, wide: bool = True) -> str:
+    if not value:
+        return "0"
+    return f"{value:+,}" if wide else ("+" if value > 0 else "-") + short(abs(value))

@@ -1,0 +1,34 @@
+"""What commands draw with: names of rich, imported when they are first used. A run with `--json` loads none of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console as Console
+    from rich.console import ConsoleOptions as ConsoleOptions
+    from rich.console import Group as Group
+    from rich.console import RenderableType as RenderableType
+    from rich.console import RenderResult as RenderResult
+    from rich.segment import Segment as Segment
+    from rich.style import Style as Style
+    from rich.table import Table as Table
+    from rich.text import Text as Text
+
+_MODULES = {
+    "rich.console": ("Console", "ConsoleOptions", "Group", "RenderResult", "RenderableType"),
+    "rich.segment": ("Segment",),
+    "rich.style": ("Style",),
+    "rich.table": ("Table",),
+    "rich.text": ("Text",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A name of rich; AttributeError where commands use none of that name."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return found

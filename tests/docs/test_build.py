@@ -42,7 +42,7 @@ def test_build_without_a_warning(tmp_path: Path) -> None:
     command += [str(DOCS), str(tmp_path / "html")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    html = (tmp_path / "html" / "model.html").read_text(encoding="utf-8")
+    html = (tmp_path / "html" / "model" / "by_example.html").read_text(encoding="utf-8")
     assert html.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720') == 2
     assert "\u2013" not in (tmp_path / "html" / "reference" / "cli.html").read_text(encoding="utf-8")  # `--cycles` in prose
 

@@ -35,4 +35,4 @@ def test_the_pages_have_examples() -> None:
     if not (ROOT / "docs" / "index.md").exists():
         pytest.skip("the documentation is not in this source tree")
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    assert {"README.md", "docs/model.md", "docs/tutorials/first_program.md", "docs/reference/python.md"} <= names
+    assert {"README.md", "docs/model/by_example.md", "docs/tutorials/first_program.md", "docs/reference/python.md"} <= names

@@ -85,7 +85,7 @@ class Core:
         """`(issue, start, end)`: int64 arrays over the entries, -1 where that has not come."""
 
     def counters(self) -> dict[str, list[dict[str, Any]]]:
-        """Every counter of MODEL section 10 after the cycles that have run: `dma`, `compute`, `resources`, `spm`."""
+        """Every counter of docs/model/counters.md after the cycles that have run: `dma`, `compute`, `resources`, `spm`."""
 
     def totals(self) -> tuple[Any, Any, Any, list[Any], list[Any]]:
         """What a window of a trace is made of, as arrays (`state/report.pyx`)."""

@@ -180,7 +180,7 @@ cdef class Core:
         return entries_of(&self.sim)
 
     def counters(self):
-        """Every counter of MODEL section 10 after the cycles that have run, as a dict of lists (`state/report.pyx`)."""
+        """Every counter of docs/model/counters.md after the cycles that have run, as a dict of lists (`state/report.pyx`)."""
         return counters_of(&self.sim)
 
     def totals(self):

@@ -13,7 +13,7 @@ cdef extern from *:
     cycle_t NEVER "KB_NEVER"  # a cycle that does not come
     slot_t NONE "KB_NONE"
 
-cpdef enum EngineType:        # the order that breaks ties (MODEL section 1): append, never renumber
+cpdef enum EngineType:        # the order that breaks ties (docs/model/time_and_phases.md): append, never renumber
     DMA = 0
     TE = 1
     VE = 2

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 class EngineType(IntEnum):
-    """Kinds of engines, in the order that breaks ties (MODEL section 1)."""
+    """Kinds of engines, in the order that breaks ties (docs/model/time_and_phases.md)."""
 
     DMA = 0
     TE = 1
@@ -35,7 +35,7 @@ class Status(IntEnum):
     OVERFLOW = 5
 
 class Allocation(IntEnum):
-    """How flows share a resource (MODEL section 3)."""
+    """How flows share a resource (docs/model/sharing.md)."""
 
     SHARED_BW = 0
     MAX_MIN = 1

@@ -1,4 +1,4 @@
-"""Hypothesis strategy for small, nasty machine dicts of schema kernbench/npu/1 that FORMATS.md accepts."""
+"""Hypothesis strategy for small, nasty machine dicts of schema kernbench/npu/1 that docs/model/formats.md accepts."""
 
 from __future__ import annotations
 

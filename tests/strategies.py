@@ -1,4 +1,4 @@
-"""Hypothesis strategies for small, nasty machines and programs that FORMATS.md and MODEL.md section 9 accept.
+"""Hypothesis strategies for small, nasty machines and programs that docs/model/formats.md and docs/model/endings.md accept.
 
 `machines()` draws a machine dict, `programs(machine)` a program dict that is valid on it, `systems()` both. Programs
 have at most 25 entries and about `CYCLE_BUDGET` cycles of work; conflicts may add to that, and `max_cycles` of a drawn

@@ -224,7 +224,7 @@ def check_elapsed(events: list[Event]) -> None:
 def dma_cycles(
     events: list[Event], mine: list[Event], spans: dict[int, Any], held: dict[Any, list[list[int]]], cycles: int
 ) -> dict[str, int]:
-    """What a DMA engine did in each cycle (MODEL 10)."""
+    """What a DMA engine did in each cycle (docs/model/counters.md)."""
     head = {e["job_id"]: e["t_cycle"] + e["head_cycles"] for e in named(mine, "DMA_START")}
     flows = intervals(events, "DRAM_TX_START", "DRAM_TX_END", FLOW, cycles)
     held = {key: spans for key, spans in held.items() if key[0] in head}

@@ -1,4 +1,4 @@
-"""What an algorithm's module is (ADR-0050 of the seed documents): its kernel's nine arguments, its rings, its reference.
+"""What an algorithm's module is (seed ADR-0050): its kernel's nine arguments, its rings, its reference.
 
 A module has a function of the algorithm's own name and `kernel`, the same function; `kernel_args`; `TOPO_NAME_TO_KIND` and the
 kinds it names; `neighbours(kind, shape)`, which says who is in which direction; `reference(inputs, kind, shape, slot_bytes)`.

@@ -1,8 +1,8 @@
 """Lower bounds of a run's cycles, known before it: no simulation of the program on this machine ends earlier.
 
-Each bound follows from a rule of MODEL.md: a resource never moves more than its capacity times the cycles (section 3),
-an engine works on one job at a time (6, 7) or on a limited number (4), and a job starts when what it waits for has
-ended (1). They hold for runs that end `done`.
+Each bound follows from a rule of docs/model: a resource never moves more than its capacity times the cycles (sharing.md),
+an engine works on one job at a time (compute.md) or on a limited number (dma.md), and a job starts when what it waits for has
+ended (control.md). They hold for runs that end `done`.
 """
 
 from __future__ import annotations

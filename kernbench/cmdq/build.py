@@ -1,4 +1,4 @@
-"""Builds a program from Python: one method an opcode, keyword arguments named as in FORMATS.md.
+"""Builds a program from Python: one method an opcode, keyword arguments named as in docs/model/formats.md.
 
     program = Program("toy")
     weights = program.dma_load(tensor_role="weight", qbits=4, dram_addr=0, num_elements=4096, spm_bank=0, spm_offset=0)

@@ -1,4 +1,4 @@
-"""Checks a program against a machine: everything of MODEL section 9, before cycle 0."""
+"""Checks a program against a machine: everything of docs/model/endings.md, before cycle 0."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _edges(entry: Entry) -> Iterator[tuple[str, int, int]]:
 
 
 def structure_problems(entries: Sequence[Entry]) -> list[tuple[int, FieldProblem]]:
-    """(index, problem) of ids, dependencies and END, as MODEL section 9 lists them, in file order."""
+    """(index, problem) of ids, dependencies and END, as docs/model/endings.md lists them, in file order."""
     index_of = first_with_id(entries)
     problems: list[tuple[int, FieldProblem]] = []
     end: int | None = None

@@ -1,6 +1,6 @@
 """The timing rules between commands to DRAM banks, and the tables of `row_buffer_v1` for the core.
 
-`docs/adr/0033-row-buffers.md` says what the controller does between them.
+`docs/model/dram_rows.md` says what the controller does between them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries of a CMDQ program as typed records: attributes are the fields of FORMATS.md, defaults filled in.
+"""Entries of a CMDQ program as typed records: attributes are the fields of docs/model/formats.md, defaults filled in.
 
 Defaults and ranges stand in `opcodes.py`; these classes say which attributes an entry of each engine has, and of which
 type: the binary form is decoded by these types (`binary.py`). A test compares them with the table of `opcodes.py`.

@@ -53,7 +53,7 @@ class Transfer:
     spm_addr: int  #: flat scratchpad address of the first aligned byte
     bytes_aligned: int  #: bytes that travel: all rows at their aligned lengths
     order_key: tuple[int, int, str] | None = None  #: (dram_base_addr, head_id, kv_kind) of a KV_STORE_TILE, else None
-    t_start: int = 0  #: its place in the order of the stores with the same key on one engine (MODEL section 4)
+    t_start: int = 0  #: its place in the order of the stores with the same key on one engine (docs/model/dma.md)
 
     @property
     def bytes_total(self) -> int:
@@ -87,7 +87,7 @@ class Region:
 
 
 def flat_address(bank: int, offset: int, spm: Spm) -> int:
-    """The flat scratchpad address of `(bank, offset)` (MODEL section 5)."""
+    """The flat scratchpad address of `(bank, offset)` (docs/model/banks_and_arbiters.md)."""
     if spm.map == "blocked":
         return bank * spm.bank_size_bytes + offset
     line, byte = divmod(offset, spm.bank_width_bytes)

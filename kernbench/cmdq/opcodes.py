@@ -1,4 +1,4 @@
-"""The one table of opcodes and their fields: what FORMATS.md says of a CMDQ entry.
+"""The one table of opcodes and their fields: what docs/model/formats.md says of a CMDQ entry.
 
 Reading, building, checking types, the JSON Schema and the documentation all take it from here, so a field is
 described, bounded and given its default in one place.
@@ -194,7 +194,7 @@ _SYSTEM = (
     OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
 )
 
-#: Every opcode by name, in the order of FORMATS.md; those of systems follow.
+#: Every opcode by name, in the order of docs/model/formats.md; those of systems follow.
 OPCODES: dict[str, OpcodeSpec] = {
     spec.name: spec
     for spec in (

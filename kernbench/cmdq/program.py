@@ -73,7 +73,7 @@ class Program(ProgramBuilder):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def to_dict(self) -> dict[str, Any]:
-        """The program as FORMATS.md writes it, in plain JSON types; `load_program` reads it back as an equal one."""
+        """The program as docs/model/formats.md has it, in plain JSON types; `load_program` reads it back as an equal one."""
         return {"metadata": self.metadata, "cmdq": [entry_dict(entry) for entry in self.entries]}
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""Service times of the entries of a program (MODEL sections 6 and 7)."""
+"""Service times of the entries of a program (docs/model/compute.md)."""
 
 from __future__ import annotations
 

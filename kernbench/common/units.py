@@ -108,7 +108,7 @@ def plain_number(value: Fraction) -> int | float | str:
 
 
 def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
-    """Nanoseconds that `cycles` of a `freq_ghz` clock take (MODEL section 1): exactly cycles / freq_ghz."""
+    """Nanoseconds that `cycles` of a `freq_ghz` clock take (docs/model/time_and_phases.md): exactly cycles / freq_ghz."""
     return Fraction(cycles) / freq_ghz
 
 

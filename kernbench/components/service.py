@@ -1,4 +1,4 @@
-"""Service times of tensor and vector engines (MODEL sections 6 and 7): cycles of work, without waits, in exact arithmetic."""
+"""Service times of tensor and vector engines (docs/model/compute.md): cycles of work, without waits, in exact arithmetic."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Banks = Annotated[int, integer(1, 1025)]
 
 
 class RowBuffer(Section):
-    """Banks with an open row each, and refresh (MODEL section 3, `row_buffer_v1`)."""
+    """Banks with an open row each, and refresh (docs/model/dram_rows.md)."""
 
     bank_groups: Banks = Field(description="bank groups of a channel")
     banks_per_group: Banks = Field(description="banks of a group")

@@ -19,12 +19,12 @@ from kernbench.common.errors import shown
 from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (MODEL, introduction)
+TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (docs/model/index.md)
 WIDE_LIMIT = 2**62  # addresses and cycle counts stay below it: 64-bit sums of two cannot overflow
 MAX_ENGINES = 4096  # engines of a kind, and DRAM channels: a typing error must not ask for gigabytes of state
 MAX_BANKS = 65536
 MAX_MESH_SIDE = 256
-#: VE ops whose time has no term of their own in `sfu` (MODEL section 7).
+#: VE ops whose time has no term of their own in `sfu` (docs/model/compute.md).
 WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "softmax", "sum")
 
 #: `package.module:name`, for the JSON Schema.

@@ -127,7 +127,7 @@ def _fits(value: Fraction) -> bool:
 
 
 def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
-    """The terms of every rate that can arise stay below 2^31 (MODEL section 3)."""
+    """The terms of every rate that can arise stay below 2^31 (docs/model/index.md)."""
     weights = [channel.weight for channel in config.dma.channels]
     broken = []
     rule = rate_rule(config.allocation, "a DRAM channel", config.dram.capacity, weights, dram_weight(config))

@@ -1,4 +1,4 @@
-"""The machine `kernbench/npu/1` as frozen models: every key of FORMATS.md, its default, unit and range.
+"""The machine `kernbench/npu/1` as frozen models: every key of docs/model/formats.md, its default, unit and range.
 
 The defaults stand here and nowhere else. Rules between fields are in `rules.py`.
 """
@@ -70,7 +70,7 @@ class Channels(Section):
 
 
 class Dma(Section):
-    """The DMA engines (MODEL section 4)."""
+    """The DMA engines (docs/model/dma.md)."""
 
     engines: Engines = Field(default=1, description="number of engines")
     max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
@@ -90,7 +90,7 @@ class Dma(Section):
 
 
 class Dram(Section):
-    """The DRAM channels (MODEL section 3)."""
+    """The DRAM channels (docs/model/sharing.md)."""
 
     channels: Engines = Field(default=1, description="number of channels")
     interleave_bytes: Size = Field(default=256, description="[byte] consecutive bytes on one channel")
@@ -128,7 +128,7 @@ class Noc(Section):
 
 
 class Spm(Section):
-    """The scratchpad and its banks (MODEL section 5)."""
+    """The scratchpad and its banks (docs/model/banks_and_arbiters.md)."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"arbiter"})
 
@@ -173,7 +173,7 @@ class Spm(Section):
 
 
 class Te(Section):
-    """The tensor engines (MODEL section 6)."""
+    """The tensor engines (docs/model/compute.md)."""
 
     engines: Engines = Field(default=2, description="number of engines")
     macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
@@ -213,7 +213,7 @@ class Te(Section):
 
 
 class Ve(Section):
-    """The vector engines (MODEL section 7)."""
+    """The vector engines (docs/model/compute.md)."""
 
     engines: Engines = Field(default=2, description="number of engines")
     lanes: Count = Field(default=64, description="lanes of one engine")
@@ -260,7 +260,7 @@ class EnergyModel(Section):
 
 #: Keys that every kind of machine has.
 FREQ_GHZ: Any = Field(default=Fraction(1), description="[GHz] core clock")
-ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (MODEL section 3)")
+ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (docs/model/sharing.md)")
 MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] a run is aborted here; this cycle is not run")
 CONTROL: Any = Field(default_factory=Control, description="the command queue's executor")
 KV_LAYOUTS: Any = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")

@@ -127,7 +127,7 @@ class HbmLink(Link):
 
 
 class Hbm(Dram):
-    """The HBM stack of a cube (MODEL section 3); its channels stand in slices."""
+    """The HBM stack of a cube (docs/model/sharing.md); its channels stand in slices."""
 
     channels: Engines = Field(default=8, description="number of channels of the stack")
     capacity_bytes: Size = Field(default=16 * 2**30, description="[byte] size of the stack")

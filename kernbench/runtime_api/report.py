@@ -79,7 +79,7 @@ class BenchReport:
         return 0 if self.verification is None else self.verification.exit_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; `result` is that of FORMATS.md."""
+        """Plain JSON; `result` is that of docs/model/formats.md."""
         launches = [asdict(one) | {"cycles": one.cycles} for one in self.launches]
         return {
             "bench": self.bench,

@@ -1,4 +1,4 @@
-"""The core's counters under the names of FORMATS.md."""
+"""The core's counters under the names of docs/model/formats.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WORK = {1: "macs", 2: "ops", 6: "launches"}  # by the core's EngineType
 
 
 def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Counters of MODEL section 10 by engine, channel, link and scratchpad; `raw`: lists in the order of the core's tables."""
+    """Counters (docs/model/counters.md) by engine, channel, link and scratchpad; `raw`: lists in the order of the core."""
     out: dict[str, Any] = {}
     for name, c in zip(plan.dma, raw["dma"], strict=True):
         out[name] = {

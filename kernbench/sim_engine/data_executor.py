@@ -1,4 +1,4 @@
-"""Phase 2 (ADR-0020 D6): the op log replayed with numpy, ordered by the bytes that ops touch and by nothing of the machine.
+"""Phase 2 (seed ADR-0020 D6): the op log replayed with numpy, ordered by the bytes that ops touch, by nothing of the machine.
 
 Ops are taken in order of `t_start` (memory before math at one time, and never before what they depend on), so many at a time,
 and sorted into levels of ops that do not touch each other's results. A level reads all its operands, computes in threads with
@@ -109,7 +109,7 @@ class DataExecutor:
     def verify(
         self, expected: Array | Mapping[str, Array], ops: Mapping[int, Array] | OpReference | None = None
     ) -> Verification:
-        """Compare final tensors with a reference, by the tolerances of their types (ADR-0020 D11).
+        """Compare final tensors with a reference, by the tolerances of their types (seed ADR-0020 D11).
 
         `expected`: arrays by the outputs' names; one array is for the only output, or, where none was named, for the one
         range of HBM that the log writes. `ops`, in debug mode, are expected results of single ops: by op id, or as a function

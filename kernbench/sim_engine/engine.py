@@ -1,4 +1,4 @@
-"""`GraphEngine` (ADR-0020 D10): runs a bench on a machine. Phase 1 alone; Phase 2 takes its `op_log` afterwards."""
+"""`GraphEngine` (seed ADR-0020 D10): runs a bench on a machine. Phase 1 alone; Phase 2 takes its `op_log` afterwards."""
 
 from __future__ import annotations
 

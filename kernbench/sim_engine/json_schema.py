@@ -37,7 +37,7 @@ def _counters() -> Shape:
         "^[^-]*\\.(hbm_ctrl\\.ch[0-9]+|sram)$": resource,
         "^[^-]+-[^-]+$": resource,
     }
-    counted = "MODEL section 10: cycles, and job-cycles of queue_full and priority_deferred"
+    counted = "docs/model/counters.md: cycles, and job-cycles of queue_full and priority_deferred"
     whole = {"type": "object", "additionalProperties": False}
     of_npu = {**whole, "description": "of one NPU", "properties": {"spm": scratchpad}, "required": ["spm"]}
     of_system = {**whole, "description": "of a system, by node or link", "patternProperties": system}

@@ -60,7 +60,8 @@ class Machine:
     `walk`: `plain` runs every cycle by the model alone, `fast` with fast paths, to the same result; by default what the
     environment variable KERNBENCH_WALK says, else `fast`.
     `arbiter`: an `Arbiter`, or a capsule, that grants the banks of all scratchpads in place of what `spm.arbiter` names.
-    Raises InputError where the program is not valid on this machine (MODEL section 9), or a component cannot be plugged in.
+    Raises InputError where the program is not valid on this machine (docs/model/endings.md), or a component cannot be plugged
+    in.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The contents of memories (ADR-0052 D6, ADR-0020 D7): byte-addressed, and without a copy where a request is one stored array.
+"""Contents of memories (seed ADR-0052 D6, seed ADR-0020 D7): byte-addressed; no copy where a request is one stored array.
 
 A MemoryStore knows no time and no machine: a space is a name, an address a number.
 """

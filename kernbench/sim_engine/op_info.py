@@ -1,4 +1,4 @@
-"""What the op log says of each message: op kind, op name and params, one row of ADR-0052 D3 a function."""
+"""What the op log says of each message: op kind, op name and params, one row of seed ADR-0052 D3 a function."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def op_row(msg: Any, snapshots: tuple[Any, ...]) -> Row:
 
 
 def snapshot_sources(msg: Any) -> list[TensorHandle]:
-    """What ADR-0052 D4 has copied when the message is done: the inputs of math, and the source of a write from HBM to HBM.
+    """What seed ADR-0052 D4 has copied when the message is done: the inputs of math, and the source of a write from HBM to HBM.
 
     A write from the scratchpad is left out on purpose: what Phase 1 finds there may be an earlier kernel's. So is a composite
     op: it reads memory as it was at its issue, which a store may have changed by its end.
@@ -188,7 +188,7 @@ def write_info(
 def copy_info(
     source: tuple[str, int], target: tuple[str, int], shape: tuple[int, ...], dtype: str, nbytes: int, line: str, data: Any
 ) -> Info:
-    """The row of bytes that one PE received from another (ADR-0052 D3.6)."""
+    """The row of bytes that one PE received from another (seed ADR-0052 D3.6)."""
     params = _COPY.params((source[0], target[0], shape, dtype, nbytes, line), (source[1], target[1], data))
     return "memory", "ipcq_copy", params
 

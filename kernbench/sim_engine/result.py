@@ -1,4 +1,4 @@
-"""What a run gave: the object of FORMATS.md, section Result."""
+"""What a run gave: the object of docs/model/formats.md, section Result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class EntryTimes:
 class Result:
     """The outcome of one run, or of a run so far (`status` is then `running`).
 
-    `counters` are those of MODEL section 10 by the names of FORMATS.md. `metrics` is derived from them: `bounds`, `energy_pj`.
+    `counters` are those of docs/model/counters.md, by the names of docs/model/formats.md. `metrics` is derived from them:
+    `bounds`, `energy_pj`.
     """
 
     status: str  #: done, aborted, deadlock, failed, or running
@@ -42,7 +43,7 @@ class Result:
     machine: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of FORMATS.md; `deadlock` and `failure` stand in it where there are any."""
+        """The JSON object of docs/model/formats.md; `deadlock` and `failure` stand in it where there are any."""
         out: dict[str, Any] = {
             "status": self.status,
             "cycles": self.cycles,

@@ -1,4 +1,4 @@
-"""Are the numbers right (ADR-0020 D11): tensors against a reference, by the tolerances of their element types."""
+"""Are the numbers right (seed ADR-0020 D11): tensors against a reference, by the tolerances of their element types."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system_rules import most_flow_weight
 from kernbench.config.weights import ONE_MEMBER, dram_weight
 
-LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (MODEL, introduction)
+LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
 
 Changes = dict[str, Any]  #: path in the machine: its new value; None takes the key out
 #: The links of a system, by their paths.

@@ -1,4 +1,4 @@
-"""Routes in a plain mesh (FORMATS.md): along the row first, then along the column, in the direction of the data."""
+"""Routes in a plain mesh (docs/model/noc.md): along the row first, then along the column, in the direction of the data."""
 
 from __future__ import annotations
 

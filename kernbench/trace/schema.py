@@ -16,8 +16,8 @@ Level = Literal["summary", "full", "access"]
 LEVELS: tuple[str, ...] = ("off", "summary", "full", "access")  #: each holds all events of those before it
 Kind = Literal["int", "text", "number", "flag", "label", "ints", "texts", "object", "objects"]
 
-#: What happens in a phase of a cycle, as MODEL section 1 numbers them. Phase 0 comes first in a cycle: an event at the end of work
-#: carries the first cycle after it, and stands before all that this cycle does.
+#: What happens in a phase of a cycle, P1 to P7 of docs/model/time_and_phases.md. Phase 0 comes first in a cycle: an event at the
+#: end of work carries the first cycle after it, and stands before all that this cycle does.
 PHASES: tuple[str, ...] = ("end", "wake", "issue", "start", "share", "bank", "move", "complete", "sample")
 
 

@@ -1,6 +1,6 @@
 """Why a job that was issued has not started yet: cycle by cycle, from the jobs of its engine and the machine's limits.
 
-A DMA engine admits what it can in every cycle of its period (MODEL section 4). So a job that is still pending after
+A DMA engine admits what it can in every cycle of its period (docs/model/dma.md, P3). So a job that is still pending after
 that is kept by a limit that is reached, by a transfer before it that waits for a full queue, or by the order of KV
 stores; which of them, follows from who runs and who is pending. Jobs of a channel start in the order in which they were
 submitted but for the order of KV stores: so a store that a later one overtakes was kept by that.

@@ -1,6 +1,6 @@
 """Who shares which channel or link with whom in each cycle, and the rate that this leaves to a flow, in exact rationals.
 
-Rates are those of MODEL section 3, computed anew from the intervals of the trace: a flow is a member of every resource
+Rates are those of docs/model/sharing.md, computed anew from the intervals of the trace: a flow is a member of every resource
 of its route from its start to its end, without the cycles in which it is out.
 """
 

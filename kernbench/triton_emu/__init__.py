@@ -1,1 +1,1 @@
-"""Kernels: plain Python functions that run against the machine's clock (ADR-0020 D3)."""
+"""Kernels: plain Python functions that run against the machine's clock (seed ADR-0020 D3)."""

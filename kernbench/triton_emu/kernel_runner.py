@@ -1,4 +1,4 @@
-"""Runs the programs of one PE as greenlets inside the core's run (ADR-0020 D3). It logs nothing.
+"""Runs the programs of one PE as greenlets inside the core's run (seed ADR-0020 D3). It logs nothing.
 
 The kernel issues commands directly, and switches to the core only where it waits. What it waits for decides when it is resumed:
 in P1 of the cycle in which that has ended.

@@ -1,4 +1,4 @@
-"""What loads bring and stores leave in Phase 1 (ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
+"""What loads bring and stores leave in Phase 1 (seed ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
 
 Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
 """

@@ -1,4 +1,4 @@
-"""Composite ops of `tl`: whole tensors, from memory to memory, in tiles that walk through the PE (ADR-0020)."""
+"""Composite ops of `tl`: whole tensors, from memory to memory, in tiles that walk through the PE (seed ADR-0020)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig, *, exact: bo
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """The K and the V cache of a layer in DRAM, `[head][t_max][head_dim]` each (FORMATS.md), one after the other sequence.
+    """The K and the V cache of a layer in DRAM, `[head][t_max][head_dim]` each (docs/model/bytes.md), sequence by sequence.
 
     With pages, `t_max` is the tokens of a page, and a page is such a cache of its tokens; `pages` says where each lies.
     `bits`: of an element by head. Heads of different widths have caches of their own, at different `bases`.

@@ -11,7 +11,7 @@ from kernbench.config.schema import Spm
 
 
 def bank_and_offset(addr: int, spm: Spm) -> tuple[int, int]:
-    """The bank and offset of a flat scratchpad address: the inverse of `flat_address` (MODEL section 5)."""
+    """The bank and offset of a flat scratchpad address: the inverse of `flat_address` (docs/model/banks_and_arbiters.md)."""
     if spm.map == "blocked":
         return divmod(addr, spm.bank_size_bytes)
     line, byte = divmod(addr, spm.bank_width_bytes)

@@ -1,7 +1,7 @@
 """The tick loop of fast paths.
 
-The loop goes through the phases of MODEL section 1 as the plain one does. Scratchpads (P5 and P6) may lie behind it: each has a horizon
-before which it brings no event that others see, and is run up to the loop's cycle when that comes, or when something is done to it.
+The loop goes through P1 to P7 (docs/model/time_and_phases.md) as the plain one does. Scratchpads (P5 and P6) may lie behind it: each has
+a horizon before which it brings no event that others see, and is run up to the loop's cycle when that comes, or something is done to it.
 Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
 denied in closed form (fast/skip.pyx).
 """

@@ -1,1 +1,1 @@
-"""The definition: every rule of the model in one place, a file a subject, in the order of MODEL.md."""
+"""The definition: every rule of the model in one place, a file a subject, in the order of docs/model."""

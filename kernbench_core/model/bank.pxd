@@ -1,4 +1,4 @@
-"""Scratchpad banks: masks, ports, and who was granted or denied (MODEL section 5)."""
+"""Scratchpad banks: masks, ports, and who was granted or denied (docs/model/banks_and_arbiters.md, P5)."""
 from kernbench_core.fast.lookahead cimport Lookahead, requests_changed
 from kernbench_core.model.masks cimport set_run
 from kernbench_core.model.tally cimport Tally, tally_done, tally_word

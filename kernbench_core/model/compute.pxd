@@ -1,4 +1,4 @@
-"""Tensor and vector engines: one job at a time, a service time, operand streams over its body (MODEL sections 5 to 7)."""
+"""Tensor and vector engines: one job at a time, a service time, operand streams over its body (docs/model/compute.md)."""
 from kernbench_core.model.arith cimport divided
 from kernbench_core.model.bank cimport Spm, bank_of, set_banks
 from kernbench_core.model.masks cimport set_run

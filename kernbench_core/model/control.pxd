@@ -1,4 +1,4 @@
-"""The command queue executor: ready counts, issue width, barriers (P2 of MODEL section 1)."""
+"""The command queue executor: ready counts, issue width, barriers (docs/model/control.md, P2)."""
 from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t
 
 cdef struct Entry:

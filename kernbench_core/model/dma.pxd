@@ -1,4 +1,4 @@
-"""DMA engine: queues, channels, states, stalls (MODEL section 4)."""
+"""DMA engine: queues, channels, states, stalls (docs/model/dma.md, P3)."""
 from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.bank cimport BLOCK
 from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t

@@ -1,4 +1,4 @@
-"""The cycle: the phases of MODEL section 1 in their order."""
+"""The cycle: the phases of docs/model/time_and_phases.md, P1 to P7, in their order."""
 from kernbench_core.model.control cimport control_issue
 from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_phase, submit_entry
 from kernbench_core.model.shuffle cimport shuffle

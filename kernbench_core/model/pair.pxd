@@ -1,4 +1,4 @@
-"""Transfers between two scratchpads: one flow that asks both (FORMATS, `kernbench/system/1`)."""
+"""Transfers between two scratchpads: one flow that asks both (docs/model/systems.md)."""
 from kernbench_core.model.sim cimport Sim, lacks_banks
 from kernbench_core.types cimport cycle_t, slot_t
 

@@ -19,7 +19,7 @@ from kernbench_core.types cimport (
     COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, ROW_BUFFER, TE, VE, int32_t, int64_t, slot_t,
     uint64_t)
 
-cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (MODEL, introduction)
+cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (docs/model/index.md)
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
 
 

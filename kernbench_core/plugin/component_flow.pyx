@@ -1,4 +1,4 @@
-"""A component's flow is a member of its resources like any other (MODEL section 3), and asks no scratchpad: its bytes move, whole
+"""A component's flow is a member of its resources like any other (docs/model/sharing.md), and asks no scratchpad: its bytes move, whole
 bytes, as its carry allows. So its carry is left alone until it reaches a piece of PIECE bytes, or the last ones: `Requester.next_at` is
 the cycle in which it does.
 """

@@ -33,7 +33,7 @@ class DmaEngine:
         """Completed jobs, and job-cycles of queue_full and priority_deferred in episodes that have ended."""
 
     def submit(self, job: DmaJob) -> None:
-        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (MODEL section 9)."""
+        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (docs/model/endings.md)."""
 
     def step(
         self, cycle: int, memory_model: MemoryModel, trace_engine: TraceEngine | None = None

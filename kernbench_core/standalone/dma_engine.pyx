@@ -86,7 +86,7 @@ cdef class DmaEngine:
         return len(self.jobs) - 1
 
     def submit(self, job):
-        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (MODEL section 9)."""
+        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (docs/model/endings.md)."""
         cdef slot_t slot
         cdef Job* j
         check_job(job)

@@ -1,7 +1,7 @@
 """Refuses what no run can be at: ValueError says which entry or engine, which value, and what it would have to be.
 
-These checks keep what is made of a snapshot inside its tables, and its counters within the laws of MODEL section 10. They say nothing of
-how a run came to where it is.
+These checks keep what is made of a snapshot inside its tables, and its counters within the laws of docs/model/counters.md. They say
+nothing of how a run came to where it is.
 """
 from libc.stdlib cimport calloc, free
 

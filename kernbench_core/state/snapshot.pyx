@@ -1,4 +1,4 @@
-"""Snapshots hold the model state and nothing else: what MODEL.md names and what does not follow from the rest.
+"""Snapshots hold the model state and nothing else: what docs/model names and what does not follow from the rest.
 
 Which tables, in which order, is said here once for packing, showing, comparing and taking up (state/fields.pyx). Before any of that
 the run is settled: what it has earned is brought up to its cycle, and what means nothing where it stands is zero. So runs that

@@ -1,7 +1,7 @@
 """Records of a trace are put in order before they are formatted.
 
 They do not come in order: scratchpads run behind the loop, each by itself, and the requesters of a block come one after the other. By cycle
-they are sorted digit by digit, and those of one cycle, a handful, by MODEL section 10's order of events. Both keep what is equal as it
+they are sorted digit by digit, and those of one cycle, a handful, by the order of docs/model/traces.md. Both keep what is equal as it
 was written. Records stay where they are: what is moved is their numbers.
 """
 from libc.string cimport memcpy, memset

@@ -1,4 +1,4 @@
-"""Jobs, transfers and flows as records of a trace; docs/adr/0011 says which cycle, phase and place each gets."""
+"""Jobs, transfers and flows as records of a trace; docs/model/traces.md says which cycle, phase and place each gets."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry

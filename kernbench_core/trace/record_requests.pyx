@@ -1,4 +1,4 @@
-"""Requests as records of a trace: accesses, conflicts, and who held whom; docs/adr/0011 says what is written when."""
+"""Requests as records of a trace: accesses, conflicts, and who held whom; docs/model/traces.md says what is written when."""
 from kernbench_core.model.bank cimport Spm, bank_of, line_of, set_banks
 from kernbench_core.model.compute cimport Compute, ComputeJob, Region, writes_to
 from kernbench_core.model.dma cimport DmaJob

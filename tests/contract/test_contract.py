@@ -79,7 +79,7 @@ def test_a_script_is_the_same_run_in_c_and_in_python(
 
 
 def check_laws(result: dict[str, Any]) -> None:
-    """Conservation (MODEL section 10) with components."""
+    """Conservation (docs/model/counters.md) with components."""
     for name, c in result["counters"].items():
         if "idle" in c:
             assert c["busy"] + sum(c["stalled"].values()) + c["idle"] == result["cycles"], name

@@ -1,4 +1,4 @@
-"""The table of MODEL section 8, tight: not done at t - 1, done at t."""
+"""The table of docs/model/golden_numbers.md, tight: not done at t - 1, done at t."""
 
 from __future__ import annotations
 

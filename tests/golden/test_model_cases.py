@@ -1,4 +1,4 @@
-"""All 75 programs of an independent implementation of MODEL.md: status, cycles, entries, counters; and refusals."""
+"""All 75 programs of an independent implementation of docs/model: status, cycles, entries, counters; and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle of `tests/oracles` against the published cases of another implementation of MODEL.md.
+"""The oracle of `tests/oracles` against the published cases of another implementation of the model.
 
 The oracle is what random programs are compared with, so it has to agree with these first: status, cycles,
 issue, start and end of every entry, and every counter.

@@ -1,4 +1,4 @@
-"""Every refusal of MODEL section 9, its message pinned: file, place, entry, field, value, rule.
+"""Every refusal of docs/model/endings.md, its message pinned: file, place, entry, field, value, rule.
 
 The programs are written one entry a line, so that entry `i` stands in line `i + 2` of the file.
 """

@@ -4,8 +4,8 @@ The lines are in `tests/golden/traces`. They are made anew by `KB_REGOLD=1 pytes
 looked at, and never edited by hand. Files of an older version of the schema stay, so that old files are known to load.
 
 By hand: `two_loads`. Both transfers start in cycle 0, and their head latency (`t_setup_cycles`) is 1. The channel moves
-32 bytes a cycle, so two members have 16 each (MODEL 3), which is one line; a bank has one port. Transfer 0 writes lines 0
-and 1, transfer 1 lines 2 and 3: banks 0 and 1 both. By MODEL 3 and 5:
+32 bytes a cycle, so two members have 16 each, which is one line; a bank has one port. Transfer 0 writes lines 0
+and 1, transfer 1 lines 2 and 3: banks 0 and 1 both. By docs/model, sharing.md and banks_and_arbiters.md:
 
 cycle 0: both start, and are in their head latency.
 cycle 1: both are members with a carry of 16 and ask bank 0. Transfer 0 is granted and moves 16 B. Transfer 1 is denied, so

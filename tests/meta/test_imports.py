@@ -1,4 +1,4 @@
-"""Imports point down the list of ARCHITECTURE.md, and the core has two doors."""
+"""Imports point down one list, and the core has two doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scratchpad bank arbitration (MODEL.md section 5, docs/model.md "Round robin"): who gets a port of which bank in a cycle."""
+"""Scratchpad bank arbitration (docs/model/banks_and_arbiters.md, P5): who gets a port of which bank in a cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control, P2 of MODEL.md section 1: which entries are issued in a cycle, by passes in file order."""
+"""Control (docs/model/control.md, P2): which entries are issued in a cycle, by passes in file order."""
 
 from __future__ import annotations
 

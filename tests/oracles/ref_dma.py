@@ -1,4 +1,4 @@
-"""DMA engines: pending jobs, admission, transfers and their flows (MODEL.md sections 3, 4, 5 and 10)."""
+"""DMA engines: pending jobs, admission, transfers and their flows (docs/model: dma.md, sharing.md, counters.md)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class DmaJob:
 
 
 class DmaEngine:
-    """One DMA engine: admission in P3 and the counters of section 10."""
+    """One DMA engine: admission in P3, and its counters."""
 
     def __init__(self, number: int, dma: dict[str, Any]) -> None:
         self.number = number
@@ -189,5 +189,5 @@ class DmaEngine:
         return any(flow.moved_at == cycle or (flow.left and flow.request is None) for flow in job.flows)
 
     def counters(self) -> dict[str, Any]:
-        """The counters of FORMATS.md."""
+        """The counters of docs/model/formats.md."""
         return {**self.count, "stalled": dict(self.stalled)}

@@ -1,4 +1,4 @@
-"""Tensor and vector engines: work cycles and operand streams (MODEL.md sections 5, 6 and 7)."""
+"""Tensor and vector engines: work cycles and operand streams (docs/model: compute.md, banks_and_arbiters.md)."""
 
 from __future__ import annotations
 
@@ -157,5 +157,5 @@ class ServiceEngine:
         return job
 
     def counters(self) -> dict[str, Any]:
-        """The counters of FORMATS.md."""
+        """The counters of docs/model/formats.md."""
         return {**self.count, "stalled": {"bank_conflict": self.bank_conflict}}

@@ -1,4 +1,4 @@
-"""Where bytes lie: aligned DRAM rows, channels, scratchpad lines and banks, mesh routes (MODEL.md sections 2, 3, 5)."""
+"""Where bytes lie: aligned DRAM rows, channels, scratchpad lines and banks, mesh routes (docs/model: bytes.md, noc.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine dicts with the defaults of FORMATS.md filled in, sizes in bytes; decimals are read as exact rationals."""
+"""Machine dicts with the defaults of docs/model/formats.md filled in, sizes in bytes; decimals are read as exact rationals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DRAM channels under `row_buffer_v1`, from rules R1 to R7 of docs/adr/0033-row-buffers.md, cycle by cycle."""
+"""DRAM channels under `row_buffer_v1`, from docs/model/dram_rows.md, R1 to R7, cycle by cycle."""
 
 from __future__ import annotations
 

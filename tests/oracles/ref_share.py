@@ -1,4 +1,4 @@
-"""Rates of member flows on shared resources (MODEL.md section 3), in exact rationals."""
+"""Rates of member flows on shared resources (docs/model/sharing.md, P4), in exact rationals."""
 
 from __future__ import annotations
 

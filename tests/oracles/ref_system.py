@@ -1,4 +1,4 @@
-"""The slow, obvious simulator of programs on systems: MODEL.md with many PEs (decision 18).
+"""The slow, obvious simulator of programs on systems: docs/model with many PEs (docs/model/systems.md).
 
 Phases, shares, banks and engines are those of one NPU (`reference.py`); here are more of them, under other names. Programs are
 taken to be valid. Routes and addresses come from `roads`: what they are is not this reference's question.
@@ -24,7 +24,7 @@ CPU = {"period": 1, "spm_traffic": False}
 
 
 def simulate_system(system: dict[str, Any], program: dict[str, Any], roads: Roads) -> dict[str, Any]:
-    """Run `program` on `system`: status, cycles, entries and counters as in the result of FORMATS.md, and `overlaps`.
+    """Run `program` on `system`: status, cycles, entries and counters as in a result (docs/model/formats.md), and `overlaps`.
 
     An overlap is (cycle, id of the entry that starts, id of the first one in the file that it overlaps).
     """

@@ -1,4 +1,4 @@
-"""What a transfer of a system asks, and of whom: HBM, SRAM, another scratchpad, the host (MODEL.md and decision 18)."""
+"""What a transfer of a system asks, and of whom: HBM, SRAM, another scratchpad, the host (docs/model/systems.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The slow, obvious tracer: looks at the reference simulator before and after each phase and writes down what changed.
 
-`docs/adr/0011-trace-readings.md` says in words what is written when. Of kernbench it knows the schema alone.
+`docs/model/traces.md` says in words what is written when. Of kernbench it knows the schema alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def reference_trace(
 
 
 def _ordered(count: dict[str, Any]) -> dict[str, Any]:
-    """An engine's counters in the order of FORMATS.md."""
+    """An engine's counters in the order of docs/model/formats.md."""
     return {name: count[name] for name in COUNTERS if name in count} if "jobs" in count else count
 
 

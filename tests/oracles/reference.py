@@ -1,7 +1,7 @@
-"""The slow, obvious simulator of MODEL.md: every cycle and every phase, exact rationals, nothing skipped.
+"""The slow, obvious simulator of docs/model: every cycle and every phase, exact rationals, nothing skipped.
 
-It is written from MODEL.md and FORMATS.md alone and imports nothing of what it checks. Programs are taken to be valid
-(MODEL.md section 9); machine dicts may leave out whatever FORMATS.md gives a default for.
+It is written from docs/model alone and imports nothing of what it checks. Programs are taken to be valid
+(docs/model/endings.md); machine dicts may leave out whatever docs/model/formats.md gives a default for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ref_share import rates
 
 
 def simulate(machine: dict[str, Any], program: dict[str, Any]) -> dict[str, Any]:
-    """Run `program` on `machine`; status, cycles, entries and counters as in the result of FORMATS.md."""
+    """Run `program` on `machine`; status, cycles, entries and counters as in the result of docs/model/formats.md."""
     return Simulation(completed(machine), program).run()
 
 
@@ -204,7 +204,7 @@ class Simulation:
         return {"status": status, "cycles": cycles, "entries": entries, "counters": self._counters()}
 
     def _counters(self) -> dict[str, Any]:
-        """Everything of section 10, by name."""
+        """Everything of docs/model/counters.md, by name."""
         counters: dict[str, Any] = {}
         counters.update({f"dma{i}": engine.counters() for i, engine in enumerate(self.dma)})
         counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})

@@ -1,4 +1,4 @@
-"""The core, plain and fast, against the reference that is written from MODEL.md alone, and the laws of section 10."""
+"""The core, plain and fast, against the reference written from docs/model alone, and the laws of docs/model/counters.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DRAM with rows: the core against the reference written from ADR 33, by stepping, by skipping and by any mixture."""
+"""DRAM with rows: the core against a reference written from docs/model/dram_rows.md, by stepping, skipping and any mixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core against the reference of systems, stepping against skipping and any mixture, and the laws of MODEL section 10."""
+"""The core against the reference of systems, stepping against skipping and any mixture, and laws (docs/model/counters.md)."""
 
 from __future__ import annotations
 

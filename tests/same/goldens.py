@@ -1,4 +1,4 @@
-"""What the suite pins, as JSON of the same inputs, and the published cases of MODEL.md."""
+"""What the suite pins, as JSON of the same inputs, and the published cases of the model."""
 
 from __future__ import annotations
 

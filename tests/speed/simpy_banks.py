@@ -1,4 +1,4 @@
-"""Bank arbitration of the SimPy model (MODEL.md section 5): plain Python that its process calls once a cycle."""
+"""Bank arbitration of the SimPy model (docs/model/banks_and_arbiters.md): plain Python that its process calls once a cycle."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scratchpad:
         self.denials = 0
 
     def arbitrate(self, cycle: int) -> None:
-        """Grant ports in the order of MODEL section 5; what is not served stays in `waiting`."""
+        """Grant ports in the order of `oldest_first`; what is not served stays in `waiting`."""
         turn = self.waiting
         turn.sort(key=by_rank)
         aged_before = cycle - self.max_wait

@@ -1,4 +1,4 @@
-"""The rules of MODEL.md in SimPy 4, for what the benchmark machines use: what the speed of the core is measured against.
+"""The rules of docs/model in SimPy 4, for what the benchmark machines use: what the speed of the core is measured against.
 
 It runs the tables that `kernbench_core.Core` takes (`simpy_tables.plan` reads them), gives the same start and end of every
 job, and shares no code with the core.

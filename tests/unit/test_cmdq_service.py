@@ -1,4 +1,4 @@
-"""Service times: the golden table of MODEL section 8 and every row of sections 6 and 7, worked by hand."""
+"""Service times: the table of docs/model/golden_numbers.md and every row of docs/model/compute.md, worked by hand."""
 
 from __future__ import annotations
 

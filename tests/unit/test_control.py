@@ -1,4 +1,4 @@
-"""The executor of the command queue: passes, barriers and the issue width (P2 of MODEL section 1)."""
+"""The executor of the command queue: passes, barriers and the issue width (docs/model/control.md, P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phase 2: ADR-0020 D6 and D7 as a replay sees them, ADR-0052 D2, D3.7 and D4, and the arithmetic of single ops."""
+"""Phase 2: seed ADR-0020 D6 and D7 as a replay sees them, seed ADR-0052 D2, D3.7 and D4, and the arithmetic of single ops."""
 
 from __future__ import annotations
 

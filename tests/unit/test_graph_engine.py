@@ -1,4 +1,4 @@
-"""`GraphEngine` as ADR-0020 D10 writes it: Phase 1 by itself, Phase 2 from the op log."""
+"""`GraphEngine` as seed ADR-0020 D10 writes it: Phase 1 by itself, Phase 2 from the op log."""
 
 from __future__ import annotations
 

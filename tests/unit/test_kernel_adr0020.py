@@ -1,4 +1,4 @@
-"""ADR-0020 with kernels, decision by decision. Decisions about the log and its replay alone are in the tests of those."""
+"""Seed ADR-0020 with kernels, decision by decision. Decisions about the log and its replay alone are in the tests of those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADR-0052 with kernels, decision by decision: what the log of a real run says, and ADR-0027's stale scratch."""
+"""Seed ADR-0052 with kernels, decision by decision: what the log of a real run says, and seed ADR-0027's stale scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Math of `tl`: values as numpy computes them, types, what is known at once, and cycles by MODEL section 7."""
+"""Math of `tl`: values as numpy computes them, types, what is known at once, and cycles by docs/model/compute.md."""
 
 from __future__ import annotations
 

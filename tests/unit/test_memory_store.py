@@ -1,4 +1,4 @@
-"""MemoryStore: ADR-0052 D6 and ADR-0020 D7, decision by decision, and the bytes beneath."""
+"""MemoryStore: seed ADR-0052 D6 and seed ADR-0020 D7, decision by decision, and the bytes beneath."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The op log: ADR-0052 D1 to D5 and D7, ADR-0020 D2, D4 and D5, decision by decision."""
+"""The op log: seed ADR-0052 D1 to D5 and D7, seed ADR-0020 D2, D4 and D5, decision by decision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.op_logs import DMA, GEMM, MATH, copied, holding, logged, tile
 
 
 class Hooked:
-    """What ADR-0020 D2 has of a component's base class: the hook decides by the message alone."""
+    """What seed ADR-0020 D2 has of a component's base class: the hook decides by the message alone."""
 
     def __init__(self, logger: OpLogger | None) -> None:
         self.logger = logger
@@ -126,7 +126,7 @@ def test_adr0052_d4_nothing_is_copied_without_a_store() -> None:
 
 
 def test_a_pending_byte_is_never_copied() -> None:
-    """ADR-0027: what a scratchpad held before a result was due there is an earlier kernel's, and no snapshot of anything."""
+    """Seed ADR-0027: what a scratchpad held before a result was due there is an earlier kernel's, no snapshot of anything."""
     stale = np.full((2, 4), 7, np.float16)
     store = holding(tcm={0: stale, 64: stale}, hbm={0: stale})
     store.mark_pending("tcm", 14, 2, 3)  # one element of the first

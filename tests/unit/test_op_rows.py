@@ -1,4 +1,4 @@
-"""What the op log says of each message: the rows of ADR-0052 D3, and ADR-0020 D5's further fields."""
+"""What the op log says of each message: the rows of seed ADR-0052 D3, and seed ADR-0020 D5's further fields."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ def test_the_patterns_are_those_that_users_ask_first() -> None:
 @pytest.mark.parametrize("pattern", ["all_own_hbm", "all_one_slice"])
 @pytest.mark.parametrize("name", ["two_sips", "sip_4x4"])
 def test_with_all_pes_at_once_no_resource_passes_its_capacity(name: str, pattern: str) -> None:
-    """MODEL 3: a resource moves its capacity and what its members bring as carry, under a line each; and all of its capacity
-    in windows in which the same members share it throughout."""
+    """docs/model/sharing.md: a resource moves its capacity and what its members bring as carry, under a line each; and all of
+    its capacity in windows in which the same members share it throughout."""
     config = load_config(name)
     program = Program(pattern)
     next(one for one in patterns(config) if one.name == pattern).moves(program, 65536)

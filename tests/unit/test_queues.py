@@ -319,7 +319,7 @@ def test_copies_and_parts(tier: str) -> None:
 
 
 def test_the_record_of_a_message() -> None:
-    """ADR-0052 D3.6: the receiver's PE_DMA logs it, pending elements are not in it, and it follows what made the tile."""
+    """Seed ADR-0052 D3.6: the receiver's PE_DMA logs it, pending elements are not in it, and it follows what made the tile."""
 
     def kernel(tl: Any) -> None:
         if tl.rank == 0:

@@ -1,4 +1,4 @@
-"""Readings of docs/adr/0011 one by one, on programs that are small enough to see through, in the reference's traces."""
+"""Readings of docs/model/traces.md one by one, on programs that are small enough to see through, in the reference's traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification: ADR-0020 D11 (and D10's way to ask for it), tolerances, and who is to blame."""
+"""Verification: seed ADR-0020 D11 (and D10's way to ask for it), tolerances, and who is to blame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a program against a system: MODEL section 9 for its PEs, and where entries run and their bytes are."""
+"""Checks a program against a system: docs/model/endings.md for its PEs, and where entries run and their bytes are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A composite op on its way: tiles that walk through the parts of a PE by themselves (ADR-0020, ADR-0052 D5).
+"""A composite op on its way: tiles that walk through the parts of a PE by themselves (seed ADR-0020, seed ADR-0052 D5).
 
 Each tile is a token that knows its stages. While one is computed the next are read: every streamed operand has a ring of
 buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan, the steps of one sum one after the

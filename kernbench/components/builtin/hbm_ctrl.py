@@ -1,4 +1,4 @@
-"""The controller of an HBM stack (MODEL section 3): set-up, and the channels of its slices."""
+"""The controller of an HBM stack (docs/model/sharing.md): set-up, and the channels of its slices."""
 
 from __future__ import annotations
 

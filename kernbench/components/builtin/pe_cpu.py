@@ -1,4 +1,4 @@
-"""The processor of a PE: takes launches and runs their programs. It only calls the runner that it was given (ADR-0020 D3)."""
+"""The processor of a PE: takes launches and runs their programs. It only calls the runner it was given (seed ADR-0020 D3)."""
 
 from __future__ import annotations
 

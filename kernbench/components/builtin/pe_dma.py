@@ -1,4 +1,4 @@
-"""The DMA engines of a PE: loads, stores and tiles as transfers of rows (MODEL section 2)."""
+"""The DMA engines of a PE: loads, stores and tiles as transfers of rows (docs/model/bytes.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tensor engines of a PE: products as jobs (MODEL section 6)."""
+"""The tensor engines of a PE: products as jobs (docs/model/compute.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues of a PE: who may send, what has come, which slots are free; PE_DMA moves the bytes (docs/adr/0027)."""
+"""The queues of a PE: who may send, what has come, which slots are free; PE_DMA moves the bytes (docs/model/kernels.md)."""
 
 from __future__ import annotations
 

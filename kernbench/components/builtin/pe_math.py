@@ -1,4 +1,4 @@
-"""The vector engines of a PE: elementwise ops and reductions as jobs (MODEL section 7)."""
+"""The vector engines of a PE: elementwise ops and reductions as jobs (docs/model/compute.md)."""
 
 from __future__ import annotations
 

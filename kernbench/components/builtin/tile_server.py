@@ -1,4 +1,4 @@
-"""Serves composite ops: sends their tiles from part to part (ADR-0052 D5)."""
+"""Serves composite ops: sends their tiles from part to part (seed ADR-0052 D5)."""
 
 from __future__ import annotations
 

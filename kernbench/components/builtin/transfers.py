@@ -1,4 +1,4 @@
-"""How tensors travel: as evenly spaced rows, each widened to the alignment (MODEL section 2), cut where a memory ends."""
+"""How tensors travel: as evenly spaced rows, each widened to the alignment (docs/model/bytes.md), cut where a memory ends."""
 
 from __future__ import annotations
 

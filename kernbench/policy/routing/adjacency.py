@@ -20,8 +20,8 @@ class Adjacency:
 
     A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
     costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to cube
-    (docs/adr/0021). By that, two ways of equal weight and unequal length are no tie: a path there and the path back, where
-    exits are what entries were, are equally long.
+    (docs/model/systems.md, Routes). By that, two ways of equal weight and unequal length are no tie: a path there and the path
+    back, where exits are what entries were, are equally long.
     """
 
     def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:

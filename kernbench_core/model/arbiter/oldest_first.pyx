@@ -1,4 +1,4 @@
-"""The arbiter of MODEL section 5: one order of requesters for all banks of a cycle."""
+"""`oldest_first` of docs/model/banks_and_arbiters.md, P5: one order of requesters for all banks of a cycle."""
 from kernbench_core.model.arbiter.arbiter cimport grant_request
 from kernbench_core.types cimport NEVER
 

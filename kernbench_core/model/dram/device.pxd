@@ -1,4 +1,4 @@
-"""The banks of a DRAM channel: open rows, and when each command may come (row_buffer_v1; docs/adr/0033-row-buffers.md).
+"""The banks of a DRAM channel: open rows, and when each command may come (docs/model/dram_rows.md, R2).
 
 A command is given in a cycle that is a multiple of the DRAM's period; all times here are core cycles.
 """

@@ -1,4 +1,4 @@
-"""Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (MODEL sections 2 and 3)."""
+"""Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (docs/model/bytes.md)."""
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t
 
 cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack

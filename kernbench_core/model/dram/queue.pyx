@@ -1,4 +1,4 @@
-"""Which burst is queued next, and which command is given: rules R4 to R7 of docs/adr/0033-row-buffers.md.
+"""Which burst is queued next, and which command is given: docs/model/dram_rows.md, R4 to R7.
 
 A channel gives at most one column command (RD, WR) and one row command (ACT, PRE, REF) in a DRAM clock.
 """

@@ -1,4 +1,4 @@
-"""Who has the data bus of each DRAM channel under row_buffer_v1, and how fast its burst moves (docs/adr/0033-row-buffers.md).
+"""Who has the data bus of each DRAM channel under row_buffer_v1, and how fast its burst moves (docs/model/dram_rows.md, R3).
 
 A channel has at most one member: the flow whose burst is on its data bus. That is a flow like any other, so its bytes reach the
 scratchpad by its carry; the burst is over when the flow has earned it.

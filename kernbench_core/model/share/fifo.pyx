@@ -1,4 +1,4 @@
-"""The rates of MODEL section 3, fifo_v1: the first in line of each channel is its member; links are shared by weight."""
+"""The rates of fifo_v1 (docs/model/sharing.md, P4): the first in line of each channel is its member; links are shared by weight."""
 from kernbench_core.model.share.membership cimport share_join, share_leave
 from kernbench_core.model.share.shared_bw cimport shared_bw_rates
 from kernbench_core.types cimport NONE, int32_t, slot_t

@@ -1,4 +1,4 @@
-"""Weighted max-min shares by progressive filling in exact rationals (MODEL section 3, max_min_v1)."""
+"""Weighted max-min shares by progressive filling in exact rationals (docs/model/sharing.md, `max_min_v1`)."""
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport cycle_t, int64_t
 

@@ -1,4 +1,4 @@
-"""Shared bandwidth: resources, who is a member of them, and each member's rate (MODEL section 3)."""
+"""Shared bandwidth: resources, who is a member of them, and each member's rate (docs/model/sharing.md, P4)."""
 from kernbench_core.model.arith cimport divided, quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Cursor

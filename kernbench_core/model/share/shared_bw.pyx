@@ -1,4 +1,4 @@
-"""The rates of MODEL section 3, shared_bw_v1: a flow moves at the smallest of its shares along its route."""
+"""The rates of shared_bw_v1 (docs/model/sharing.md, P4): a flow moves at the smallest of its shares along its route."""
 from kernbench_core.model.share.membership cimport Flow, Resource, set_rate
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 

@@ -101,6 +101,15 @@ def test_every_page_is_in_the_index() -> None:
     assert sorted(listed) == sorted(path.stem for path in LAW.glob("*.md") if path.stem != "index")
 
 
+def test_every_file_that_decisions_and_the_law_name_is_there() -> None:
+    """Paths in code font; those of the core and the package without the first folder."""
+    pages = [*LAW.glob("*.md"), *(ROOT / "docs" / "adr").glob("*.md")]
+    named = list(lines(pages, re.compile(r"`((?:\w+/)+\w+\.(?:pyx|pxd|py|h))`")))
+    bases = (ROOT, ROOT / "kernbench_core", ROOT / "kernbench")
+    assert len(named) > 20
+    assert not [f"{place}: {match[1]}" for place, match in named if not any((base / match[1]).exists() for base in bases)]
+
+
 def test_the_machine_of_the_formats_has_the_defaults() -> None:
     text = (LAW / "formats.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -40,10 +40,10 @@ COLD = ("_cython", "fast.group_layout", "model.routes", "plugin.plug_layout", "s
 COLD_KERNELS = (
     "ccl.turns", "common._cython", "common.queue_ops",
     "components.builtin.fifo", "components.builtin.ipcq_ring", "components.builtin.pe_ipcq",
-    "sim_engine.memory_keys", "sim_engine.memory_ranges", "sim_engine.memory_space", "sim_engine.memory_store",
-    "sim_engine.op_ranges", "sim_engine.replay_gemm", "sim_engine.replay_levels", "sim_engine.replay_order",
-    "sim_engine.replay_tasks", "sim_engine.replay_wide",
-    "triton_emu.memory_order", "triton_emu.memory_side", "triton_emu.tl_queues", "triton_emu.tl_waits",
+    "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",
+    "sim_engine.ops.ranges", "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
+    "sim_engine.replay.tasks", "sim_engine.replay.wide",
+    "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.queues", "triton_emu.tl.waits",
 )
 LEVEL = {
     **{f"kernbench_core.{name}": "-O3" for name in HOT},

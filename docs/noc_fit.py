@@ -12,9 +12,9 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from kernbench.noc.device import load_device
-from kernbench.noc.events import read_trace
-from kernbench.noc.outcome import MODES, outcome
+from kernbench.analysis.noc.device import load_device
+from kernbench.analysis.noc.events import read_trace
+from kernbench.analysis.noc.outcome import MODES, outcome
 
 DEVICE = "wormhole"
 #: By key of the device, the values tried: that of the device, one below and one above.

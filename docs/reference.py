@@ -109,7 +109,7 @@ def machine_tables() -> str:
 
 
 def system_tables() -> str:
-    """Every key of a system, from the models of `kernbench/config/system_parts.py` in the same way."""
+    """Every key of a system, from the models of `kernbench/config/system/parts.py` in the same way."""
     return _config_tables(SystemConfig, system_json_schema())
 
 

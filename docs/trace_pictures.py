@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from kernbench.cli.main import exit_code
-from kernbench.trace.plots import picture
 from kernbench.trace.reader import open_trace
+from kernbench.trace.report.plots import picture
 from kernbench.trace.timeline import read_timeline
 
 VIEWS = ("gantt", "heatmap", "phases", "roofline")

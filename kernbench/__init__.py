@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kernbench.moved import find_moved
 from kernbench.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from kernbench.components.passive import MemoryPart, Passage, PassivePart
     from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.runtime_api import Bench, Context, DPPolicy, bench
-    from kernbench.runtime_api.triton_run import machine
+    from kernbench.runtime_api.triton.run import machine
     from kernbench.sim_engine.data_executor import DataExecutor
     from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component, Machine, simulate
     from kernbench.sim_engine.result import Result
 
+find_moved()
 _HOMES = {
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component"), "kernbench.sim_engine.machine"),
     "ComponentBase": "kernbench.components.base",
@@ -38,7 +40,7 @@ _HOMES = {
     "check_program": "kernbench.cmdq",
     "load_config": "kernbench.config",
     "load_program": "kernbench.cmdq",
-    "machine": "kernbench.runtime_api.triton_run",
+    "machine": "kernbench.runtime_api.triton.run",
     "simulate": "kernbench.sim_engine.machine",
 }
 

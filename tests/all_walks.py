@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from kernbench import Machine, load_config, load_program
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, SystemConfig
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench_core.fast.simd import LEVELS as ISAS
 from kernbench_core.fast.simd import isa
 from tests.oracles.ref_trace import reference_trace

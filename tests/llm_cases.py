@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 from kernbench.config import load_config
-from kernbench.workloads.llm_model import Model
-from kernbench.workloads.llm_run import LlmRun, run_llm
-from kernbench.workloads.llm_steps import Job, LlmPrograms
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.run import LlmRun, run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.precision import Precision, uniform_precision
+from kernbench.workloads.models.precision import Precision, uniform_precision
 from tests.workload_programs import tiny_machine
 
 

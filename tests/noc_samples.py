@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.noc.device import Device
+from kernbench.analysis.noc.device import Device
 
 #: 4 columns, 3 rows; DRAM at (0, 0) and (0, 1), [x, y]; 16 bytes a cycle everywhere, so that cycles are easy to work out.
 CHIP: dict[str, Any] = {

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from kernbench.sweep.executors.threads import Threads
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import points_of
+from kernbench.sweep.report.table import csv_bytes, read_table
 from kernbench.sweep.runner import Executor, Outcome, run_missing
-from kernbench.sweep.shelf import keep_sweep
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.table import csv_bytes, read_table
+from kernbench.sweep.store.shelf import keep_sweep
 from kernbench.sweep.work import Work
 from tests.cli.samples import write_samples
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from kernbench import load_config, load_program
+from kernbench.bounds.energy import energy_pj
 from kernbench.cmdq.footprint import regions_of
 from kernbench.cmdq.plan import plan_npu
-from kernbench.sim_engine.energy import energy_pj
 from kernbench.sim_engine.result import EntryTimes
 from kernbench.trace import schema
 from tests.trace_systems import Event, named, total

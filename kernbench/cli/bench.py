@@ -200,7 +200,7 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
 
 def wait_table(result: Result) -> Iterator[widgets.Text]:
     """Which PEs wait for which."""
-    from kernbench.sim_engine.deadlock import wait_lines
+    from kernbench.sim_engine.run.deadlock import wait_lines
 
     lines = wait_lines(result.waiting)
     yield widgets.Text("Nothing can ever happen again", "bold red")

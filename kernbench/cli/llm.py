@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.cli.tracing import Traced
-    from kernbench.sim_engine.tracing import TraceOptions
-    from kernbench.workloads.llm_report import LlmReport, PhaseReport
-    from kernbench.workloads.llm_shards import Reduction
-    from kernbench.workloads.llm_steps import LlmPrograms
+    from kernbench.sim_engine.recording import TraceOptions
+    from kernbench.workloads.llm.report import LlmReport, PhaseReport
+    from kernbench.workloads.llm.shards import Reduction
+    from kernbench.workloads.llm.steps import LlmPrograms
 
 
 class Phases(StrEnum):
@@ -177,9 +177,9 @@ class Asked:
     def programs(self) -> LlmPrograms:
         """Everything lowered to a plan. InputError where something does not fit."""
         from kernbench.config import load_config
-        from kernbench.workloads.llm_steps import PHASES, Job, LlmPrograms
-        from kernbench.workloads.model_files import load_model
-        from kernbench.workloads.precision import load_precision, uniform_precision
+        from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
+        from kernbench.workloads.models.files import load_model
+        from kernbench.workloads.models.precision import load_precision, uniform_precision
 
         bits = {"w": self.w, "a": self.a, "kv": self.kv}
         model = load_model(self.model)
@@ -230,7 +230,7 @@ def check_files(
 
 def _tell_notes(asked: Asked, quiet: bool) -> None:
     """What of the model's file is not used."""
-    from kernbench.workloads.model_files import load_model
+    from kernbench.workloads.models.files import load_model
 
     for note in () if quiet else load_model(asked.model).notes:
         output.note(f"warning: {note}")
@@ -262,7 +262,7 @@ def run_job(
 
 def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
     from kernbench.common.files import write_whole
-    from kernbench.workloads.live_map import live_map_svg
+    from kernbench.workloads.layer.live_map import live_map_svg
 
     step = programs.steps[-1]
     write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
@@ -273,8 +273,8 @@ def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
 def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
     """Runs it, with a bar on a terminal."""
     from kernbench.cli.progress import counting_bar
-    from kernbench.workloads.llm_report import report_of
-    from kernbench.workloads.llm_run import run_llm
+    from kernbench.workloads.llm.report import report_of
+    from kernbench.workloads.llm.run import run_llm
 
     with counting_bar(not quiet, "segments") as progress:
         return report_of(run_llm(programs, reuse=reuse, progress=progress))

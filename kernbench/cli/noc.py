@@ -16,7 +16,7 @@ from kernbench.cli.text import Justify, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.noc.outcome import Outcome
+    from kernbench.analysis.noc.outcome import Outcome
 
 
 app = typer.Typer(help="Replay recorded traffic of a chip's network.", no_args_is_help=True)
@@ -59,9 +59,9 @@ def replay(
     quiet: Quiet = False,
 ) -> int:
     """Replay NoC traces, and compare with the cycles that they took on the chip."""
-    from kernbench.noc.device import load_device
-    from kernbench.noc.events import read_trace
-    from kernbench.noc.outcome import MODES, outcome
+    from kernbench.analysis.noc.device import load_device
+    from kernbench.analysis.noc.events import read_trace
+    from kernbench.analysis.noc.outcome import MODES, outcome
 
     chip = load_device(device)
     found = [

@@ -60,7 +60,7 @@ def onnx(
     """Lower an ONNX model to a machine's command queue, run it, and say how long each node takes."""
     from kernbench.cli.program import tell_written
     from kernbench.config import NpuConfig
-    from kernbench.workloads.graphs.onnx_file import read_onnx
+    from kernbench.workloads.graphs.onnx.file import read_onnx
     from kernbench.workloads.graphs.run import GraphProgram
 
     _check_bits(w, a)
@@ -86,7 +86,7 @@ def onnx(
 
 def _draw(made: GraphProgram, path: Path) -> None:
     from kernbench.common.files import write_whole
-    from kernbench.workloads.live_map import live_map_svg
+    from kernbench.workloads.layer.live_map import live_map_svg
 
     write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
 

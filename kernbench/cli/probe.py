@@ -16,7 +16,7 @@ from kernbench.cli.text import WIDE, Justify, percent, share_text, size_text, ta
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.sim_engine.probe import ProbeRow
+    from kernbench.analysis.probe import ProbeRow
 
 
 DEFAULT_SYSTEM = "single_cube"
@@ -34,9 +34,9 @@ def probe(
     quiet: Quiet = False,
 ) -> int:
     """Measure host copies, loads near and far, sends, and all PEs at once."""
+    from kernbench.analysis.probe import probe as run_probe
+    from kernbench.analysis.probe import probe_names, probe_sizes
     from kernbench.config import SystemConfig
-    from kernbench.sim_engine.probe import probe as run_probe
-    from kernbench.sim_engine.probe import probe_names, probe_sizes
 
     system = load_machine(config, overrides, quiet=quiet, kind=SystemConfig, allow_code=allow_code or ())
     rows = list(run_probe(system, probe_sizes(sizes), probe_names(system, only)))

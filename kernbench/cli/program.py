@@ -19,7 +19,7 @@ from kernbench.common.words import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.cmdq import ProgramSummary
+    from kernbench.bounds import ProgramSummary
     from kernbench.cmdq.graph import Graph
 
 
@@ -46,7 +46,7 @@ def check(
 ) -> int:
     """Say whether a program is valid: by itself, and with --config on a machine."""
     from kernbench.cmdq import load_program
-    from kernbench.cmdq.planning import check_on
+    from kernbench.sim_engine.run.planning import check_on
 
     program = load_program(file)
     machine = None if config is None else load_machine(config, overrides, allow_code=allow_code or ())
@@ -76,7 +76,7 @@ def show(
     """Show a program's dependency graph, its work and the lower bounds of its cycles, without running it."""
     from kernbench.cli.target import load_target
     from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
-    from kernbench.cmdq.planning import summarise_on
+    from kernbench.sim_engine.run.planning import summarise_on
 
     machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)
@@ -104,8 +104,8 @@ def emit(
 ) -> int:
     """Write the program that a workload is on a machine."""
     from kernbench.cli.target import workload_program
-    from kernbench.cmdq.planning import check_on
     from kernbench.common.files import check_writable
+    from kernbench.sim_engine.run.planning import check_on
 
     check_writable(out)
     machine = load_machine(config, overrides)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kernbench.config import MachineConfig
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.tracing import TraceOptions
+    from kernbench.sim_engine.recording import TraceOptions
 
 
 OutFile = Annotated[
@@ -156,7 +156,7 @@ class Asked:
 
 def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bool, quiet: bool) -> int:
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
-    from kernbench.runtime_api.triton_run import CHECKS, machine
+    from kernbench.runtime_api.triton.run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one not in CHECKS]
     if wrong:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
     from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.state import EngineState, FlowState, JobState, MachineState
-    from kernbench.sim_engine.tracing import TraceOptions
+    from kernbench.sim_engine.recording import TraceOptions
+    from kernbench.sim_engine.run.state import EngineState, FlowState, JobState, MachineState
 
 
 class ProgramStepper:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.sim_engine.result import Result
+    from kernbench.sim_engine.run.waits import Wait
     from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse, RunSummary
-    from kernbench.sim_engine.waits import Wait
 
 
 MOST_WAITING = 8  # entries of a deadlock that are listed

@@ -15,7 +15,7 @@ from kernbench.common.interrupts import interrupts_held
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.tracing import TraceOptions
+    from kernbench.sim_engine.recording import TraceOptions
 
 TraceTo = Annotated[
     Path | None,
@@ -70,7 +70,7 @@ class Traced:
 
         `places`: where the trace goes. InputError where an option is not valid, or no place is there to make a trace for.
         """
-        from kernbench.sim_engine.tracing import TraceOptions
+        from kernbench.sim_engine.recording import TraceOptions
 
         said = {f"--trace-{name}": value for name, value in vars(self).items() if value is not None}
         if not said:

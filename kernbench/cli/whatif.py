@@ -17,8 +17,8 @@ from kernbench.common.words import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kernbench.analysis.whatif import Freed, WhatIf
     from kernbench.config import NpuConfig, SystemConfig
-    from kernbench.sim_engine.whatif import Freed, WhatIf
 
 
 ALL = "noc,banks,dram,te,ve,dma"
@@ -33,9 +33,9 @@ def whatif(
     as_json: Json = False,
 ) -> int:
     """Run a program again with one resource unlimited at a time, and say how many cycles that saves."""
+    from kernbench.analysis.whatif import what_if
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import load_target
-    from kernbench.sim_engine.whatif import what_if
 
     machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)

@@ -1,19 +1,23 @@
 """Command queue programs: reading, building, checking and looking at them."""
 
-from kernbench.cmdq.analyse import Bounds, ProgramSummary, lower_bounds, summarise
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
 from kernbench.cmdq.check import check_program
 from kernbench.cmdq.json_schema import program_json_schema
 from kernbench.cmdq.parse import load_program
 from kernbench.cmdq.program import Entry, Program
 
-__all__ = [
-    "Bounds",
-    "Entry",
-    "Program",
-    "ProgramSummary",
-    "check_program",
-    "load_program",
-    "lower_bounds",
-    "program_json_schema",
-    "summarise",
-]
+__all__ = ["Entry", "Program", "check_program", "load_program", "program_json_schema"]
+_MOVED = ("Bounds", "ProgramSummary", "lower_bounds", "summarise")
+
+
+def __getattr__(name: str) -> Any:
+    """Names that were here before 0.2."""
+    if name not in _MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"kernbench.cmdq.{name} is now kernbench.bounds.{name}", DeprecationWarning, stacklevel=2)
+    return getattr(import_module("kernbench.bounds"), name)

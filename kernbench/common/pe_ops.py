@@ -57,7 +57,7 @@ class DmaReadCmd(Command):
         self.src_addr = src_addr
         self.nbytes = nbytes
         self.low = self.high = 0  #: from the first byte in memory to past the last, while it is on its way;
-        self.fresh = -1  #: its place among those that no store has asked for (triton_emu/memory_order.py)
+        self.fresh = -1  #: its place among those that no store has asked for (triton_emu/memory/order.py)
         self.src_space = src_space
         self.src_strides = src_strides  #: [B] from one index to the next of each axis; None: contiguous
         self.channel = channel  #: of the DMA engine

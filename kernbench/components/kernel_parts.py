@@ -12,7 +12,7 @@ from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.registry import find_class
 from kernbench.config import SystemConfig
-from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system.parts import BUILTIN
 
 #: A class in the place of one is derived from it, and made as it is.
 BUILT_IN: dict[str, type[Any]] = {

@@ -19,8 +19,8 @@ from kernbench.components.passive import MemoryPart, Passage, PassivePart, What
 from kernbench.components.registry import find_class
 from kernbench.config import SystemConfig
 from kernbench.config.rules import rate_rule
-from kernbench.config.system_parts import BUILTIN
-from kernbench.config.system_rules import most_flow_weight
+from kernbench.config.system.parts import BUILTIN
+from kernbench.config.system.rules import most_flow_weight
 from kernbench.topology.graph import Edge, Topology
 
 #: The built-in rules; where none stands, latency and bandwidth of the edges at the part are all that there is of it.

@@ -11,7 +11,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.components.parts import passive_class
 from kernbench.components.registry import make_component
 from kernbench.config import SystemConfig
-from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system.parts import BUILTIN
 
 _ENGINE = re.compile(r"(?:dma|te|ve)[0-9]+")
 

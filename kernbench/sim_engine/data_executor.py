@@ -20,11 +20,11 @@ from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
-from kernbench.sim_engine.op_ranges import ReplayOp
-from kernbench.sim_engine.op_rules import check_record
-from kernbench.sim_engine.replay_levels import levels, windows
-from kernbench.sim_engine.replay_order import ordered
-from kernbench.sim_engine.replay_tasks import Task, Tasks
+from kernbench.sim_engine.ops.ranges import ReplayOp
+from kernbench.sim_engine.ops.rules import check_record
+from kernbench.sim_engine.replay.levels import levels, windows
+from kernbench.sim_engine.replay.order import ordered
+from kernbench.sim_engine.replay.tasks import Task, Tasks
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
 WINDOW = 4096  # ops that are sorted into levels at once

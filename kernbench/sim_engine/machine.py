@@ -13,36 +13,35 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import kernbench_core
-from kernbench.cmdq import Bounds, Program
+from kernbench.bounds import Bounds
+from kernbench.bounds.energy import energy_pj
+from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
+from kernbench.cmdq import Program
 from kernbench.cmdq.parameters import lower_parameters
 from kernbench.cmdq.plan import Plan
-from kernbench.cmdq.planning import bounds_on, plan_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.arbiters import arbiter_name, configured_arbiter, granted_by_code
 from kernbench.components.placement import configured, impl_of, replaced_engines
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine import checkpoint
-from kernbench.sim_engine.commands import Commands
-from kernbench.sim_engine.conditions import FOREVER, stops_of
-from kernbench.sim_engine.counters import named_counters
-from kernbench.sim_engine.deadlock import OnItsWay, PeQueues, who_waits
-from kernbench.sim_engine.empty import empty_warnings
-from kernbench.sim_engine.energy import energy_pj
-from kernbench.sim_engine.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
-from kernbench.sim_engine.laws import BrokenLaw, check_counters, check_laws
-from kernbench.sim_engine.overlaps import overlap_warnings
-from kernbench.sim_engine.peek import machine_state
+from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
-from kernbench.sim_engine.state import MachineState
-from kernbench.sim_engine.tracing.options import Sink, TraceOptions
-from kernbench.sim_engine.walks import walk_of
+from kernbench.sim_engine.run.commands import Commands
+from kernbench.sim_engine.run.conditions import FOREVER, stops_of
+from kernbench.sim_engine.run.counters import named_counters
+from kernbench.sim_engine.run.deadlock import OnItsWay, PeQueues, who_waits
+from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
+from kernbench.sim_engine.run.planning import bounds_on, plan_program
+from kernbench.sim_engine.run.state import MachineState, machine_state
+from kernbench.sim_engine.run.walks import walk_of
+from kernbench.sim_engine.run.warnings import empty_warnings, overlap_warnings
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 
 if TYPE_CHECKING:
-    from kernbench.sim_engine.tracing.resume import TraceState
-    from kernbench.sim_engine.tracing.tracing import Tracing
+    from kernbench.sim_engine.recording.resume import TraceState
+    from kernbench.sim_engine.recording.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
 
@@ -156,7 +155,7 @@ class Machine:
         return tracing
 
     def _new_tracing(self, sink: Sink, options: TraceOptions) -> Tracing:
-        from kernbench.sim_engine.tracing.tracing import Tracing
+        from kernbench.sim_engine.recording.tracing import Tracing
 
         self._tracing = Tracing(self, self._core, kernbench_core.Format, kernbench_core.Samples, sink, options)
         return self._tracing
@@ -343,7 +342,7 @@ class Machine:
 
         InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
         """
-        from kernbench.sim_engine.tracing.resume import read_state
+        from kernbench.sim_engine.recording.resume import read_state
 
         most = checkpoint.REPLAYED if self.plugged else self._core.most_state_bytes()
         state, trace = checkpoint.read_checkpoint(path, self._header(), most)

@@ -1,6 +1,6 @@
 cimport cython
 
-from kernbench.sim_engine.memory_space cimport Space
+from kernbench.sim_engine.memory.space cimport Space
 
 cdef class MemoryStore:
     cdef public dict _storage

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.common.dtypes import INT4, Array, dtype_of, nbytes_of, unpack_i4
-from kernbench.sim_engine.memory_space import Space, bytes_of, stored_bytes
+from kernbench.sim_engine.memory.space import Space, bytes_of, stored_bytes
 
 LAST = (1 << 62) - 1  # address
 

@@ -2,8 +2,8 @@ cimport cython
 
 from kernbench.common.pe_ops cimport Command
 from kernbench.sim_engine.memory_store cimport MemoryStore
-from kernbench.sim_engine.op_info cimport dma_read_row, gemm_row, math_row
-from kernbench.sim_engine.op_params cimport Template
+from kernbench.sim_engine.ops.info cimport dma_read_row, gemm_row, math_row
+from kernbench.sim_engine.ops.params cimport Template
 
 cdef class OpLogger:
     cdef list _rows

@@ -20,9 +20,18 @@ from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MemoryWriteMsg
 from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_info import Info, copy_info, dma_read_row, gemm_row, math_row, op_row, snapshot_sources, write_info
-from kernbench.sim_engine.op_params import TEMPLATES, Params, shared
-from kernbench.sim_engine.op_spill import Runs
+from kernbench.sim_engine.ops.info import (
+    Info,
+    copy_info,
+    dma_read_row,
+    gemm_row,
+    math_row,
+    op_row,
+    snapshot_sources,
+    write_info,
+)
+from kernbench.sim_engine.ops.params import TEMPLATES, Params, shared
+from kernbench.sim_engine.ops.spill import Runs
 
 _WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are no stages, and nothing of them is copied
 _PROCESS = [os.getpid()]  # asked of the system once in each process

@@ -10,7 +10,7 @@ from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.sim_engine.result import Result
-from kernbench.sim_engine.waits import Wait, longest_waits, waits_of
+from kernbench.sim_engine.run.waits import Wait, longest_waits, waits_of
 
 ENGINE_KINDS = {"dma": "bytes", "te": "macs", "ve": "ops", "cpu": "launches"}  #: kind of engine: the counter of its work
 LONGEST = 5  # waits that a summary names

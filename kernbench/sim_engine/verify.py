@@ -11,12 +11,12 @@ import numpy as np
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, nbytes_of, widen
 from kernbench.common.errors import InputError, Problem
-from kernbench.sim_engine.memory_keys import TOP
-from kernbench.sim_engine.memory_ranges import RangeMap
+from kernbench.sim_engine.memory.keys import TOP
+from kernbench.sim_engine.memory.ranges import RangeMap
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.op_blame import blame
 from kernbench.sim_engine.op_log import OpRecord, Output
-from kernbench.sim_engine.op_ranges import ReplayOp
+from kernbench.sim_engine.ops.blame import blame
+from kernbench.sim_engine.ops.ranges import ReplayOp
 
 #: (rtol, atol) of `|got - expected| <= atol + rtol * |expected|`. Types that are not here are integers: they must be equal.
 #: Of f8 it is one step to the neighbouring number, at any size (2 to the minus mantissa bits, and the smallest subnormal):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.sweep.axes import MOST_LEVELS
-from kernbench.sweep.load import GOALS, KEYS, MOST_POINTS
-from kernbench.sweep.read_targets import KINDS
 from kernbench.sweep.spec import SCHEMA
+from kernbench.sweep.spec.load import GOALS, KEYS, MOST_POINTS
+from kernbench.sweep.spec.targets import KINDS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}

@@ -17,7 +17,7 @@ from kernbench.sweep.machines import Machines, Setting
 from kernbench.sweep.samples import random_points, sobol_points
 from kernbench.sweep.sources import component_digests
 from kernbench.sweep.spec import MACHINE, PARAM, Spec
-from kernbench.sweep.targets import Target
+from kernbench.sweep.targets.target import Target
 from kernbench.version import VERSION
 
 LEAVE_OUT = "exclude such points with where, or say invalid: skip"

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from kernbench.common.errors import InputError
 from kernbench.sweep.points import Point, Task
-from kernbench.sweep.row import Row
 from kernbench.sweep.spec import Budget
 from kernbench.sweep.store import Store
+from kernbench.sweep.store.row import Row
 
 COMMIT_SECONDS = 0.25  # a result waits at most so long for others before it is written
 COMMIT_ROWS = 256

@@ -12,7 +12,7 @@ from pathlib import Path
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import SOURCE_BYTES, read_bounded
 from kernbench.config import MachineConfig, SystemConfig
-from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system.parts import BUILTIN
 
 
 def source_digest(path: Path) -> str:

@@ -13,9 +13,9 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
-from kernbench.sweep.row import Row, failed_row, ordered
 from kernbench.sweep.spec import Spec
-from kernbench.sweep.targets import Target, target_of
+from kernbench.sweep.store.row import Row, failed_row, ordered
+from kernbench.sweep.targets.target import Target, target_of
 from kernbench.version import VERSION
 
 

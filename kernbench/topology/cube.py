@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kernbench.common import naming
-from kernbench.config.system_parts import Link
+from kernbench.config.system.parts import Link
 from kernbench.topology.edges import EdgeKind
 from kernbench.topology.layout import CubeMesh, Place, distance, port_names, to_footprint
 from kernbench.topology.wires import Wire, link_wire, plain_wire

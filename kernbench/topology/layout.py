@@ -18,7 +18,7 @@ from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
-    from kernbench.config.system_parts import Cube
+    from kernbench.config.system.parts import Cube
 
 MAX_SITES_SIDE = 128  # rows, and columns, of places for PEs that are tried
 

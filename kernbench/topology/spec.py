@@ -11,7 +11,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
-from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system.parts import BUILTIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

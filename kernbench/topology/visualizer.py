@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernbench.topology.draw_cube import draw_cube
-from kernbench.topology.draw_grid import draw_sip, draw_system
-from kernbench.topology.draw_pe import draw_pe
-from kernbench.topology.draw_style import add_legend
-from kernbench.topology.draw_svg import Picture
+from kernbench.topology.draw.cube import draw_cube
+from kernbench.topology.draw.grid import draw_sip, draw_system
+from kernbench.topology.draw.pe import draw_pe
+from kernbench.topology.draw.style import add_legend
+from kernbench.topology.draw.svg import Picture
 from kernbench.topology.edges import EdgeKind
 from kernbench.topology.graph import Topology
 from kernbench.topology.levels import Level

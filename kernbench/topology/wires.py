@@ -12,7 +12,7 @@ from kernbench.topology.edges import EdgeKind
 from kernbench.topology.graph import Edge
 
 if TYPE_CHECKING:
-    from kernbench.config.system_parts import Link
+    from kernbench.config.system.parts import Link
 
 
 @dataclass(frozen=True, slots=True)

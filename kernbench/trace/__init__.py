@@ -6,16 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernbench.trace.figures import Metrics
     from kernbench.trace.frames import frame, metrics_frame
-    from kernbench.trace.measure import metrics
+    from kernbench.trace.metric.figures import Metrics
+    from kernbench.trace.metric.measure import metrics
     from kernbench.trace.reader import Trace, open_trace
 
 _HOMES = {
-    "Metrics": "kernbench.trace.figures",
+    "Metrics": "kernbench.trace.metric.figures",
     "Trace": "kernbench.trace.reader",
     "frame": "kernbench.trace.frames",
-    "metrics": "kernbench.trace.measure",
+    "metrics": "kernbench.trace.metric.measure",
     "metrics_frame": "kernbench.trace.frames",
     "open_trace": "kernbench.trace.reader",
 }

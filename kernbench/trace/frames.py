@@ -10,10 +10,10 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns, parse_rational
 from kernbench.trace.events import Record, some_types
-from kernbench.trace.figures import Metrics
+from kernbench.trace.metric.figures import Metrics
+from kernbench.trace.metric.tables import COLUMNS, analysis, rows
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import BY_NAME, COMMON_FIELDS, Event, Field
-from kernbench.trace.tables import COLUMNS, analysis, rows
 
 TYPES = tuple(name for name in BY_NAME if name not in ("TRACE_META", "TRACE_END"))
 _AT_ONCE = 1 << 15  # records that become columns together

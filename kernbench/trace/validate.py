@@ -10,13 +10,13 @@ import msgspec
 
 from kernbench.trace.events import ALL_TYPES, Record, strict_types
 from kernbench.trace.files import first_line
-from kernbench.trace.law import LAWS, Context, Law, Violation
-from kernbench.trace.law_counters import Counters
-from kernbench.trace.law_flows import Flows
-from kernbench.trace.law_jobs import Commands, Jobs
-from kernbench.trace.law_order import Order
-from kernbench.trace.law_samples import Samples
-from kernbench.trace.law_waits import Waits
+from kernbench.trace.laws.counters import Counters
+from kernbench.trace.laws.flows import Flows
+from kernbench.trace.laws.jobs import Commands, Jobs
+from kernbench.trace.laws.law import LAWS, Context, Law, Violation
+from kernbench.trace.laws.order import Order
+from kernbench.trace.laws.samples import Samples
+from kernbench.trace.laws.waits import Waits
 from kernbench.trace.reader import Break, Trace, why
 
 MOST = 20  # violations that are kept

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, narrow, widen
 from kernbench.common.lanes import Lanes
-from kernbench.sim_engine.math_ops import evaluate
+from kernbench.sim_engine.replay.math_ops import evaluate
 from kernbench.triton.dtypes import dtype, int1, refuse, uint64
 from kernbench.triton.elementwise import full, where
 from kernbench.triton.memory import brought, in_shape, lanes_of, left_out, sent

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array
-from kernbench.sim_engine.math_ops import REDUCTIONS
-from kernbench.sim_engine.replay_math import run_math
+from kernbench.sim_engine.replay.math import run_math
+from kernbench.sim_engine.replay.math_ops import REDUCTIONS
 from kernbench.triton_emu.handle import KernelTensor
 
 Lanes = Callable[[], Array]  #: elements by truth values, made when somebody asks

@@ -19,13 +19,13 @@ from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
 from kernbench.common.pointers import DevicePointer
 from kernbench.components.builtin.transfers import footprint, rows_of
-from kernbench.sim_engine.memory_lanes import read_lanes
-from kernbench.sim_engine.replay_math import run_math
+from kernbench.sim_engine.memory.lanes import read_lanes
+from kernbench.sim_engine.replay.math import run_math
 from kernbench.triton.dtypes import TritonError, dtype
 from kernbench.triton.masked_lanes import after, after_product
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.source_lines import line_of
-from kernbench.triton_emu.tl_context import TLContext
+from kernbench.triton_emu.tl.context import TLContext
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(_OWN)) + os.sep

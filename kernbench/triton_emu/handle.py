@@ -18,7 +18,7 @@ from kernbench.triton_emu.scratchpad import Block
 from kernbench.triton_emu.source_lines import caller_of
 
 if TYPE_CHECKING:
-    from kernbench.triton_emu.tl_context import TLContext
+    from kernbench.triton_emu.tl.context import TLContext
 
 _UP = caller_of(__file__)
 

@@ -18,8 +18,8 @@ from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.transfers import OneMemory
 from kernbench.components.kernel_parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
-from kernbench.config.system_parts import PeIpcq as QueueKeys
-from kernbench.config.system_parts import PeScheduler as SchedulerKeys
+from kernbench.config.system.parts import PeIpcq as QueueKeys
+from kernbench.config.system.parts import PeScheduler as SchedulerKeys
 from kernbench.policy.routing.windows import address_map
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
@@ -27,7 +27,7 @@ from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.launch import Launch, PeState
-from kernbench.triton_emu.memory_side import MemorySide, Translation
+from kernbench.triton_emu.memory.side import MemorySide, Translation
 from kernbench.triton_emu.pe_install import PeSpec, Shared, make_pe
 from kernbench.triton_emu.queues import Queues
 from kernbench.triton_emu.system_ways import CommandWays, SystemWays

@@ -5,7 +5,7 @@ from kernbench.components.builtin.flight cimport Flight
 from kernbench.components.builtin.pe_cpu cimport CommandSource
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
 from kernbench.triton_emu.handle cimport KernelTensor
-from kernbench.triton_emu.memory_side cimport MemorySide
+from kernbench.triton_emu.memory.side cimport MemorySide
 from kernbench.triton_emu.scratchpad cimport Scratchpad
 
 cdef long long _NEVER

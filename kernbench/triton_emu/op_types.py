@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import dtype_of
-from kernbench.sim_engine.math_ops import FLOAT, LOGIC
+from kernbench.sim_engine.replay.math_ops import FLOAT, LOGIC
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 TO_BOOL = frozenset({*COMPARISONS, "any", "all"})

@@ -24,8 +24,8 @@ from kernbench.config.schema import Dma, Spm, Te, Ve
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.launch import Launch, PeFacts
-from kernbench.triton_emu.memory_side import MemorySide
-from kernbench.triton_emu.tl_context import TLContext
+from kernbench.triton_emu.memory.side import MemorySide
+from kernbench.triton_emu.tl.context import TLContext
 
 
 @dataclass(frozen=True)

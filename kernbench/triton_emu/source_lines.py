@@ -7,7 +7,7 @@ import sysconfig
 from types import CodeType, FrameType, TracebackType
 
 _LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it is held, so that is no other's
-_OWN = os.path.dirname(os.path.abspath(__file__))
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))
 _SIMULATOR = ("kernbench", "kernbench_core")
 
@@ -30,7 +30,7 @@ def line_of(frame: FrameType) -> str:
 def kernel_line(frame: FrameType | None) -> str:
     """The line of the innermost frame that is not of this package; empty where there is none."""
     while frame is not None:
-        if os.path.dirname(os.path.abspath(frame.f_code.co_filename)) != _OWN:
+        if not os.path.abspath(frame.f_code.co_filename).startswith(_OWN):
             return line_of(frame)
         frame = frame.f_back
     return ""

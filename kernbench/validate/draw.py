@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kernbench.trace.palette import CATEGORIES
+from kernbench.trace.report.plots import CATEGORIES
 from kernbench.validate.suite import Figure, Series
 
 WIDTH, HEIGHT = 640, 340

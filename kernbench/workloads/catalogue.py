@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.llm import decoder_layer
+from kernbench.workloads.layer.decoder import decoder_layer
 from kernbench.workloads.models import LLAMA_2_7B
 
 

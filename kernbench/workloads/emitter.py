@@ -14,8 +14,8 @@ from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import bytes_of, regions_of, service_cycles, transfer_of
 from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.dram_map import Span
 from kernbench.workloads.hazards import Hazards
+from kernbench.workloads.layer.dram import Span
 from kernbench.workloads.scratchpad import bank_and_offset
 
 

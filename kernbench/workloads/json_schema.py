@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
-from kernbench.workloads.llm_run import ROLES
-from kernbench.workloads.llm_steps import PHASES
+from kernbench.workloads.llm.run import ROLES
+from kernbench.workloads.llm.steps import PHASES
 
 SEGMENTS = ("embedding", "layer", "head")
 _OF_MODEL = ("prompt", "tokens", "batch", "layers", "page_tokens", "cycles", "segments", "simulated", "dram_used_bytes")

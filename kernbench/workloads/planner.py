@@ -16,9 +16,9 @@ from itertools import combinations, product
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
-from kernbench.workloads.layer_bytes import LayerBytes, layer_bytes, stage_weights
-from kernbench.workloads.layer_macs import QUERY_TOKENS, stage_cycles
+from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
+from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_weights
+from kernbench.workloads.layer.macs import QUERY_TOKENS, stage_cycles
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 

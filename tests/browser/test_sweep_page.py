@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.sweep.analysis import grid_of, pareto
-from kernbench.sweep.page import page_bytes
+from kernbench.sweep.report.analysis import grid_of, pareto
+from kernbench.sweep.report.page import page_bytes
+from kernbench.sweep.report.table import SweepTable, read_table
 from kernbench.sweep.store import Store
-from kernbench.sweep.table import SweepTable, read_table
 from tests.browser.chromium import Page, browser, missing, prefer
 from tests.sweep_samples import run_spec, write_spec
 

@@ -115,7 +115,7 @@ def _serve() -> None:
     import kernbench.cli
     import kernbench.cmdq.compiled
     import kernbench.cmdq.lower_columns
-    import kernbench.runtime_api.triton_run
+    import kernbench.runtime_api.triton.run
     import kernbench.triton.language
 
     for module in pkgutil.iter_modules(kernbench.cli.__path__, "kernbench.cli."):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench import load_config, load_program
-from kernbench.cmdq import summarise
+from kernbench.bounds import summarise
 from kernbench.config import preset_names
 from kernbench.workloads.catalogue import WORKLOADS
 from tests.cli.conftest import Kbsim

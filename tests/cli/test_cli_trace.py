@@ -12,7 +12,7 @@ import yaml
 
 from kernbench.trace import metrics, open_trace
 from kernbench.trace.events import Record
-from kernbench.trace.tables import csv_text, rows, to_dict
+from kernbench.trace.metric.tables import csv_text, rows, to_dict
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.oracles.ref_trace import reference_trace

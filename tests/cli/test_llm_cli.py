@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kernbench.workloads.live_map import ticks
+from kernbench.workloads.layer.live_map import ticks
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 

@@ -79,7 +79,7 @@ def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
 
 
 def test_checks_can_be_left_out(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernbench.sim_engine.laws import BrokenLaw
+    from kernbench.bounds.laws import BrokenLaw
 
     def broken(*given: object) -> None:
         raise BrokenLaw("the run broke a law")

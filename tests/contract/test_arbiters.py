@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Arbiter, InputError, Machine, load_config, load_program, simulate
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import open_trace
 from kernbench.trace.validate import validate
 from tests.contract import arbiters

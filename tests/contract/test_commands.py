@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernbench import NEVER, Component, InputError, Machine, Program, load_config
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench_core import EngineType

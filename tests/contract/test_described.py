@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
 from kernbench.config import SystemConfig
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from tests.contract.replayed import prepared
 from tests.contract.test_whole import ALONE, without
 from tests.strategies import systems

@@ -12,7 +12,7 @@ import pytest
 from kernbench import InputError, Machine
 from kernbench.components import load_component
 from kernbench.components.registry import make_component
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import open_trace
 from kernbench.trace.validate import validate
 from kernbench_core import BUSY, NEVER, Component, EngineType

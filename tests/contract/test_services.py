@@ -10,7 +10,7 @@ import pytest
 
 from kernbench import BUSY, FLOW, NEVER, Component
 from kernbench.components.parameters import named
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench_core import EngineType, NoRoom, Process
 from tests.contract import engines as in_python
 from tests.contract.engines import ASK, CLOSE, CLOSED, OPEN, SUBMIT

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.trace.compare.commands import PARTS
+from kernbench.trace.compare.simulated import Simulated
 from kernbench.trace.exporters.flat import columns
 from kernbench.trace.exporters.timeline import MAPPING
-from kernbench.trace.ran import PARTS
 from kernbench.trace.reader import open_trace
-from kernbench.trace.simulated import Simulated
 from tests.trace_samples import lawful, write_trace
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import points_of
+from kernbench.sweep.spec.load import load_spec
 from tests.sweep_samples import write_spec
 
 HEAD = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"

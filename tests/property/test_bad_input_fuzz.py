@@ -16,7 +16,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernbench.cmdq import Program, check_program, load_program, summarise
+from kernbench.bounds import summarise
+from kernbench.cmdq import Program, check_program, load_program
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config
 

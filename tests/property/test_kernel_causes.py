@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernbench.cli.tracing import traced
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain
-from kernbench.trace.why_spans import Stories
+from kernbench.trace.why.spans import Stories
 from tests.property.test_queue_traffic import RELAXED, in_turns, rounds
 
 WAYS = 48  # [cycle] a launch's way, a credit's, and the turns of scheduler and PE_IPCQ, all together at most

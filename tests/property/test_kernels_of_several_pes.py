@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernbench.config import load_config
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.triton_emu.launch import PeWork
-from kernbench.triton_emu.memory_side import MemorySide
+from kernbench.triton_emu.memory.side import MemorySide
 from tests.kernels import Run
 
 SIZE = 4  # of a tile's rows and columns

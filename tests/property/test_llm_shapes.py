@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kernbench.cmdq.entries import DmaEntry, KvEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
 from kernbench.common.errors import InputError
-from kernbench.workloads.llm_run import run_llm
-from kernbench.workloads.llm_steps import Job
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import LlmCase, tiny_model
 from tests.workload_programs import accesses_of, scratchpad_accesses, tiny_machine, unordered
 

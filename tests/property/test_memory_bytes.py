@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kernbench.common.dtypes import DTYPES, dtype_of, nbytes_of
-from kernbench.sim_engine.memory_ranges import RangeMap
+from kernbench.sim_engine.memory.ranges import RangeMap
+from kernbench.sim_engine.memory.strides import mark_strided, read_strided, write_strided
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.memory_strides import mark_strided, read_strided, write_strided
 
 SIZE = 96  # [B] of each space
 SPACES = ("hbm", "tcm")

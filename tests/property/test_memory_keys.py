@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.sim_engine import memory_keys
-from kernbench.sim_engine.memory_keys import Keys
-from kernbench.sim_engine.memory_ranges import RangeMap
+from kernbench.sim_engine.memory import keys as keys_module
+from kernbench.sim_engine.memory.keys import Keys
+from kernbench.sim_engine.memory.ranges import RangeMap
 
 NUMBERS = st.integers(0, 60)
 
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_keys, "MOST", 3)
+    monkeypatch.setattr(keys_module, "MOST", 3)
 
 
 @settings(max_examples=150, deadline=None)

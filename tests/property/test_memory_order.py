@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernbench.triton_emu.memory_order import Ranges
+from kernbench.triton_emu.memory.order import Ranges
 
 #: Short ones, long ones, ranges of no byte; close together, so that they meet.
 LENGTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 100, 1024, 4000])

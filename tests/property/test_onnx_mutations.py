@@ -279,7 +279,7 @@ def write_case(seed: str, folder: Path) -> list[tuple[str, ...]]:
 
 def search(seed: int, count: int, folder: Path) -> Tally:
     """So many damaged files."""
-    import kernbench.workloads.graphs.ops_moves
+    import kernbench.workloads.graphs.moves
     import kernbench.workloads.graphs.run  # noqa: F401
 
     commands([("onnx", "no.onnx")])()

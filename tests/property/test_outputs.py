@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kernbench import Machine, load_config, load_program
+from kernbench.bounds import lower_bounds, summarise
 from kernbench.cli.program import program_summary
 from kernbench.cli.step import machine_state
 from kernbench.cli.summary import run_summary
-from kernbench.cmdq import lower_bounds, summarise
 from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
 from kernbench.sim_engine.json_schema import result_json_schema
 from kernbench.sim_engine.notebook import result_html

@@ -14,9 +14,9 @@ from kernbench.common.errors import InputError
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
-from kernbench.sim_engine.op_ranges import ReplayOp
-from kernbench.sim_engine.replay_levels import levels
-from kernbench.sim_engine.replay_order import ordered
+from kernbench.sim_engine.ops.ranges import ReplayOp
+from kernbench.sim_engine.replay.levels import levels
+from kernbench.sim_engine.replay.order import ordered
 from tests.oracles.ref_replay import TYPES, Memories
 from tests.replay_programs import SIZE, SPACES, Program, programs, random_program, run_phase_1, store_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernbench.cmdq import Program, load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from tests.property.test_skipping import crowded, programs
 
 LEVELS = ("summary", "full", "access")

@@ -210,7 +210,7 @@ def write_case(seed: str, folder: Path) -> list[tuple[str, ...]]:
 def search(seed: int, count: int, folder: Path) -> Tally:
     """So many damaged stores."""
     import kernbench.cli.sweep.report
-    import kernbench.sweep.page
+    import kernbench.sweep.report.page
     import kernbench.sweep.runner  # noqa: F401
 
     prepare(folder)

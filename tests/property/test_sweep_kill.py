@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import missing
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
 from tests.sweep_samples import alive, children, rest_of, run_spec, start, table_of, write_spec
 

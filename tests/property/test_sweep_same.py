@@ -13,16 +13,16 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.sweep.analysis import influences, pareto, ranked
 from kernbench.sweep.executors.threads import Threads
-from kernbench.sweep.load import load_spec
-from kernbench.sweep.page import page_bytes
 from kernbench.sweep.points import points_of
-from kernbench.sweep.row import Row
+from kernbench.sweep.report.analysis import influences, pareto, ranked
+from kernbench.sweep.report.page import page_bytes
+from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.runner import run_missing
-from kernbench.sweep.shelf import About, keep_sweep
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.table import Entry, SweepTable
+from kernbench.sweep.store.row import Row
+from kernbench.sweep.store.shelf import About, keep_sweep
 from kernbench.sweep.work import Context, Work
 from tests.sweep_samples import run_spec, table_of, write_spec
 

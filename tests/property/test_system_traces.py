@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain

@@ -288,9 +288,9 @@ def write_case(seed: str, folder: Path, which: str = "") -> list[tuple[str, ...]
 
 def search(seed: int, count: int, folder: Path, which: str = "") -> Tally:
     """So many damaged files; of all formats where none is named."""
-    import kernbench.noc.replay
+    import kernbench.analysis.noc.replay
     import kernbench.sweep.runner
-    import kernbench.workloads.llm_run  # noqa: F401
+    import kernbench.workloads.llm.run  # noqa: F401
 
     prepare(folder)
     kbsim("sweep", "report", "none")

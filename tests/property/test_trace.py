@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kernbench.cmdq import load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
-from kernbench.sim_engine.walks import WALKS
+from kernbench.sim_engine.recording import TraceOptions
+from kernbench.sim_engine.run.walks import WALKS
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_systems import traced_systems
 

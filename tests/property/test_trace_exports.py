@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernbench.trace.align import align, merge
-from kernbench.trace.diff import compare
+from kernbench.trace.compare.align import align, merge
+from kernbench.trace.compare.commands import PARTS, read_run
+from kernbench.trace.compare.diff import compare
+from kernbench.trace.compare.readings import Reading
+from kernbench.trace.compare.simulated import Simulated
 from kernbench.trace.exporters.formats import Format, TimeUnit
 from kernbench.trace.exporters.write import export
-from kernbench.trace.ran import PARTS, read_run
 from kernbench.trace.reader import open_trace
-from kernbench.trace.readings import Reading
-from kernbench.trace.simulated import Simulated
 from tests.oracles.ref_trace import reference_trace
 from tests.strategies import systems
 from tests.trace_exports import READERS, wanted

@@ -19,10 +19,10 @@ from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import Metrics, metrics, open_trace
-from kernbench.trace.figures import Part
-from kernbench.trace.tables import csv_text, rows, to_dict
+from kernbench.trace.metric.figures import Part
+from kernbench.trace.metric.tables import csv_text, rows, to_dict
 from kernbench.trace.validate import validate
 from kernbench.trace.writer import TraceFile
 from tests.oracles.ref_metrics import ReferenceMetrics, reference_energy

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from kernbench.bounds.laws import check_laws
 from kernbench.cli.target import load_target
 from kernbench.config import NpuConfig, load_config
-from kernbench.sim_engine.laws import check_laws
 from kernbench.sim_engine.machine import Machine
 
 MARK = 0.03  #: of a run's time

@@ -13,10 +13,10 @@ MARK_S, MARK_MIB = 30.0, 1000.0  # all layers of Llama-2-7B, 128 tokens of promp
 _SCRIPT = """
 import time
 from kernbench.config import load_config
-from kernbench.workloads.llm_run import run_llm
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
 from tests.speed.peak import peak_mib
 begin = time.process_time()
 job = Job(prompt=128, tokens=16)

@@ -11,11 +11,11 @@ from typing import Any
 
 from kernbench import Program
 from kernbench.sweep.executors.pool import Pool
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.runner import run_missing
-from kernbench.sweep.shelf import keep_sweep
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
+from kernbench.sweep.store.shelf import keep_sweep
 from kernbench.sweep.work import Context
 
 POINTS = {False: (100, 100), True: (25, 16)}  #: levels of two axes, by whether it is to be quick

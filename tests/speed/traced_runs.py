@@ -10,7 +10,7 @@ from typing import Any
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.schema import LEVELS
 from kernbench.workloads.catalogue import WORKLOADS
 from tests.speed.sample import Sample

@@ -11,7 +11,7 @@ import pytest
 from kernbench import BANKS, NEVER, Component, Machine, load_config, load_program
 from kernbench.common.errors import InputError
 from kernbench.config.effects import told_unused, unused_values
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 
 LINE = 16
 

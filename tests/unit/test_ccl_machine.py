@@ -24,8 +24,8 @@ from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.runtime_api import DPPolicy, bench
-from kernbench.sim_engine.deadlock import wait_lines
 from kernbench.sim_engine.engine import KernelFailed
+from kernbench.sim_engine.run.deadlock import wait_lines
 
 REGISTRY = read_registry()
 ENTRIES = {one.full_name: one for one in REGISTRY.entries}

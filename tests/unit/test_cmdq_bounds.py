@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kernbench.cmdq import Program, load_program, lower_bounds, summarise
+from kernbench.bounds import lower_bounds, summarise
+from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.depend import predecessors
 from kernbench.config import load_config
 

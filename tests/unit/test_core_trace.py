@@ -9,7 +9,7 @@ from kernbench.cmdq import load_program
 from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.workloads.catalogue import WORKLOADS
 from kernbench_core import Core
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from kernbench import NEVER, Component, Machine, load_config, load_program
 from kernbench.cli.summary import deadlock_table
 from kernbench.cmdq.plan import plan_npu
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from tests.contract.runs import gemm, load, machine, new, program
 from tests.unit.test_row_buffers import machine as rows_machine
 

@@ -13,7 +13,7 @@ import pytest
 
 from kernbench.cli.tracing import traced
 from kernbench.common.interrupts import interrupts_held
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from tests.kernels import Run

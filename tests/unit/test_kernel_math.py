@@ -10,7 +10,7 @@ import pytest
 
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.triton_emu.op_types import elementwise_type, product_shape, promoted, reduced
-from kernbench.triton_emu.tl_functions import UNARY
+from kernbench.triton_emu.tl.functions import UNARY
 from tests.kernels import Run, easy
 
 X = np.linspace(0.25, 4, 64, dtype=np.float32).reshape(8, 8)

@@ -12,7 +12,7 @@ import pytest
 from kernbench.config import load_config
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.op_log import Output
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.writer import TraceFile
 from tests.kernels import Run
 from tests.queues import line, queued

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.config import SystemConfig, load_config
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
 from kernbench.triton_emu.launch import PeWork

@@ -14,10 +14,10 @@ from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.registry import read_registry
 from kernbench.cli.tracing import traced
 from kernbench.config import SystemConfig, load_config
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import Why, explain
-from kernbench.trace.why_spans import Stories
+from kernbench.trace.why.spans import Stories
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, easy
 from tests.queues import idle, line, queued, row

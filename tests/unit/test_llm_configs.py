@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.workloads.llm_model import Model
-from kernbench.workloads.model_files import load_model, preset_models
-from kernbench.workloads.precision import Precision, load_precision, uniform_precision
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.models.files import load_model, preset_models
+from kernbench.workloads.models.precision import Precision, load_precision, uniform_precision
 
 CONFIG: dict[str, Any] = {
     "hidden_size": 512,

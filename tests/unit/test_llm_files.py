@@ -10,10 +10,10 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model
+from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models import HeadBits
-from kernbench.workloads.precision import load_precision, uniform_precision
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import load_precision, uniform_precision
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

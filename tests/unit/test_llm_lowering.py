@@ -11,11 +11,11 @@ from kernbench.cmdq import check_program, load_program
 from kernbench.cmdq.entries import DmaEntry, KvEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
 from kernbench.config import load_config
-from kernbench.workloads.llm_floor import floor_of
-from kernbench.workloads.llm_run import run_llm
-from kernbench.workloads.llm_steps import Job, LlmPrograms, Segment, Step
-from kernbench.workloads.model_files import load_model, preset_models
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.floor import floor_of
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
+from kernbench.workloads.models.files import load_model, preset_models
+from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import CASES, programs_of, run_of
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, unordered
 

@@ -16,12 +16,12 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.trace.writer import TraceFile
-from kernbench.workloads.kv import KvCache, PageTable
-from kernbench.workloads.llm_report import report_of
-from kernbench.workloads.llm_run import run_llm, run_program
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model, preset_models
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.layer.kv import KvCache, PageTable
+from kernbench.workloads.llm.report import report_of
+from kernbench.workloads.llm.run import run_llm, run_program
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model, preset_models
+from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import CASES, MODELS, SHORT, programs_of, tiny_model
 from tests.workload_programs import tiny_machine
 

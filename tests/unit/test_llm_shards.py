@@ -11,10 +11,10 @@ from kernbench.cmdq.entries import Entry, PairEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
 from kernbench.config import load_config
-from kernbench.workloads.llm_run import run_program
-from kernbench.workloads.llm_shards import REDUCTIONS, Reduction, npu_view, pe_places
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.run import run_program
+from kernbench.workloads.llm.shards import REDUCTIONS, Reduction, npu_view, pe_places
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import tiny_model
 
 

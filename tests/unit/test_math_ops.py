@@ -13,12 +13,10 @@ from kernbench.common.errors import InputError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MathCmd
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.sim_engine.math_ops import ARITY, NAMES, REDUCTIONS, SCANS
-from kernbench.sim_engine.math_ops_moves import MOVES
-from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.sim_engine.replay_math import plain_pair, run_math
+from kernbench.sim_engine.replay.math import plain_pair, run_math
+from kernbench.sim_engine.replay.math_ops import ARITY, MOVES, NAMES, REDUCTIONS, SCANS, SPECIAL, SPECIAL_PAIRS
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernbench.sim_engine.math_ops import evaluate, reduce
-from kernbench.sim_engine.math_ops_moves import MOVES
-from kernbench.sim_engine.math_ops_special import SPECIAL, SPECIAL_PAIRS, tf32
-from kernbench.sim_engine.replay_math import run_math
+from kernbench.sim_engine.replay.math import run_math
+from kernbench.sim_engine.replay.math_ops import MOVES, SPECIAL, SPECIAL_PAIRS, evaluate, reduce, tf32
 
 ONE: dict[str, Any] = {
     name: getattr(math, name) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "log1p", "expm1")

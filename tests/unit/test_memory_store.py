@@ -10,9 +10,9 @@ import pytest
 
 from kernbench.common.dtypes import DTYPES, Array, dtype_of, narrow, nbytes_of, pack_i4, unpack_i4
 from kernbench.common.errors import InputError
-from kernbench.sim_engine.memory_ranges import RangeMap
+from kernbench.sim_engine.memory.ranges import RangeMap
+from kernbench.sim_engine.memory.strides import read_strided, span_of, write_strided
 from kernbench.sim_engine.memory_store import MemoryStore
-from kernbench.sim_engine.memory_strides import read_strided, span_of, write_strided
 
 
 def counting(count: int, dtype: Any = np.float32) -> Array:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from kernbench.analysis.noc.device import load_device
+from kernbench.analysis.noc.events import Do, read_trace, trace_of
+from kernbench.analysis.noc.torus import Torus
 from kernbench.common.errors import InputError
-from kernbench.noc.device import load_device
-from kernbench.noc.events import Do, read_trace, trace_of
-from kernbench.noc.torus import Torus
 from tests.noc_samples import CHIP, Events, barrier, chip, kernel, read, write
 
 TOY = chip()

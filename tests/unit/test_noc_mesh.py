@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kernbench.noc.fluid import FluidTraffic, fluid_latency
-from kernbench.noc.mesh import Load, MeshTraffic, Pattern, mean_latency, run_mesh
+from kernbench.analysis.noc.fluid import FluidTraffic, fluid_latency
+from kernbench.analysis.noc.mesh import Load, MeshTraffic, Pattern, mean_latency, run_mesh
 from kernbench.noc.routers import Ints
 from tests.oracles.ref_mesh import ends
 

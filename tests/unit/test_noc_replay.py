@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.noc.device import Device, load_device
-from kernbench.noc.events import OVERHEAD, read_trace, trace_of
-from kernbench.noc.outcome import MODES, mean_error, outcome
-from kernbench.noc.replay import Mode, Replay, replayed
+from kernbench.analysis.noc.device import Device, load_device
+from kernbench.analysis.noc.events import OVERHEAD, read_trace, trace_of
+from kernbench.analysis.noc.outcome import MODES, mean_error, outcome
+from kernbench.analysis.noc.replay import Mode, Replay, replayed
 from tests.meta.source import ROOT
 from tests.noc_samples import Events, barrier, chip, kernel, read, write
 

@@ -14,7 +14,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.graphs.graph import Product, Window
 from kernbench.workloads.graphs.lowering import lower_graph
-from kernbench.workloads.graphs.onnx_file import read_onnx
+from kernbench.workloads.graphs.onnx.file import read_onnx
 from kernbench.workloads.graphs.planner import plan_graph
 from kernbench.workloads.graphs.run import GraphProgram
 from tests.onnx_models import Builder, mlp, onnx, resnet_block, transformer_block

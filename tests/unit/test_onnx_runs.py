@@ -17,7 +17,7 @@ from kernbench.cmdq.entries import VeEntry
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.graphs.graph import Graph, read_by
-from kernbench.workloads.graphs.onnx_file import read_onnx
+from kernbench.workloads.graphs.onnx.file import read_onnx
 from kernbench.workloads.graphs.run import GraphProgram, GraphRun
 from tests.onnx_models import Builder, cached_attention, depthwise_lines, mlp, moves, resnet_block, transformer_block
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, tiny_machine, unordered

@@ -29,7 +29,7 @@ from kernbench.common.pe_commands import (
 from kernbench.sim_engine import op_log
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord
-from kernbench.sim_engine.op_params import Params
+from kernbench.sim_engine.ops.params import Params
 from tests.op_logs import DMA, GEMM, MATH, copied, holding, logged, tile
 
 

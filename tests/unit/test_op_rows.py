@@ -22,7 +22,7 @@ from kernbench.common.pe_commands import (
 )
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.sim_engine.op_params import Params, shared
+from kernbench.sim_engine.ops.params import Params, shared
 from tests.op_logs import MATH, copied, logged, tile
 
 

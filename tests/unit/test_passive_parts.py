@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kernbench import InputError, Machine, Program, load_config
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
 from kernbench.trace.why import explain

@@ -9,13 +9,13 @@ from math import ceil
 import pytest
 
 from kernbench import Machine, Program
+from kernbench.analysis.probe import SIZES as PROBE_SIZES
+from kernbench.analysis.probe import ProbeRow, patterns, probe, probe_names, probe_sizes
 from kernbench.common.errors import InputError
 from kernbench.common.units import parse_rational
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing import PathRouter
-from kernbench.sim_engine.probe import SIZES as PROBE_SIZES
-from kernbench.sim_engine.probe import ProbeRow, patterns, probe, probe_names, probe_sizes
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.topology.builder import build_topology
 from kernbench.topology.graph import Edge
 from tests.property.test_trace import Lines

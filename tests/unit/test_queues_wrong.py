@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.sim_engine.deadlock import wait_lines
+from kernbench.sim_engine.run.deadlock import wait_lines
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.queue_report import _circle
 from kernbench.triton_emu.queues import NeighbourTable

@@ -13,10 +13,10 @@ from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import points_of
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.targets import target_of
+from kernbench.sweep.targets.target import target_of
 from kernbench.sweep.work import Work
 from tests.sweep_samples import run_spec, write_spec
 

@@ -12,10 +12,10 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.sweep.executors.choose import executor_for
 from kernbench.sweep.executors.pool import Pool
-from kernbench.sweep.load import load_spec
 from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import in_shard
 from kernbench.sweep.spec import Limits
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
 from kernbench.sweep.work import Context, Work
 from tests.sweep_samples import children, run_spec, table_of, write_spec
@@ -221,7 +221,7 @@ def test_a_cluster_of_two_with_one_killed(tmp_path: Path) -> None:
     from distributed import Client, LocalCluster
 
     from kernbench.sweep.executors.on_dask import OnDask
-    from kernbench.sweep.merge import merge_into
+    from kernbench.sweep.store.merge import merge_into
 
     text = TILES + "axes: {dram.t_setup_cycles: {from: 1, to: 160}}\n"
     path = write_spec(tmp_path, text)
@@ -256,7 +256,7 @@ def test_a_cluster_of_two_with_one_killed(tmp_path: Path) -> None:
 def _run_shard(path: Path, store: Path, shard: tuple[int, int]) -> None:
     from kernbench.sweep.executors.threads import Threads
     from kernbench.sweep.runner import run_missing
-    from kernbench.sweep.shelf import keep_sweep
+    from kernbench.sweep.store.shelf import keep_sweep
 
     spec = load_spec(path)
     points = points_of(spec)

@@ -12,17 +12,17 @@ from kernbench.cli.tracing import traced
 from kernbench.config import NpuConfig, load_config
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
-from kernbench.sweep.load import load_spec
-from kernbench.sweep.reasons import reasons_of
+from kernbench.sim_engine.recording import TraceOptions
+from kernbench.sweep.report.reasons import reasons_of
+from kernbench.sweep.report.table import read_table
+from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.table import read_table
 from kernbench.sweep.work import Work
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
 from tests.sweep_samples import run_spec, write_spec
 from tests.unit.test_sweep_ccl import Here
 

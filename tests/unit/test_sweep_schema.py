@@ -13,7 +13,7 @@ import yaml
 
 from kernbench.common.errors import InputError
 from kernbench.sweep.json_schema import sweep_json_schema
-from kernbench.sweep.load import load_spec
+from kernbench.sweep.spec.load import load_spec
 from tests.cli.samples import write_samples
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "sweep.md"

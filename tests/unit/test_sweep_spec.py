@@ -8,14 +8,14 @@ import pytest
 
 from kernbench import Machine, load_config, load_program, simulate
 from kernbench.common.errors import InputError
-from kernbench.sweep.load import load_spec
-from kernbench.sweep.lowered import Plans
 from kernbench.sweep.points import Points, points_of
+from kernbench.sweep.spec.load import load_spec
+from kernbench.sweep.targets.lowered import Plans
 from kernbench.sweep.work import Work
-from kernbench.workloads.llm_run import run_llm
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
 from tests.sweep_samples import SPEC, write_spec
 
 HEAD = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.sweep.merge import merge_into
-from kernbench.sweep.row import Row, failed_row
 from kernbench.sweep.store import Store
+from kernbench.sweep.store.merge import merge_into
+from kernbench.sweep.store.row import Row, failed_row
 
 ROOT_WRITES_ANYWHERE = pytest.mark.skipif(os.geteuid() == 0, reason="root may write into read-only directories")
 

@@ -10,17 +10,17 @@ import pytest
 from kernbench.cmdq.entries import TeEntry
 from kernbench.components.service import systolic_body
 from kernbench.config import load_config
-from kernbench.workloads.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, LayerBuffers, even_split
 from kernbench.workloads.graphs.graph import Product
 from kernbench.workloads.graphs.planner import product_cycles
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.sizes import Sizes
-from kernbench.workloads.layer_macs import stage_products
-from kernbench.workloads.llm_floor import floor_of
-from kernbench.workloads.llm_run import run_llm
-from kernbench.workloads.llm_steps import Job, LlmPrograms
-from kernbench.workloads.model_files import load_model
-from kernbench.workloads.precision import uniform_precision
+from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, LayerBuffers, even_split
+from kernbench.workloads.layer.macs import stage_products
+from kernbench.workloads.llm.floor import floor_of
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import CASES, LlmCase
 from tests.unit.test_onnx_runs import MODELS, graph_of
 from tests.workload_programs import tiny_machine

@@ -15,7 +15,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
-from kernbench.topology.draw_svg import Box, Picture, Text
+from kernbench.topology.draw.svg import Box, Picture, Text
 from kernbench.topology.graph import Topology
 from kernbench.topology.levels import Level
 from kernbench.topology.views import View, names, view

@@ -10,7 +10,7 @@ import pytest
 
 from kernbench.trace import metrics, open_trace
 from kernbench.trace.events import Record
-from kernbench.trace.figures import Metrics
+from kernbench.trace.metric.figures import Metrics
 from tests.trace_samples import UNITS, meta, record, write_trace
 
 SPM = {"unit": "spm", "component": "SRAM", "index": 0, "parent": "", "num_banks": 2, "bank_width_bytes": 16}

@@ -20,13 +20,13 @@ from kernbench.cmdq import load_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.tracing import TraceOptions
+from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import Metrics, frame, metrics, metrics_frame, open_trace
-from kernbench.trace.activity import Activity
 from kernbench.trace.events import Record
-from kernbench.trace.figures import Engine, Part, Spread, Stall
-from kernbench.trace.ids import IdMap
-from kernbench.trace.tables import csv_text, parquet_bytes, rows, to_dict
+from kernbench.trace.metric.activity import Activity
+from kernbench.trace.metric.figures import Engine, Part, Spread, Stall
+from kernbench.trace.metric.tables import csv_text, parquet_bytes, rows, to_dict
+from kernbench.trace.store.ids import IdMap
 from kernbench.trace.writer import TraceFile
 from tests.trace_samples import UNITS, lawful, lines, meta, one_of_each, record, write_trace
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.trace.columns import NULL, Collector, Column, Ints, Table
-from kernbench.trace.deflate import BLOCK, LONGEST_CODE, code_lengths, deflate
 from kernbench.trace.events import RECORDS
-from kernbench.trace.pack import SAFE, Pack
 from kernbench.trace.schema import BY_NAME
+from kernbench.trace.store.columns import NULL, Collector, Column, Ints, Table
+from kernbench.trace.store.deflate import BLOCK, LONGEST_CODE, code_lengths, deflate
+from kernbench.trace.store.pack import SAFE, Pack
 
 BYTES = st.binary(max_size=700).map(lambda data: np.frombuffer(data, np.uint8))
 SKEWED = st.lists(st.tuples(st.integers(0, 255), st.integers(1, 600)), max_size=8).map(

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
 from kernbench.trace.events import Record
-from kernbench.trace.gantt import LANES, gantt
-from kernbench.trace.palette import CATEGORIES, ORDERED, THEMES
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import SCRIPTS, STYLES, report_html
+from kernbench.trace.report.gantt import LANES, gantt
+from kernbench.trace.report.plots import CATEGORIES, ORDERED, THEMES
+from kernbench.trace.report.views import COLOURS, axis, grouped
 from kernbench.trace.timeline import read_timeline
-from kernbench.trace.views import COLOURS, axis, grouped
 from tests.trace_samples import lawful, lines, meta, one_of_each, write_trace
 
 PARTS = resources.files("kernbench.trace") / "report"

@@ -11,7 +11,7 @@ from kernbench.cmdq import load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.trace import metrics, open_trace
-from kernbench.trace.figures import Tokens
+from kernbench.trace.metric.figures import Tokens
 from kernbench.trace.writer import TraceFile
 
 #: Position, length of the sequence and bytes of each load. The prompt's pass: three rows of the embedding [0, 12), a layer

@@ -12,7 +12,7 @@ import pytest
 
 from kernbench.trace import open_trace
 from kernbench.trace.events import Record
-from kernbench.trace.law import LAWS
+from kernbench.trace.laws.law import LAWS
 from kernbench.trace.validate import Report, validate
 from tests.trace_samples import MACHINE, UNITS, lawful, lawful_lines, meta, record, write_trace
 

@@ -13,18 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
-from kernbench.trace import plots
 from kernbench.trace import timeline as timeline_module
-from kernbench.trace.columns import NULL, Column, Table
 from kernbench.trace.events import Record
-from kernbench.trace.gantt import LANES, gantt
-from kernbench.trace.heat import heatmaps
-from kernbench.trace.joins import paired, pick, rows_of
-from kernbench.trace.palette import THEMES
 from kernbench.trace.reader import open_trace
+from kernbench.trace.report import plots
+from kernbench.trace.report.gantt import LANES, gantt
+from kernbench.trace.report.heat import heatmaps
+from kernbench.trace.report.plots import THEMES
+from kernbench.trace.report.views import AXES, COLOURS, NONE, axis, chosen, grouped, roofline, totals
+from kernbench.trace.store.columns import NULL, Column, Table
+from kernbench.trace.store.joins import paired, pick, rows_of
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, read_timeline
 from kernbench.trace.validate import validate
-from kernbench.trace.views import AXES, COLOURS, NONE, axis, chosen, grouped, roofline, totals
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_big import write_big
 from tests.trace_samples import lawful, lines, one_of_each, write_trace

@@ -12,8 +12,8 @@ from kernbench.common.errors import InputError
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import Why, explain, names
-from kernbench.trace.why_json import story_to_dict, why_to_dict
-from kernbench.trace.why_shares import max_min
+from kernbench.trace.why.json import story_to_dict, why_to_dict
+from kernbench.trace.why.shares import max_min
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_samples import lawful, meta, record, write_trace
 

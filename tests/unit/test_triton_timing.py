@@ -10,7 +10,7 @@ import pytest
 import kernbench
 import kernbench.triton as triton
 import kernbench.triton.language as tl
-from kernbench.runtime_api.triton_run import KernelRun
+from kernbench.runtime_api.triton.run import KernelRun
 
 
 def loaded(addresses: object, n: int = 4096, dtype: str = "float32", mask: object = None) -> KernelRun:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernbench.bounds import laws
+from kernbench.bounds.laws import LAWS, BrokenLaw, Ran, broken_laws, what_ran
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.sim_engine import laws
-from kernbench.sim_engine.laws import LAWS, BrokenLaw, Ran, broken_laws, what_ran
 from kernbench.sim_engine.machine import Machine
 
 MOVED = 4096  #: [B] of each of two loads

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from kernbench.analysis.whatif import RESOURCES, free, what_if
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config
 from kernbench.sim_engine.machine import simulate
 from kernbench.sim_engine.result import Result
-from kernbench.sim_engine.whatif import RESOURCES, free, what_if
 from tests.oracles.ref_dma import DmaJob, Flow
 from tests.oracles.ref_engines import te_work, ve_work
 from tests.oracles.ref_geometry import Scratchpad

@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 
 from kernbench import simulate
-from kernbench.cmdq import Program, check_program, load_program, summarise
+from kernbench.bounds import summarise
+from kernbench.cmdq import Program, check_program, load_program
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import transfer_of
 from kernbench.workloads.emitter import Emitter
-from kernbench.workloads.kv import kv_tiles
-from kernbench.workloads.layer import Layer
+from kernbench.workloads.layer.kv import kv_tiles
+from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.planner import plan_layer
 from tests.oracles import reference
 from tests.workload_programs import (

@@ -7,14 +7,15 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from kernbench.cmdq import check_program, load_program, summarise
+from kernbench.bounds import summarise
+from kernbench.cmdq import check_program, load_program
 from kernbench.cmdq.entries import KvEntry
 from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
 from kernbench.config import load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
 from kernbench.workloads.catalogue import WORKLOADS
 from kernbench.workloads.emitter import Emitter
-from kernbench.workloads.layer import Layer
+from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.planner import plan_layer
 from tests.workload_programs import KIB, MACHINES, PHASES, PRESETS, Phase, bytes_of_moves, llama, machine, moves
 

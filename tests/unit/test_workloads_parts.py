@@ -13,9 +13,9 @@ from kernbench.cmdq.footprint import flat_address
 from kernbench.common.errors import InputError, InternalError
 from kernbench.config import load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
-from kernbench.workloads.dram_map import ActivationLayout, DramMap, Span, WeightLayout
 from kernbench.workloads.hazards import Hazards
-from kernbench.workloads.kv import KvCache, KvTile, kv_layout_for, kv_tiles, slot_bytes
+from kernbench.workloads.layer.dram import ActivationLayout, DramMap, Span, WeightLayout
+from kernbench.workloads.layer.kv import KvCache, KvTile, kv_layout_for, kv_tiles, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
 from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Need, Ring, ScratchpadPlan, bank_and_offset
 from tests.workload_programs import TINY, tiny_machine

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from kernbench import Result, load_config, simulate
-from kernbench.cmdq import Bounds, lower_bounds
+from kernbench.bounds import Bounds, lower_bounds
 from tests.workload_programs import MACHINES, PRESETS, Phase, llama
 
 

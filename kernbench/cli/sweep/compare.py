@@ -47,10 +47,9 @@ def compare(
 ) -> int:
     """Compare a sweep with an earlier one, point by point. Points that broke count as above any limit."""
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.sweep.compare import compare_sweeps
-    from kernbench.sweep.compare_forms import junit, markdown, to_dict
+    from kernbench.sweep.compare import compare_sweeps, junit, markdown, to_dict
+    from kernbench.sweep.report.table import read_table
     from kernbench.sweep.store import Store
-    from kernbench.sweep.table import read_table
 
     limit = None if fail_above is None else _limit(fail_above)
     for place in (markdown_to, junit_to):
@@ -72,7 +71,7 @@ def compare(
 
 def _limit(text: str) -> Fraction:
     from kernbench.common.errors import InputError, Problem
-    from kernbench.trace.diff import parse_limit
+    from kernbench.trace.compare.diff import parse_limit
 
     try:
         return parse_limit(text)
@@ -85,7 +84,7 @@ LABEL = 120  # characters of a point
 
 def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: int) -> Iterator[RenderableType]:
     """All of it."""
-    from kernbench.sweep.compare_forms import headline
+    from kernbench.sweep.compare import headline
 
     failed = limit is not None and bool(found.failing(limit))
     yield widgets.Text(headline(found, limit), "bold red" if failed else "bold")
@@ -100,8 +99,8 @@ def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: 
 
 
 def _table(title: str, pairs: Sequence[Pair], top: int) -> Table:
-    from kernbench.sweep.compare_forms import time_text
-    from kernbench.trace.diff_forms import share
+    from kernbench.sweep.compare import time_text
+    from kernbench.trace.compare.forms import share
 
     note = f"{min(top, len(pairs))} of {len(pairs):,}"
     made = table(title, [("time", "right"), ("cycles A", "right"), ("B", "right"), ("point", "left")], note)

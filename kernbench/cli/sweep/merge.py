@@ -18,7 +18,7 @@ def merge(
 ) -> int:
     """Put the results of some stores into one. A result that both have must be the same in both."""
     from kernbench.common.words import counted
-    from kernbench.sweep.merge import merge_into
+    from kernbench.sweep.store.merge import merge_into
 
     found = merge_into(store, sources)
     if as_json:

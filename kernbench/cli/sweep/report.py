@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from kernbench.sweep.report.table import Entry, SweepTable
     from kernbench.sweep.spec import Goal
-    from kernbench.sweep.table import Entry, SweepTable
 
 
 StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store of `kbsim sweep run`.", show_default=False)]
@@ -62,9 +62,9 @@ def report(
 ) -> int:
     """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.sweep.page import page_bytes
+    from kernbench.sweep.report.page import page_bytes
+    from kernbench.sweep.report.table import csv_bytes, dicts, parquet_bytes, read_table
     from kernbench.sweep.store import Store
-    from kernbench.sweep.table import csv_bytes, dicts, parquet_bytes, read_table
 
     for place in (csv, parquet, html):
         if place is not None:
@@ -90,7 +90,7 @@ def report(
 def _goal(text: str) -> Goal:
     """`energy_pj` or `max:te_busy`; InputError for what is no number of a row."""
     from kernbench.common.errors import InputError, Problem
-    from kernbench.sweep.load import GOALS
+    from kernbench.sweep.spec.load import GOALS
 
     way, _, name = text.rpartition(":")
     if name in GOALS and way in ("", "min", "max"):
@@ -101,8 +101,8 @@ def _goal(text: str) -> Goal:
 def _reasons(store: Path, table: SweepTable, goal: Goal, count: int, allow_code: Sequence[str]) -> dict[str, str]:
     """Sentences for the worst points, by key; what is found is kept in the store where it can be."""
     from kernbench.common.errors import InputError
-    from kernbench.sweep.analysis import ranked
-    from kernbench.sweep.reasons import reasons_of
+    from kernbench.sweep.report.analysis import ranked
+    from kernbench.sweep.report.reasons import reasons_of
     from kernbench.sweep.store import Store
 
     worst = ranked(table, goal)[::-1][:count]
@@ -147,7 +147,7 @@ def by_target(found: SweepTable) -> Iterator[SweepTable]:
 
 def _best(found: SweepTable, goals: Sequence[Goal], top: int, width: int) -> Iterator[RenderableType]:
     """The best points of one target, and its front."""
-    from kernbench.sweep.analysis import pareto, ranked
+    from kernbench.sweep.report.analysis import pareto, ranked
 
     order = ranked(found, goals[0])
     if not order:
@@ -164,7 +164,7 @@ def _best(found: SweepTable, goals: Sequence[Goal], top: int, width: int) -> Ite
 
 def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Sequence[Goal], width: int, note: str) -> Table:
     """Points with what they are, their goals, and what limits them; axes that do not fit are left out."""
-    from kernbench.sweep.table import plain_text
+    from kernbench.sweep.report.table import plain_text
 
     numbers = list(dict.fromkeys(name for name, _ in goals))
     room = width - LIMIT - len("point  ") - sum(max(len(name), NUMBER) + 2 for name in numbers)
@@ -203,8 +203,8 @@ def broken(name: str) -> str:
 
 def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:
     """How much each axis matters."""
-    from kernbench.sweep.analysis import influences
-    from kernbench.sweep.table import plain_text
+    from kernbench.sweep.report.analysis import influences
+    from kernbench.sweep.report.table import plain_text
 
     known = influences(found, goal)
     if not known:
@@ -225,7 +225,7 @@ def _times(gain: float) -> str:
 
 
 def _reason_lines(found: SweepTable, reasons: dict[str, str], goal: Goal) -> Iterator[RenderableType]:
-    from kernbench.sweep.analysis import ranked
+    from kernbench.sweep.report.analysis import ranked
 
     worst = [entry for entry in reversed(ranked(found, goal)) if entry.task.key in reasons]
     if worst:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
 
-    from kernbench.sweep.best import Best
     from kernbench.sweep.estimate import Estimate
     from kernbench.sweep.points import Point, Points
-    from kernbench.sweep.row import Row
+    from kernbench.sweep.report.analysis import Best
     from kernbench.sweep.runner import Outcome, Stored
     from kernbench.sweep.spec import Spec
     from kernbench.sweep.store import Store
+    from kernbench.sweep.store.row import Row
 
 
 MOST_NOTES = 10  #: lines about damaged results
@@ -94,10 +94,10 @@ def run(
 ) -> int:
     """Run every point of a sweep that has no result yet. Nothing that finished is lost or run again."""
     from kernbench.sweep.executors.choose import executor_for, processors
-    from kernbench.sweep.load import load_spec
     from kernbench.sweep.runner import in_shard, missing, run_missing
-    from kernbench.sweep.shelf import keep_sweep
+    from kernbench.sweep.spec.load import load_spec
     from kernbench.sweep.store import Store
+    from kernbench.sweep.store.shelf import keep_sweep
 
     part, told = _shard(shard), (as_json, quiet or lines)
     read = load_spec(spec, allow_code=allow_code or ())
@@ -119,14 +119,14 @@ def run(
 
 
 def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> AbstractContextManager[Stored]:
-    from kernbench.sweep.best import Best
+    from kernbench.sweep.report.analysis import Best
 
     return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
 
 
 def _warn(points: Points, store: Store, *, quiet: bool) -> None:
     """What of the models' files is not used, and which results are run anew, as they cannot be read."""
-    from kernbench.sweep.llm_target import LlmTarget
+    from kernbench.sweep.targets.llm import LlmTarget
 
     if quiet:
         return
@@ -373,7 +373,7 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
 
 def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], width: int) -> Iterator[RenderableType]:
     """The best by each goal, of each target by itself: their numbers are not to be compared."""
-    from kernbench.sweep.best import Best
+    from kernbench.sweep.report.analysis import Best
 
     made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"

@@ -18,7 +18,7 @@ from kernbench.common.words import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.trace.align import Aligned, Line
+    from kernbench.trace.compare.align import Aligned, Line
 
 
 def align(
@@ -38,11 +38,11 @@ def align(
 ) -> int:
     """Put hardware counters beside the simulated ones: as a table, and as events of the trace."""
     from kernbench.common.files import check_writable
-    from kernbench.trace.align import align as put_beside
-    from kernbench.trace.align import merge, to_dict
+    from kernbench.trace.compare.align import align as put_beside
+    from kernbench.trace.compare.align import merge, to_dict
+    from kernbench.trace.compare.readings import read_meanings, read_readings
     from kernbench.trace.exporters.sink import whole_file
     from kernbench.trace.reader import open_trace
-    from kernbench.trace.readings import read_meanings, read_readings
 
     if out is not None:
         check_writable(out)

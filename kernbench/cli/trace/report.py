@@ -87,7 +87,7 @@ def _drawn(timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by
         from kernbench.trace.report import report_html
 
         return report_html(timeline)
-    from kernbench.trace.plots import picture
+    from kernbench.trace.report.plots import picture
 
     form = FORMS[target.suffix.lower()]
     return picture(timeline, view.value, form, lanes=lanes.value, colour=by.value, by=by.value, dark=dark)

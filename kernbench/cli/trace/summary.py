@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.sim_engine.summary import EngineUse, ResourceUse
-    from kernbench.trace.figures import Banks, Channel, Metrics, Roofline, Run, Spread, Tokens
+    from kernbench.trace.metric.figures import Banks, Channel, Metrics, Roofline, Run, Spread, Tokens
 
 
 TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)]
@@ -51,7 +51,7 @@ def summary(
 ) -> int:
     """Sum a trace up: utilisation, bandwidth, conflicts, phases, layers, stalls, tokens, energy, roofline."""
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.trace.measure import metrics
+    from kernbench.trace.metric.measure import metrics
     from kernbench.trace.reader import open_trace
 
     wanted = _format(form, out, as_json)
@@ -95,7 +95,7 @@ def _format(form: Format | None, out: Path | None, as_json: bool) -> Format:
 def _data(form: Format, found: Metrics) -> bytes:
     import json
 
-    from kernbench.trace.tables import csv_text, parquet_bytes, to_dict
+    from kernbench.trace.metric.tables import csv_text, parquet_bytes, to_dict
 
     if form is Format.PARQUET:
         return parquet_bytes(found)

@@ -12,7 +12,7 @@ from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, common_place, per
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kernbench.trace.figures import Part, Stall
+    from kernbench.trace.metric.figures import Part, Stall
 
 MOST_PARTS = 16
 MOST_STALLS = 12

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.trace.why import Story, Why
-    from kernbench.trace.why_history import Command
-    from kernbench.trace.why_parts import Part, Span
+    from kernbench.trace.why.history import Command
+    from kernbench.trace.why.parts import Part, Span
 
 
 def why(
@@ -40,7 +40,7 @@ def why(
     """
     from kernbench.trace.reader import open_trace
     from kernbench.trace.why import explain
-    from kernbench.trace.why_json import story_to_dict, why_to_dict
+    from kernbench.trace.why.json import story_to_dict, why_to_dict
 
     trace = open_trace(file)
     found = explain(trace)
@@ -158,7 +158,7 @@ def _times(story: Story) -> str:
 
 def _totals_table(story: Story, width: int) -> Table:
     from kernbench.trace.why import merged
-    from kernbench.trace.why_parts import totals
+    from kernbench.trace.why.parts import totals
 
     whole = sum(span.cycles for span in story.spans)
     columns: list[tuple[str, Justify]] = [("cause", "left"), ("of", "left"), ("", "left"), ("share", "right")]
@@ -191,7 +191,7 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> 
 def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
     """Cycles of equal waits: start, end, what was waited for."""
     from kernbench.trace.why import merged
-    from kernbench.trace.why_parts import WORK
+    from kernbench.trace.why.parts import WORK
 
     found: list[tuple[int, int, Sequence[Part]]] = []
     for start, end, spans in _alike(story.spans):
@@ -286,7 +286,7 @@ def _cycles(cycles: Fraction) -> str:
 
 
 def _bar(cause: str, share: float, width: int) -> Bar:
-    from kernbench.trace.why_parts import WORK
+    from kernbench.trace.why.parts import WORK
 
     work = cause in WORK
     return Bar([(share, BUSY if work else STALLED, "green" if work else "red")], 24 if width >= WIDE else 10)

@@ -6,7 +6,7 @@ import os
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig, load_config
-from kernbench.config.system_parts import BUILTIN
+from kernbench.config.system.parts import BUILTIN
 from kernbench.sweep.executors.pool import Pool
 from kernbench.sweep.executors.threads import Threads
 from kernbench.sweep.runner import Executor

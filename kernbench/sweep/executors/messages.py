@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kernbench.sweep.points import Task
-from kernbench.sweep.row import Row
+from kernbench.sweep.store.row import Row
 from kernbench.sweep.work import Context
 
 

@@ -17,8 +17,8 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.executors.launch import package_folder, worker_command
 from kernbench.sweep.executors.messages import Start, encoded, read_row, read_text
 from kernbench.sweep.points import Task
-from kernbench.sweep.row import Row, failed_row
 from kernbench.sweep.spec import Limits
+from kernbench.sweep.store.row import Row, failed_row
 from kernbench.sweep.work import Context
 
 TICK_SECONDS = 0.1  # the pool comes back so often

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from kernbench.noc.fluid import fluid_latency
-from kernbench.noc.mesh import Load, mean_latency
+from kernbench.analysis.noc.fluid import fluid_latency
+from kernbench.analysis.noc.mesh import Load, mean_latency
 from kernbench.validate.stand import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kernbench.analysis.noc.device import load_device
+from kernbench.analysis.noc.events import Trace, read_trace
+from kernbench.analysis.noc.outcome import MODES, Outcome, mean_error, outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.noc.device import load_device
-from kernbench.noc.events import Trace, read_trace
-from kernbench.noc.outcome import MODES, Outcome, mean_error, outcome
 from kernbench.validate.stand import Stand
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 

@@ -41,9 +41,9 @@ class Lowering:
 
     def run(self) -> Lowered:
         """All nodes."""
-        import kernbench.workloads.graphs.ops_moves
-        import kernbench.workloads.graphs.ops_products
-        import kernbench.workloads.graphs.ops_vectors  # noqa: F401  # they fill RULES
+        import kernbench.workloads.graphs.moves
+        import kernbench.workloads.graphs.products
+        import kernbench.workloads.graphs.vectors  # noqa: F401  # they fill RULES
 
         for number, node in enumerate(self.graph.nodes):
             self._number, before = number, len(self.result.jobs)

@@ -8,8 +8,8 @@ from math import gcd, prod
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.buffers import array_columns, even_split
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
+from kernbench.workloads.layer.buffers import array_columns, even_split
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work

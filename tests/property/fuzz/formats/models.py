@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from kernbench.workloads.model_files import preset_models
+from kernbench.workloads.models.files import preset_models
 from tests.property.fuzz.bases import CYCLES
 from tests.property.fuzz.case import Case
 from tests.property.fuzz.trees import as_json, as_yaml, changed, text_of

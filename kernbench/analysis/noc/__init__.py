@@ -1,0 +1,1 @@
+"""Networks of real chips, and recorded traffic on them."""

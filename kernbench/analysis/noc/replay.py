@@ -1,0 +1,173 @@
+"""A recorded kernel's traffic on the simulated network: at its recorded times, or as its barriers allow."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from kernbench.analysis.noc.device import Device
+from kernbench.analysis.noc.events import Do, Processor, Trace, Transfer
+from kernbench.analysis.noc.torus import Torus
+from kernbench.analysis.noc.worms import Clock, Packet, Worms
+from kernbench.cmdq.lower import resource_tables
+from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.components.base import COMPONENT, FLOW, NEVER, ComponentBase, Job
+from kernbench.config import NpuConfig, load_config
+from kernbench.sim_engine.machine import Machine
+
+Mode = Literal["recorded", "closed"]
+LONGEST = 1 << 40  #: [cycle] of a replay
+
+
+@dataclass(slots=True)
+class Clerk:
+    """One processor's progress."""
+
+    processor: Processor
+    at: int = 0  #: [cycle] of the event it did last, as simulated
+    awaited: int = 0  #: transfers that its barrier still waits for
+    waits: list[tuple[int, int]] = field(default_factory=list)  #: ends of barriers [cycle]: recorded, simulated
+    play: Generator[int | list[int], None, None] = field(init=False, repr=False)
+
+
+class Replay(ComponentBase):
+    """Plays processors' events. Gaps between a processor's events are as recorded; barriers take what they take.
+
+    `recorded`: transfers are issued when they were. `closed`: when the gaps after the last barrier have passed.
+    """
+
+    no_snapshot = "a replay is run from its beginning to its end"
+
+    def __init__(self, trace: Trace, device: Device, mode: Mode) -> None:
+        super().__init__()
+        self.trace, self.device, self.mode = trace, device, mode
+        self.flows = sum((len(t.targets) + 1) * (t.nbytes // device.packet_bytes + 1) for t in trace.transfers) or 1
+        self.jobs = 1
+        self.clock = Clock()
+        self.worms = Worms(device, self.clock, self.open_flow, self._arrived)
+        self.clerks = [Clerk(processor) for processor in trace.processors]
+        self.packets: dict[int, list[Packet]] = {}  #: of each transfer, those that have arrived
+        self.issued: dict[int, int] = {}  #: [cycle] of each transfer that was sent,
+        self.ends: dict[int, int] = {}  #: [cycle] of each transfer that is done
+        self._packets_left: dict[int, int] = {}
+        self._waiting: dict[int, Clerk] = {}  # by the transfer, where a barrier waits for it
+        self._left = len(trace.transfers) + len(self.clerks)
+        self._job = -1
+
+    def step(self, now: int) -> int:
+        """Cycle 0 begins; then what is due."""
+        if now == 0:
+            self.submit(COMPONENT, 0)  # flows may all be over while something is still to come
+            if self.mode == "recorded":
+                for transfer in self.trace.transfers:
+                    self.clock.at(transfer.at, self._send, transfer)
+            for clerk in self.clerks:
+                clerk.play = self._play(clerk)
+                self._go_on(clerk, now)
+        return self._next(now)
+
+    def accept(self, job: Job, now: int) -> int:
+        """The one job, which lasts as long as the replay."""
+        self._job = job.id
+        return self._next(now)
+
+    def notify(self, notice: int, number: int, now: int) -> int:
+        """A flow has ended: what follows begins in the next cycle."""
+        if notice == FLOW:
+            self.worms.ended(number, now + 1)
+        return self._next(now)
+
+    def _next(self, now: int) -> int:
+        self.clock.run(now)
+        if not self._left and self._job >= 0:
+            self.complete(self._job)
+            self._job = -1
+        return max(self.clock.due[0][0], now + 1) if self.clock.due else NEVER
+
+    def _send(self, transfer: Transfer, now: int) -> None:
+        self.issued[transfer.index] = now
+        self._packets_left[transfer.index] = self.worms.send(transfer, now)
+
+    def _arrived(self, packet: Packet, now: int) -> None:
+        index = packet.transfer.index
+        self.packets.setdefault(index, []).append(packet)
+        self._packets_left[index] -= 1
+        if self._packets_left[index]:
+            return
+        self.ends[index] = now
+        self._left -= 1
+        clerk = self._waiting.pop(index, None)
+        if clerk is not None:
+            clerk.awaited -= 1
+            if not clerk.awaited:
+                self._go_on(clerk, now)
+
+    def _go_on(self, clerk: Clerk, now: int) -> None:
+        """Let it play up to what it must wait for: a time, or transfers."""
+        for wanted in clerk.play:
+            if isinstance(wanted, int):
+                if wanted > now:
+                    self.clock.at(wanted, self._go_on, clerk)
+                    return
+                continue
+            open_ones = [index for index in wanted if index not in self.ends]
+            if open_ones:
+                clerk.awaited = len(open_ones)
+                self._waiting |= dict.fromkeys(open_ones, clerk)
+                return
+        self._left -= 1
+
+    def _play(self, clerk: Clerk) -> Generator[int | list[int], None, None]:
+        events = clerk.processor.events
+        sent: dict[str, list[int]] = {"read": [], "write": []}
+        clerk.at = before = events[0].at
+        for event in events:
+            gap, before = event.at - before, event.at
+            if event.do is Do.WAIT and sent[event.waits]:
+                yield sent[event.waits]
+                done = max(self.ends[index] for index in sent[event.waits])
+                clerk.at = max(clerk.at + min(gap, self.device.barrier_cycles), done + self.device.barrier_cycles // 2)
+                clerk.waits.append((event.at, clerk.at))
+                sent[event.waits] = []
+                continue
+            clerk.at += gap
+            if event.transfer is not None:
+                if self.mode == "closed":
+                    yield clerk.at
+                    self._send(event.transfer, clerk.at)
+                else:
+                    clerk.at = event.at
+                sent["read" if event.transfer.read else "write"].append(event.transfer.index)
+
+
+def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fraction(1)) -> Replay:
+    """The replay, run to its end. `slower`: links and doors have so much less bandwidth, to see that somebody notices.
+
+    InputError where it would take more than LONGEST cycles.
+    """
+    replay = Replay(trace, device, mode)
+    config, program = load_config(_machine(device), kind=NpuConfig), Program(trace.name)
+    machine = Machine(config, program, {"replay": replay}, plan=_plan(config, program, device, slower))
+    machine.run()
+    if machine.status == "aborted":
+        raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, and a replay has at most so many"))
+    if machine.status != "done":
+        raise InternalError(f"noc replay: {trace.name} ends {machine.status}: {machine.failure()}")
+    return replay
+
+
+def _machine(device: Device) -> dict[str, Any]:
+    """An NPU with the device's controllers."""
+    return {"max_cycles": LONGEST, "dram": {"channels": len(device.controllers)}}
+
+
+def _plan(config: NpuConfig, program: Program, device: Device, slower: Fraction) -> Plan:
+    """An NPU without a queue, whose resources are the networks'."""
+    plan, torus = plan_npu(program, config), Torus(device)
+    capacities = [capacity / slower for capacity in torus.capacities()]
+    machine = plan.machine | resource_tables(capacities)
+    return replace(plan, machine=machine, resources=tuple(torus.names()), capacities=tuple(capacities))

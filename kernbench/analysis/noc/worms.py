@@ -1,0 +1,206 @@
+"""Packets on a network of links that they hold while they pass: who may go on, and which bytes then flow.
+
+Endpoint: each tile sends one packet at a time into a network, requests and answers apart; it is free for the next once it has
+put the last byte out. What a hop can hold of a packet that is blocked (`buffer_bytes`) is out before it has arrived.
+Links: a packet that does not fit into the buffers of its last hops holds these; `link_packets` at most hold a link.
+Flows: from when it holds its links, its bytes flow over the whole way, and share what they meet by the machine's rule.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.analysis.noc.device import Device, Tile
+from kernbench.analysis.noc.events import Transfer
+from kernbench.analysis.noc.torus import Torus
+from kernbench.common.units import ceil_div
+
+Key = tuple[Any, ...]
+Opener = Callable[[int, list[int]], int]
+
+
+@dataclass(slots=True)
+class Packet:
+    """One packet of a transfer, and when it came where [cycle]."""
+
+    transfer: Transfer
+    nbytes: int
+    endpoint: Key
+    ways: list[list[int]]  #: resources of each of its flows
+    holds: list[Key]  #: links that it must hold, in order
+    kept: int  #: [byte] that buffers take over from its endpoint
+    sending: int  #: [cycle] that its endpoint needs
+    answer: int  #: [cycle] from its last byte's arrival on an idle network to the end
+    held: int = 0
+    flows: int = 0  #: not ended
+    sent: bool = False
+    blocks: int = 0  #: what its endpoint still waits for before it is free
+    queued_at: int = 0
+    sent_at: int = 0  #: its endpoint began with it
+    flows_at: int = 0
+    arrived_at: int = 0
+
+
+@dataclass(slots=True)
+class Clock:
+    """What is to be done later; what is due together is done in the order in which it was asked for."""
+
+    due: list[tuple[int, int, Callable[..., None], Any]] = field(default_factory=list)
+    asked: int = 0
+
+    def at(self, time: int, do: Callable[..., None], what: Any) -> None:
+        """Call `do(what, time)` then."""
+        heapq.heappush(self.due, (time, self.asked, do, what))
+        self.asked += 1
+
+    def run(self, now: int) -> None:
+        """Do what is due."""
+        while self.due and self.due[0][0] <= now:
+            time, _, do, what = heapq.heappop(self.due)
+            do(what, time)
+
+
+class Worms:
+    """Every packet under way.
+
+    `open_flow(bytes, resources)` gives a flow's number, and `ended` is to be told of its end; `done(packet, cycle)` comes last.
+    """
+
+    def __init__(self, device: Device, clock: Clock, open_flow: Opener, done: Callable[[Packet, int], None]) -> None:
+        self.device = device
+        self.torus = Torus(device)
+        self.clock = clock
+        self._open_flow = open_flow
+        self._done = done
+        self._queues: dict[Key, deque[Packet]] = {}
+        self._holders: dict[Key, int] = {}
+        self._waiting: dict[Key, deque[Packet]] = {}
+        self._flows: dict[int, tuple[Packet, int, list[int]]] = {}  # packet, bytes of its second part, resources
+
+    def send(self, transfer: Transfer, now: int) -> int:
+        """Send it as packets: how many."""
+        sizes = [self.device.packet_bytes] * (transfer.nbytes // self.device.packet_bytes)
+        sizes += [transfer.nbytes % self.device.packet_bytes] if transfer.nbytes % self.device.packet_bytes else []
+        request, answer = latencies(self.device, self.torus, transfer)
+        for size in sizes:
+            self.clock.at(now + request, self._queue, self._packet(transfer, size, answer))
+        return len(sizes)
+
+    def _packet(self, transfer: Transfer, nbytes: int, answer: int) -> Packet:
+        device, torus = self.device, self.torus
+        source, targets, noc = transfer.source, transfer.targets, transfer.noc
+        memory = torus.controllers([source, *targets])
+        hops = torus.hops(noc, source, targets[0]) if len(targets) == 1 else []
+        if len(targets) == 1:
+            ways = [[*memory, *(hop.resource for hop in hops), torus.door(noc, targets[0])]]
+        else:
+            ways = torus.tree(noc, source, targets)
+        last = hops[-ceil_div(nbytes, device.hold_bytes) :]
+        return Packet(
+            transfer=transfer,
+            nbytes=nbytes,
+            endpoint=(noc, source, transfer.read),
+            ways=ways,
+            holds=[(hop.resource, hop.side, transfer.read) for hop in last],
+            kept=min(nbytes, device.buffer_bytes * len(hops)),
+            sending=device.injection_cycles(nbytes, source),
+            answer=answer,
+        )
+
+    def _queue(self, packet: Packet, now: int) -> None:
+        packet.queued_at = now
+        queue = self._queues.setdefault(packet.endpoint, deque())
+        queue.append(packet)
+        if len(queue) == 1:
+            self._start(packet, now)
+
+    def _start(self, packet: Packet, now: int) -> None:
+        packet.sent_at = now
+        packet.flows = len(packet.ways)
+        packet.blocks = 1 + (packet.kept < packet.nbytes)
+        self.clock.at(now + packet.sending, self._sent, packet)
+        self._advance(packet, now)
+
+    def _sent(self, packet: Packet, now: int) -> None:
+        packet.sent = True
+        self._unblock(packet, now)
+        self._arrive(packet, now)
+
+    def _unblock(self, packet: Packet, now: int) -> None:
+        """Its endpoint waits for one thing less: at the last, the next packet's turn comes."""
+        packet.blocks -= 1
+        if packet.blocks:
+            return
+        queue = self._queues[packet.endpoint]
+        queue.popleft()
+        if queue:
+            self._start(queue[0], now)
+
+    def _advance(self, packet: Packet, now: int) -> None:
+        """Take the links that are free; with the last its bytes flow."""
+        while packet.held < len(packet.holds):
+            link = packet.holds[packet.held]
+            if self._holders.get(link, 0) >= self.device.link_packets:
+                self._waiting.setdefault(link, deque()).append(packet)
+                return
+            self._holders[link] = self._holders.get(link, 0) + 1
+            packet.held += 1
+        packet.flows_at = now
+        first = packet.nbytes - packet.kept
+        for way in packet.ways:
+            self._open(packet, first or packet.kept, packet.kept if first else 0, way)
+
+    def _open(self, packet: Packet, nbytes: int, rest: int, way: list[int]) -> None:
+        self._flows[self._open_flow(nbytes, way)] = (packet, rest, way)
+
+    def ended(self, flow: int, now: int) -> None:
+        """A flow's last byte has moved before cycle `now`."""
+        packet, rest, way = self._flows.pop(flow)
+        if rest:  # what is left is in the buffers
+            self._open(packet, rest, 0, way)
+            self._unblock(packet, now)
+            return
+        packet.flows -= 1
+        if not packet.flows and not packet.kept:
+            self._unblock(packet, now)
+        self._arrive(packet, now)
+
+    def _arrive(self, packet: Packet, now: int) -> None:
+        if packet.flows or not packet.sent:
+            return
+        packet.arrived_at = now
+        for link in packet.holds:
+            self._holders[link] -= 1
+            if self._waiting.get(link):
+                following = self._waiting[link].popleft()
+                self._holders[link] += 1
+                following.held += 1
+                self._advance(following, now)
+        self.clock.at(now + packet.answer, self._done, packet)
+
+
+def latencies(device: Device, torus: Torus, transfer: Transfer) -> tuple[int, int]:
+    """[cycle] on an idle network from the issue to the endpoint that sends, and from the last byte to the end."""
+    own, noc = transfer.owner, transfer.noc
+    if not transfer.read:
+        hops = max(len(torus.hops(noc, own, target)) for target in transfer.targets)
+        back = max(len(torus.hops(noc, target, own)) for target in transfer.targets)  # of what acknowledges it
+        return 0, device.write_latency.start + device.write_latency.hop * (hops + back)
+    source = transfer.source
+    there, back = len(torus.hops(noc, own, source)), len(torus.hops(noc, source, own))
+    total = read_latency(device, own, source)
+    near = device.read_latency.same_tile
+    request = near + (total - near) * there // max(there + back, 1)
+    return request + (device.dram_access_cycles if device.kind_of(source) == "dram" else 0), total - request
+
+
+def read_latency(device: Device, own: Tile, source: Tile) -> int:
+    """[cycle] to the first byte."""
+    of = device.read_latency
+    if own == source:
+        return of.same_tile
+    return of.same_column if own[0] == source[0] else of.same_row if own[1] == source[1] else of.other

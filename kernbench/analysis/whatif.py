@@ -1,0 +1,226 @@
+"""What can be freed, and how: changes of a machine's description after which a resource limits nothing.
+
+A PE of a system is what an NPU is, so what an NPU has at its top stands below `pe` there; memories and links are the system's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.entries import PairEntry
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import NpuConfig, SystemConfig, load_config
+from kernbench.config.fields import TERM_LIMIT
+from kernbench.config.schema import Dma, Dram, Spm
+from kernbench.config.system.rules import most_flow_weight
+from kernbench.config.weights import ONE_MEMBER, dram_weight
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.result import Result
+
+LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
+
+Changes = dict[str, Any]  #: path in the machine: its new value; None takes the key out
+#: The links of a system, by their paths.
+LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cube.ucie.router", "cube.m_cpu.link",
+         "io.pcie.link", "io.noc", "pe.link")  # fmt: skip
+
+
+def _pe(config: NpuConfig | SystemConfig) -> tuple[NpuConfig | Any, str]:
+    """What has the sections `dma`, `spm`, `te` and `ve`, and what stands before their paths."""
+    return (config, "") if isinstance(config, NpuConfig) else (config.pe, "pe.")
+
+
+def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """No transfer waits for a slot: as many at a time as the program has."""
+    pe, at = _pe(config)
+    dma: Dma = pe.dma
+    transfers = max(1, sum(entry.engine == "dma" for entry in program.entries))
+    names = ("act_weight", "kv_load", "kv_store")
+    changes: Changes = {
+        f"{at}dma.max_concurrent_transfers": max(transfers, dma.max_concurrent_transfers),
+        f"{at}dma.queue_depth_per_master": max(transfers, dma.queue_depth_per_master),
+        f"{at}dma.period": 1,
+    }
+    for name, channel in zip(names, dma.channels, strict=True):
+        changes[f"{at}dma.channels.{name}.max_concurrent"] = max(transfers, channel.max_concurrent)
+    return changes
+
+
+def _free_dram(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
+    allocation = "shared_bw_v1" if config.allocation in ONE_MEMBER else config.allocation
+    dram: Dram
+    pe, _ = _pe(config)
+    weights = [channel.weight for channel in pe.dma.channels]
+    if isinstance(config, NpuConfig):
+        at, dram = "dram", config.dram
+        fluid = {**config.to_dict(), "allocation": allocation}
+        fluid["dram"] = {key: value for key, value in fluid["dram"].items() if key != "row_buffer"}
+        most = dram_weight(load_config(fluid))
+    else:
+        at, dram, most = "cube.hbm", config.cube.hbm, most_flow_weight(config)
+    row = pe.spm.num_banks * pe.spm.bank_width_bytes
+    capacity = min(-(-row * most // min(weights)), LARGEST // max(weights))
+    changes: Changes = {"allocation": allocation, **_memory(at, dram, capacity), **_sram(config)}
+    if isinstance(config, NpuConfig) and config.dram.row_buffer is not None:
+        changes["dram.row_buffer"] = None
+    return changes
+
+
+def _memory(at: str, dram: Dram, capacity: int) -> Changes:
+    capacity = max(capacity, -(-dram.capacity // 1))
+    rate = {"bus_width_bytes": capacity, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": capacity, "period": 1}
+    return {f"{at}.{key}": value for key, value in rate.items()}
+
+
+def _sram(config: NpuConfig | SystemConfig) -> Changes:
+    """The shared SRAMs of a system are memories too."""
+    return {} if isinstance(config, NpuConfig) else {"cube.sram.bytes_per_cycle": _link_rate(config)}
+
+
+def _link_rate(config: SystemConfig) -> int:
+    """As much as the terms of a share leave room for."""
+    return LARGEST // max(channel.weight for channel in config.pe.dma.channels)
+
+
+def _free_noc(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """The DMA engines sit at the DRAM: on a system the links stay, without length, latency and limit."""
+    if isinstance(config, NpuConfig):
+        return {"noc": None}
+    changes: Changes = {"cube.mesh.router_cycles": 0}
+    for link in LINKS:
+        slices = config.slices if link == "cube.hbm.link" else 1  # those at one router share an edge
+        changes |= {f"{link}.bytes_per_cycle": _link_rate(config) // slices, f"{link}.cycles": 0, f"{link}.mm": 0}
+    return changes
+
+
+def _free_banks(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """As many ports as there can be requesters: the own flows, engines, and tiles that other PEs send or fetch."""
+    pe, at = _pe(config)
+    channels = config.dram.channels if isinstance(config, NpuConfig) else config.slice_channels
+    others = sum(isinstance(entry, PairEntry) for entry in program.entries)
+    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * channels + others
+    ports = min(LARGEST, flows + pe.te.engines + pe.ve.engines)
+    spm: Spm = pe.spm
+    if spm.ports is not None:
+        return {f"{at}spm.ports": max(ports, spm.ports)}
+    return {
+        f"{at}spm.read_ports": max(ports, spm.read_ports or 1),
+        f"{at}spm.write_ports": max(ports, spm.write_ports or 1),
+    }
+
+
+def _free_te(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """The body of a job takes a cycle."""
+    _, at = _pe(config)
+    rate = {"timing": "macs", "macs_per_cycle": LARGEST, "f_w": {}, "f_a": {}, "period": 1}
+    systolic = dict.fromkeys(("rows", "cols", "dataflow"))
+    return {f"{at}te.{key}": value for key, value in {**rate, **systolic}.items()}
+
+
+def _free_ve(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+    """A pass over the elements takes a cycle; the depth of the reduction tree stays."""
+    _, at = _pe(config)
+    rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
+    return {f"{at}ve.{key}": value for key, value in rate.items()}
+
+
+#: What can be freed, in the order in which it is when several are: how much DRAM and banks need depends on the transfers.
+RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Program], Changes]] = {
+    "dma": _free_dma,
+    "noc": _free_noc,
+    "dram": _free_dram,
+    "banks": _free_banks,
+    "te": _free_te,
+    "ve": _free_ve,
+}
+
+
+Config = NpuConfig | SystemConfig
+Progress = Callable[[Machine], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """A run with something freed."""
+
+    resources: tuple[str, ...]
+    changes: Changes  #: none: the machine has no such thing, or it is without limit already
+    status: str
+    cycles: int
+    saved: int | None  #: cycles of the run as it is less these; negative where it got slower; None: one is not done
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A run as it is, with each resource freed, and with all of them freed."""
+
+    result: Result
+    each: tuple[Freed, ...]
+    all: Freed
+
+
+def what_if(program: Program, config: Config, resources: Sequence[str] = (), progress: Progress | None = None) -> WhatIf:
+    """Run a program as the machine is, then with each of `resources` freed (all six by default), then with all of these.
+
+    InputError for an unknown resource.
+    """
+    wanted = tuple(dict.fromkeys(resources)) or tuple(RESOURCES)
+    for name in wanted:
+        if name not in RESOURCES:
+            raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name))
+    base = _run(program, config, progress)
+    each = tuple(_freed(program, config, (name,), base, progress) for name in wanted)
+    if len(wanted) == 1:
+        return WhatIf(base, each, each[0])
+    return WhatIf(base, each, _freed(program, config, wanted, base, progress))
+
+
+def free(config: Config, resources: Sequence[str], program: Program) -> tuple[Config, Changes]:
+    """The machine with these resources freed for a program, and what that changed."""
+    changes: Changes = {}
+    changed: Config = config
+    for name in (name for name in RESOURCES if name in resources):
+        some = {path: value for path, value in RESOURCES[name](changed, program).items() if _at(changed, path) != value}
+        data = changed.to_dict()
+        for path, value in some.items():
+            _set(data, path.split("."), value)
+        try:
+            changed = load_config(data, allow_code=config.allowed_code)
+        except InputError as error:
+            rule = f"the machine without limits of {name} is not valid: {error.problems[0]}"
+            raise InputError(Problem("whatif", rule, remedy="leave it out of --free")) from None
+        changes.update(some)
+    return changed, changes
+
+
+def _freed(program: Program, config: Config, names: tuple[str, ...], base: Result, progress: Progress | None) -> Freed:
+    changed, changes = free(config, names, program)
+    result = _run(program, changed, progress) if changes else base
+    saved = base.cycles - result.cycles if (base.status, result.status) == ("done", "done") else None
+    return Freed(names, changes, result.status, result.cycles, saved)
+
+
+def _run(program: Program, config: Config, progress: Progress | None) -> Result:
+    machine = Machine(config, program)
+    machine.run(progress=progress)
+    return machine.result()
+
+
+def _at(config: Config, path: str) -> Any:
+    value: Any = config.to_dict()
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _set(data: dict[str, Any], path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        data = data[step]
+    if value is None:
+        data.pop(path[-1], None)
+    else:
+        data[path[-1]] = value

@@ -1,0 +1,319 @@
+"""The sections of a system's file (`kernbench/system/1`) that one NPU does not have.
+
+The defaults stand here and nowhere else. Rules between fields are in `system/rules.py`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from kernbench.common.errors import shown
+from kernbench.common.naming import KINDS, io_index
+from kernbench.config.fields import (
+    CODE_PATTERN,
+    MAX_ENGINES,
+    Count,
+    Engines,
+    Length,
+    Natural,
+    Rate,
+    Rule,
+    Size,
+    Width,
+    integer,
+    names_code,
+    refuse,
+)
+from kernbench.config.machine import Section
+from kernbench.config.schema import Dma, Dram, Spm, Te, Ve
+
+MAX_SIDE = 1024  # SIPs, and cubes of a SIP, along a row or column
+MAX_MESH = 64  # routers of a cube along a row or column, and UCIe ports of a side
+BUILTIN = "builtin"
+
+
+class Link(Section):
+    """Two directed connections, one each way."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(64), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=0, description="[cycle] latency without that of the distance")
+    mm: Length | None = Field(default=None, description="[mm] length; absent: from the places of its ends")
+
+
+class MeshLink(Link):
+    """Between neighbouring routers of a cube."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] bandwidth, each way")
+
+
+class UcieLink(Link):
+    """Between UCIe ports."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(256), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=4, description="[cycle] fixed latency: both PHYs and adapters")
+
+
+class PcieLink(Link):
+    """Between the host and a PCIe endpoint."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(63), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=150, description="[cycle] fixed latency, each way")
+    mm: Length | None = Field(default=Fraction(0), description="[mm] length; the host has no place")
+
+
+class SipLink(Link):
+    """Between neighbouring SIPs."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(100), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=200, description="[cycle] fixed latency: both serialisers and forward error correction")
+
+
+class Package(Section):
+    """The SIPs and what connects them."""
+
+    sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
+    kind: Literal["ring", "torus", "mesh"] = Field(default="ring", description="how SIPs are connected")
+    rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="rows of SIPs; a ring has one")
+    cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
+        default=None, description="columns of SIPs; absent: as many as it takes"
+    )
+    link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
+    pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
+
+
+def _io_name(value: Any) -> str:
+    try:
+        io_index(value if isinstance(value, str) else "")
+    except ValueError:
+        raise refuse("it must be io and a number, like io0") from None
+    return str(value)
+
+
+IoName = Annotated[str, Rule(_io_name, lambda: {"type": "string", "pattern": "^io(0|[1-9][0-9]*)$"})]
+
+
+class IoChiplet(Section):
+    """An IO chiplet beside the cubes."""
+
+    name: IoName = Field(default="io0", description="its name in node ids: io and a number")
+    side: Literal["n", "e", "s", "w"] = Field(default="w", description="the side of the SIP where it stands")
+
+
+class Sip(Section):
+    """One SIP: a grid of cubes, and IO chiplets beside it."""
+
+    rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="rows of cubes")
+    cols: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="columns of cubes")
+    gap_mm: Length = Field(default=Fraction(1), description="[mm] between dies: two cubes, a cube and an IO chiplet")
+    io: tuple[IoChiplet, ...] = Field(default=(IoChiplet(),), description="the IO chiplets, one a side at most")
+
+
+class Mesh(Section):
+    """The routers of a cube and the links between them."""
+
+    rows: Annotated[int, integer(1, MAX_MESH + 1)] = Field(default=4, description="rows of routers")
+    cols: Annotated[int, integer(1, MAX_MESH + 1)] = Field(default=4, description="columns of routers")
+    link: MeshLink = Field(default_factory=MeshLink, description="between neighbouring routers")
+    router_cycles: Natural = Field(default=1, description="[cycle] latency of a router, added to each link that enters it")
+
+
+class HbmLink(Link):
+    """Between a slice of the HBM and its router."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] bandwidth of one slice, each way")
+
+
+class Hbm(Dram):
+    """The HBM stack of a cube (docs/model/sharing.md); its channels stand in slices."""
+
+    channels: Engines = Field(default=8, description="number of channels of the stack")
+    capacity_bytes: Size = Field(default=16 * 2**30, description="[byte] size of the stack")
+    slices: Engines | None = Field(
+        default=None, description="parts of the stack with channels of their own; absent: as many as PEs"
+    )
+    width_mm: Length = Field(default=Fraction(11), description="[mm] of its footprint, west to east: no router stands there")
+    height_mm: Length = Field(default=Fraction(11), description="[mm] of its footprint, north to south")
+    link: HbmLink = Field(default_factory=HbmLink, description="between a slice and its router")
+
+
+class Sram(Section):
+    """The shared SRAM of a cube."""
+
+    bytes: Size = Field(default=32 * 2**20, description="[byte] size")
+    bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=4, description="[cycle] fixed latency")
+
+
+class UciePorts(Section):
+    """The UCIe ports of a cube."""
+
+    ports_per_side: Annotated[int, integer(0, MAX_MESH + 1)] = Field(default=1, description="ports at each side")
+    link: UcieLink = Field(default_factory=UcieLink, description="of a port to that of another die")
+    router: MeshLink = Field(default_factory=MeshLink, description="of a port to its router")
+
+
+class MCpu(Section):
+    """The management processor of a cube."""
+
+    cycles: Natural = Field(default=50, description="[cycle] of a launch or a copy in it")
+    link: Link = Field(default_factory=Link, description="to its router")
+
+
+class Cube(Section):
+    """One cube: a die with PEs, a mesh, an SRAM and an HBM stack."""
+
+    width_mm: Width = Field(default=Fraction(20), description="[mm] west to east")
+    height_mm: Width = Field(default=Fraction(20), description="[mm] north to south")
+    pes: Annotated[int, integer(1, MAX_ENGINES + 1)] = Field(default=8, description="number of PEs")
+    mesh: Mesh = Field(default_factory=Mesh, description="routers and their links")
+    hbm: Hbm = Field(default_factory=Hbm, description="HBM stack")
+    sram: Sram = Field(default_factory=Sram, description="shared SRAM")
+    ucie: UciePorts = Field(default_factory=UciePorts, description="UCIe ports")
+    m_cpu: MCpu = Field(default_factory=MCpu, description="management processor")
+
+
+class Pcie(Section):
+    """The PCIe endpoint of an IO chiplet."""
+
+    link: PcieLink = Field(default_factory=PcieLink, description="between the host and the endpoint")
+    setup_cycles: Natural = Field(default=100, description="[cycle] of a launch or a copy in it")
+
+
+class IoCpu(Section):
+    """The processor of an IO chiplet."""
+
+    cycles: Natural = Field(default=100, description="[cycle] of a launch in it")
+
+
+class IoLink(Link):
+    """Inside an IO chiplet."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(256), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=2, description="[cycle] fixed latency")
+
+
+class Io(Section):
+    """What every IO chiplet is made of."""
+
+    depth_mm: Length = Field(default=Fraction(4), description="[mm] away from the cubes")
+    pcie: Pcie = Field(default_factory=Pcie, description="PCIe endpoint")
+    io_cpu: IoCpu = Field(default_factory=IoCpu, description="processor")
+    noc: IoLink = Field(default_factory=IoLink, description="of its network to the endpoint and to the processor")
+
+
+class PeCpu(Section):
+    """The processor of a PE."""
+
+    cycles: Natural = Field(default=10, description="[cycle] of a launch in it")
+    scalar_cycles: Natural = Field(default=0, description="[cycle] of an integer op of a kernel on known operands")
+
+
+class PeScheduler(Section):
+    """The scheduler of a PE."""
+
+    cycles: Natural = Field(default=1, description="[cycle] of a command in it")
+    queue_depth: Count = Field(default=64, description="[commands] of a kernel that have not ended; one more waits")
+
+
+class PeFetchStore(Section):
+    """What hands the tiles of composite ops over between a PE's scratchpad and its engines."""
+
+    cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
+
+
+class PeIpcq(Section):
+    """The queues of a PE to its neighbours, and the DMA channel of what goes through them."""
+
+    slots: Count = Field(default=4, description="[messages] slots of a queue")
+    slot_bytes: Size = Field(default=16 * 2**10, description="[byte] of a slot: the longest message")
+    tier: Literal["tcm", "sram", "hbm"] = Field(
+        default="tcm", description="where slots lie at the receiver: its scratchpad, the SRAM of its cube, its slice of the HBM"
+    )
+    cycles: Count = Field(default=1, description="[cycle] of a send or a receive in it")
+    credit_cycles: Count = Field(default=2, description="[cycle] of a credit on its way back, without those of the way")
+    max_concurrent: Count = Field(default=4, description="[transfers] at a time, per DMA engine, beside its other transfers")
+    weight: Count = Field(default=1, description="share of a resource relative to other member flows")
+
+
+class PeLink(Link):
+    """Between a PE's DMA engines and its router."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] bandwidth, each way")
+
+
+class Pe(Section):
+    """One PE; its engines are those of one NPU."""
+
+    cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
+    scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
+    fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")
+    link: PeLink = Field(default_factory=PeLink, description="between the DMA engines and the router")
+    ipcq: PeIpcq = Field(default_factory=PeIpcq, description="queues to neighbours")
+    dma: Dma = Field(default_factory=Dma, description="DMA engines")
+    spm: Spm = Field(default_factory=Spm, description="scratchpad")
+    te: Te = Field(default_factory=Te, description="tensor engines")
+    ve: Ve = Field(default_factory=Ve, description="vector engines")
+
+
+class Wires(Section):
+    """How fast signals are."""
+
+    mm_per_cycle: Rate = Field(default=Fraction(10), description="[mm/cycle] on dies and inside a SIP")
+    board_mm_per_cycle: Rate = Field(default=Fraction(150), description="[mm/cycle] between SIPs, and to the host")
+
+
+def _impl(value: Any) -> str:
+    if value != BUILTIN and not (isinstance(value, str) and names_code(value)):
+        raise refuse('it must be builtin or "package.module:Class"')
+    return str(value)
+
+
+Impl = Annotated[str, Rule(_impl, lambda: {"type": "string", "pattern": f"^{BUILTIN}$|^{CODE_PATTERN}$"})]
+
+
+class ComponentSpec(Section):
+    """What simulates a kind of node; further keys are its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    impl: Impl = Field(default=BUILTIN, description="builtin, or the class `package.module:Class`")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The component's own keys."""
+        return dict(self.model_extra or {})
+
+
+def _kinds(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise refuse("it must be a mapping")
+    for key in value:
+        if key not in KINDS:
+            raise refuse(f"its keys must be kinds of nodes ({', '.join(KINDS)}), and {shown(key)} is not")
+        _check_plain(value[key])
+    return value
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse what a component's keys cannot hold: a file could not say it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise refuse(f"its keys must be text, and {shown(key)} is not")
+            _check_plain(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_plain(item)
+    elif not isinstance(value, (bool, int, float, str, Fraction, type(None))):
+        raise refuse(f"its values must be plain, and one is a {type(value).__name__}")
+
+
+def _components_schema() -> dict[str, Any]:
+    impl = {"type": "object", "properties": {"impl": {"type": "string"}}}
+    return {"type": "object", "patternProperties": {f"^({'|'.join(KINDS)})$": impl}, "additionalProperties": False}
+
+
+Components = Annotated[dict[str, ComponentSpec], Rule(_kinds, _components_schema)]

@@ -1,0 +1,1 @@
+"""Launches of Triton kernels on machines of their own."""

@@ -1,0 +1,226 @@
+"""Launches of Triton kernels: a machine of their own for each, arrays there and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.errors import KernbenchError, error_text
+from kernbench.common.units import cycles_to_ns
+from kernbench.common.words import counted
+from kernbench.config import load_config
+from kernbench.config.allowed_code import AllowCode
+from kernbench.config.machine import MachineConfig
+from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
+from kernbench.runtime_api.context import Context
+from kernbench.runtime_api.idle_engines import idle_engines
+from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.triton.buffers import Buffers
+from kernbench.runtime_api.triton.masks import left_out_notes, nan_of_masks
+from kernbench.runtime_api.triton.races import Race, races
+from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
+from kernbench.sim_engine.recording import TraceOptions
+from kernbench.sim_engine.summary import engine_uses
+from kernbench.sim_engine.verify import Failure, Verification, compare
+from kernbench.trace.writer import TraceFile
+from kernbench.triton.dtypes import TritonError
+from kernbench.triton.jit import JITFunction
+from kernbench.triton.program import Options, raised_at
+from kernbench.triton_emu.errors import KernelError
+
+
+@dataclass(frozen=True)
+class _Machine:
+    config: MachineConfig
+    name: str
+    portable: bool = False
+    checks: frozenset[str] = frozenset()
+    runs: list[KernelRun] = field(default_factory=list)
+    around: _Machine | None = None  #: what it stands inside of, whose checks are done too
+
+
+_CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
+CHECKS = ("memory", "races")
+
+
+@contextmanager
+def machine(
+    config: str | os.PathLike[str] | MachineConfig = DEFAULT_MACHINE,
+    *,
+    portable: bool = False,
+    check: str = "",
+    allow_code: AllowCode = (),
+) -> Iterator[list[KernelRun]]:
+    """Triton kernels launched inside run on this machine: a preset, a file, or a configuration.
+
+    `portable`: Triton's own rules are enforced. `check`: `memory`, `races`, or both with a comma between. Bounds are always
+    checked; `races` are looked for among the programs of each launch. `allow_code`: as of `load_config`, for a file.
+    Gives the list of the runs so far.
+    """
+    unknown = [one for one in check.split(",") if one and one not in CHECKS]
+    if unknown:
+        raise TritonError(f"check={check}: it is one or more of {', '.join(CHECKS)}")
+    found = config if isinstance(config, MachineConfig) else load_config(config, allow_code=allow_code)
+    around = _CHOSEN.get()
+    checks = frozenset(one for one in check.split(",") if one) | (around.checks if around else frozenset())
+    chosen = _Machine(found, _name_of(found, config), portable, checks, around=around)
+    token = _CHOSEN.set(chosen)
+    try:
+        yield chosen.runs
+    finally:
+        _CHOSEN.reset(token)
+
+
+def _name_of(config: MachineConfig, given: object) -> str:
+    """What tells machines apart in what is remembered of them."""
+    return repr(config) if isinstance(given, MachineConfig) else str(given)
+
+
+def _machine() -> _Machine:
+    found = _CHOSEN.get()
+    return _Machine(load_config(DEFAULT_MACHINE), DEFAULT_MACHINE) if found is None else found
+
+
+def machine_name() -> str:
+    """Of the machine that launches run on now."""
+    found = _CHOSEN.get()
+    return DEFAULT_MACHINE if found is None else found.name
+
+
+@dataclass(eq=False, repr=False)
+class KernelRun:
+    """What a launch of a kernel did. `cycles` are those of the kernel alone."""
+
+    name: str
+    timing: TimingResult
+    engine: GraphEngine
+    bench: Bench
+    arrays: dict[str, Array]  #: tensors by the names of arguments, as the kernel left them
+    notes: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
+    races: list[Race] = field(default_factory=list)  #: where `check` asks for them
+    problems: list[str] = field(default_factory=list)  #: NaN that come of masks, where `check` asks for `memory`
+
+    @property
+    def cycles(self) -> int:
+        """From the first program's start to the end of the last command."""
+        launch = self.timing.launches[0]
+        assert launch.start is not None and launch.end is not None
+        return launch.end - launch.start
+
+    @property
+    def t_ns(self) -> float:
+        """The same in nanoseconds."""
+        return float(cycles_to_ns(self.cycles, Places(self.engine.config).config.freq_ghz))
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {counted(self.cycles, 'cycle')}, {self.t_ns:,.0f} ns"
+
+    def verify(self, expected: Mapping[str, Any]) -> Verification:
+        """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""
+        failures: list[Failure] = []
+        for name, array in expected.items():
+            if name not in self.arrays:
+                raise TritonError(f"{self.name} has no tensor {name}; it has {', '.join(self.arrays)}")
+            got, wanted = self.arrays[name], np.asarray(array)
+            if got.dtype == np.uint64:
+                got, wanted = got.view(np.int64), wanted.astype(np.uint64).view(np.int64)
+            failure = compare(name, got, wanted, dtype_of(got.dtype).name)
+            failures += [] if failure is None else [failure]
+        return Verification(tuple(expected), tuple(failures))
+
+    def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
+        """Run it again on the arrays that it got, and write a trace of that."""
+        engine = GraphEngine(self.engine.config, op_log=False)
+        prepared = engine.prepare(self.bench)
+        with TraceFile(path) as file:
+            tracing = prepared.trace(file, TraceOptions(level=level))
+            try:
+                prepared.run()
+            finally:
+                tracing.close()
+
+
+def _with_line(error: KernelFailed) -> KernbenchError:
+    """What Python raised inside of a kernel, with the line there."""
+    cause = error.__cause__
+    line = raised_at(cause.__traceback__) if cause is not None else ""
+    if cause is None or not line or isinstance(cause, KernbenchError):
+        return error
+    made = TritonError(f"{line}: {error_text(cause)}")
+    for note in getattr(cause, "__notes__", ()):
+        made.add_note(note)
+    return made
+
+
+def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
+    ignored = [name for name, value in hints.items() if value is not None]
+    hinted = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
+    return [*hinted, *options.notes, *left_out_notes(options)]
+
+
+def _bench(
+    kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], buffers: Buffers, options: Options
+) -> Bench:  # fmt: skip
+    """A bench that launches the kernel once."""
+
+    def run(ctx: Context) -> None:
+        given = buffers.deploy(ctx, arguments)
+        options.windows = buffers.windows(ctx)
+
+        def program(*, tl: Any) -> None:
+            kernel.program(tl, options, given)
+
+        program.__name__ = kernel.__name__
+        ctx.launch(kernel.__name__, program, grid=grid)
+
+    return Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
+
+
+def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
+    """Run a kernel, and write what it stored back into the arrays among its arguments.
+
+    TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
+    """
+    chosen = _machine()
+    freq = Places(chosen.config).config.freq_ghz
+    checks = chosen.checks
+    options = Options(portable=chosen.portable, races="races" in checks, poison="memory" in checks, freq_ghz=float(freq))
+    buffers = Buffers(kernel.__name__, arguments)
+
+    bench = _bench(kernel, grid, arguments, buffers, options)
+    engine = GraphEngine(chosen.config)
+    try:
+        timing = engine.run(bench)
+    except KernelFailed as error:
+        if isinstance(error.__cause__, TritonError | KernelError):
+            raise error.__cause__ from None
+        raise _with_line(error) from error.__cause__
+    assert engine.op_log is not None
+    store = DataExecutor(engine.op_log).run().store
+    arrays = buffers.bring_back(store, options.written)
+    problems = nan_of_masks(options, buffers, arrays) if options.poison else []
+    made = KernelRun(
+        kernel.__name__,
+        timing,
+        engine,
+        bench,
+        arrays,
+        [*_notes(hints, options), *idle_engines(engine_uses(timing.result))],
+        options.printed,
+        races(options.accesses),
+        problems,
+    )
+    inside: _Machine | None = chosen
+    while inside is not None:
+        inside.runs.append(made)
+        inside = inside.around
+    return made

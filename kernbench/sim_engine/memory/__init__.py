@@ -1,0 +1,1 @@
+"""The contents of memories: address spaces, ranges, gathers."""

@@ -1,0 +1,179 @@
+"""One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
+
+The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest
+of it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go
+into such a copy, which is then the store's alone: what is read of it is copied, until a reader takes all of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.common.dtypes import INT4, Array, pack_i4
+from kernbench.sim_engine.memory.keys import Keys
+from kernbench.sim_engine.memory.ranges import RangeMap
+
+
+def stored_bytes(array: Array) -> int:
+    """Bytes of an array in memory, where elements of i4 are packed."""
+    return array.size // 2 if array.itemsize == 1 and array.dtype == INT4 else array.nbytes
+
+
+def bytes_of(array: Array, start: int = 0, end: int | None = None) -> NDArray[np.uint8]:
+    """The bytes `[start, end)` of an array in memory: a view, but of i4."""
+    if array.dtype == INT4:
+        return pack_i4(array.reshape(-1)[2 * start : None if end is None else 2 * end])
+    return array.reshape(-1).view(np.uint8)[start:end]
+
+
+class Space(dict[int, Array]):
+    """`{address: array}`, the arrays disjoint as ranges of bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts = Keys()  #: the keys in order
+        self.owned: set[int] = set()  #: the keys whose arrays are bytes made here, that nobody else has seen
+        self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
+        self.pending = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
+
+    def fork(self) -> Space:
+        """The same arrays under a dictionary of its own."""
+        self.owned.clear()  # two have seen them now
+        new = Space()
+        new.update(self)
+        new.starts, new.tensors = self.starts.copy(), dict(self.tensors)
+        new.pending = self.pending.copy()
+        return new
+
+    def put(self, addr: int, array: Array) -> None:
+        """Store an array of at least one byte, over whatever is there."""
+        old = self.get(addr)
+        nbytes = stored_bytes(array)
+        if old is not None and stored_bytes(old) == nbytes:
+            if self.owned:
+                self.owned.discard(addr)
+        else:
+            self._clear(addr, addr + nbytes)
+            self.starts.add(addr)
+        self[addr] = array
+        self.tensors[addr] = (array.shape, array.dtype)
+        if self.pending.held:
+            self.pending.remove(addr, addr + nbytes)
+
+    def own(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)`, to be written to: part of one array, which is copied first where others have seen it.
+
+        None where no single array has them all.
+        """
+        found = self._block_at(start)
+        if found is None:
+            return None
+        key, array = found
+        if key + stored_bytes(array) < end:
+            return None
+        if key not in self.owned:
+            array = self[key] = bytes_of(array) if array.dtype == INT4 else bytes_of(array).copy()
+            self.owned.add(key)
+        return bytes_of(array, start - key, end - key)
+
+    def _clear(self, start: int, end: int) -> None:
+        """Take the bytes `[start, end)`, at least one, out; what stays of an array is a copy."""
+        first = self._block_at(start)
+        keys = self.starts.within(start + 1, end)
+        if first is None and not keys:
+            return
+        if first is not None:
+            keys.insert(0, first[0])
+        rest = [part for key in keys for part in self._outside(key, start, end)]
+        for key in keys:
+            del self[key]
+            self.owned.discard(key)
+        self.starts.discard(keys)
+        for key, array in rest:
+            self.starts.add(key)
+            self[key] = array
+            self.owned.add(key)
+
+    def _outside(self, key: int, start: int, end: int) -> list[tuple[int, Array]]:
+        """The parts of the array at `key` before `start` and from `end` on, as bytes that the store owns."""
+        array = self[key]
+        stop = key + stored_bytes(array)
+        if start <= key and stop <= end:
+            return []
+        data = bytes_of(array)
+        if key not in self.owned and array.dtype != INT4:
+            data = data.copy()
+        parts = [(key, data[: start - key])] if key < start else []
+        return [*parts, (end, data[end - key :])] if end < stop else parts
+
+    def _block_at(self, addr: int) -> tuple[int, Array] | None:
+        """The array that holds the byte at `addr`, and its address."""
+        key = self.starts.before(addr)
+        if key is None:
+            return None
+        array = self[key]
+        return (key, array) if key + stored_bytes(array) > addr else None
+
+    def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)`: a view where one array has them all, else a copy; None where some were never written."""
+        found = self._block_at(start)
+        if found is None:
+            return None
+        key, array = found
+        stop = key + stored_bytes(array)
+        if stop >= end:
+            data = bytes_of(array, start - key, end - key)
+            if key not in self.owned:
+                return data
+            if key < start or end < stop:
+                return data.copy()
+            self.owned.discard(key)
+            return data
+        out = np.empty(end - start, np.uint8)
+        at = start
+        for one in [key, *self.starts.within(start + 1, end)]:
+            if one > at:
+                return None
+            data = bytes_of(self[one], at - one, end - one)
+            out[at - start : at - start + data.size] = data
+            at += data.size
+        return out if at == end else None
+
+    def tensor(self, start: int, end: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array | None:
+        """The bytes `[start, end)` as elements of whole bytes, which are no i4, as `gather` has them."""
+        found = self._block_at(start)
+        if found is not None:
+            key, array = found
+            if key not in self.owned and key + array.nbytes >= end:
+                own, size = array.dtype, array.itemsize
+                if (own is dtype or own == dtype) and (start - key) % size == 0:
+                    flat = array if array.ndim == 1 else array.reshape(-1)
+                    part = flat[(start - key) // size : (end - key) // size]
+                    return part if part.shape == shape else part.reshape(shape)
+                if size > 1 or own != INT4:
+                    return np.ndarray(shape, dtype, array, start - key)  # a view, made by one call
+        data = self.gather(start, end)
+        return None if data is None else data.view(dtype).reshape(shape)
+
+    def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
+        """The bytes `[start, end)` where one array has them all, to be looked at and not kept; else None."""
+        found = self._block_at(start)
+        if found is None or found[0] + stored_bytes(found[1]) < end:
+            return None
+        return bytes_of(found[1], start - found[0], end - found[0])
+
+    def missing(self, start: int, end: int) -> int | None:
+        """The first byte of `[start, end)` that has no value; None where all have."""
+        if self.pending.held:
+            waiting = self.pending.over(start, end)
+            if waiting:
+                first = self.missing(start, waiting[0][0])
+                return waiting[0][0] if first is None else first
+        at = start
+        while at < end:
+            found = self._block_at(at)
+            if found is None:
+                return at
+            at = found[0] + stored_bytes(found[1])
+        return None

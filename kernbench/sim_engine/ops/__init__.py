@@ -1,0 +1,1 @@
+"""What the op log says of an op: kind, parameters, ranges, rules."""

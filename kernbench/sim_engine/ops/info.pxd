@@ -1,0 +1,26 @@
+cimport cython
+
+from kernbench.common.handles cimport TensorHandle
+from kernbench.common.pe_ops cimport DmaReadCmd, GemmCmd, MathCmd
+from kernbench.sim_engine.ops.params cimport Form
+
+cdef Form _DMA_READ
+cdef Form _GEMM
+
+cpdef tuple op_row(object msg, tuple snapshots)
+
+
+@cython.locals(to=TensorHandle)
+cpdef tuple dma_read_row(DmaReadCmd msg, tuple snapshots)
+
+
+@cython.locals(a=TensorHandle, b=TensorHandle, out=TensorHandle, acc=TensorHandle)
+cpdef tuple _gemm_parts(GemmCmd msg, object line)
+
+cpdef tuple gemm_row(GemmCmd msg, tuple snapshots)
+
+
+@cython.locals(out=TensorHandle, one=TensorHandle, handles=list)
+cpdef tuple _math_parts(MathCmd msg, object line, tuple snapshots)
+
+cpdef tuple math_row(MathCmd msg, tuple snapshots)

@@ -1,0 +1,7 @@
+"""The trace of a run while it runs: what the core records becomes the lines of a file (`tracing.py`)."""
+
+from __future__ import annotations
+
+from kernbench.sim_engine.recording.options import TraceOptions
+
+__all__ = ["TraceOptions"]

@@ -1,0 +1,131 @@
+"""What stands before the first cycle: TRACE_META with its tracks, and a CMD_ENQUEUE for every entry."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.entries import KvEntry
+from kernbench.cmdq.plan import Plan
+from kernbench.common import naming
+from kernbench.config import MachineConfig
+from kernbench.config.schema import Spm
+from kernbench.sim_engine.recording.lines import exact_text, line
+from kernbench.sim_engine.result import MODEL_VERSION
+from kernbench.sim_engine.run.commands import Command
+from kernbench.trace.schema import LLM_FIELDS
+from kernbench.trace.schema import VERSION as SCHEMA_VERSION
+from kernbench.version import VERSION
+
+_GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS), "tile_id")
+
+
+def units(plan: Plan) -> list[dict[str, Any]]:
+    """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, scratchpads, control."""
+    dma, te, ve = plan.pe.dma, plan.pe.te, plan.pe.ve
+    what: dict[int, tuple[str, dict[str, Any]]] = {
+        1: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),
+        2: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
+        6: ("M_CPU", {}),
+    }
+    weights = [channel.weight for channel in dma.channels]
+    out = [_unit(name, "DMA", k, period=dma.period, weights=weights) for k, name in enumerate(plan.dma)]
+    for name, engine in zip(plan.compute, plan.machine["compute"], strict=True):
+        component, more = what[engine["kind"]]
+        out.append(_unit(name, component, engine["id"], **more))
+    for k, (name, capacity) in enumerate(zip(plan.resources, plan.capacities, strict=True)):
+        component, index = ("DRAM", k) if k < plan.channels else ("NOC", k - plan.channels)
+        out.append(_unit(name, component, index, capacity=exact_text(capacity)))
+    out += [_unit(name, "SRAM", k, **_shape(plan.pe.spm)) for k, name in enumerate(plan.scratchpads)]
+    return [*out, _unit(naming.CONTROL, "CPU", 0)]
+
+
+def part_names(plan: Plan, impls: Mapping[str, str]) -> list[str]:
+    """Names of components that are no engines: their tracks are behind all others."""
+    engines = {track["unit"] for track in units(plan)}
+    return [name for name in impls if name not in engines]
+
+
+def _shape(spm: Spm) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "num_banks": spm.num_banks,
+        "bank_size_bytes": spm.bank_size_bytes,
+        "bank_width_bytes": spm.bank_width_bytes,
+        "map": spm.map,
+    }
+    if spm.read_ports is not None:
+        return {**shape, "read_ports": spm.read_ports, "write_ports": spm.write_ports}
+    return {**shape, "ports": spm.ports}
+
+
+def _unit(name: str, component: str, index: int, **what: Any) -> dict[str, Any]:
+    return {"unit": name, "component": component, "index": index, "parent": naming.parent(name), **what}
+
+
+def run_id(program_hash: str, config: MachineConfig) -> str:
+    """The same for the same program, machine, model version and package version."""
+    named = f"{program_hash} {config.digest()} {MODEL_VERSION} {VERSION}"
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def meta_line(
+    config: MachineConfig,
+    program: Program,
+    plan: Plan,
+    program_hash: str,
+    level: str,
+    window: int,
+    left_out: dict[str, Any] | None,
+    impls: Mapping[str, str],
+) -> bytes:
+    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components, by the names of engines or
+    their own."""
+    sim_id = run_id(program_hash, config)
+    tracks = units(plan)
+    tracks = [{**track, "impl": impls[track["unit"]]} if track["unit"] in impls else track for track in tracks]
+    tracks += [_unit(name, "COMPONENT", k, impl=impls[name]) for k, name in enumerate(part_names(plan, impls))]
+    fields = {
+        "version": SCHEMA_VERSION,
+        "sim_version": VERSION,
+        "model_version": MODEL_VERSION,
+        "sim_id": sim_id,
+        "level": level,
+        "freq_ghz": exact_text(Fraction(plan.pe.freq_ghz)),
+        "window_cycles": window,
+        "program": program.name,
+        "program_hash": program_hash,
+        "config_hash": config.digest(),
+        "sim_config": config.to_dict(),
+        "units": tracks,
+        "defaults": {"sim_id": sim_id, "core_id": 0, "npu_id": 0, "tenant_id": 0, "thread_id": 0},
+        "filter": left_out,
+        "commands": len(program.entries),
+    }
+    return line("TRACE_META", 0, fields)
+
+
+def command_line(command: Command, cycle: int) -> bytes:
+    """CMD_ENQUEUE of a command that a component submits in that cycle."""
+    fields: dict[str, Any] = {name: command.meta.get(name) for name in _GIVEN}
+    fields |= {"cmd_id": command.id, "cmd_type": command.opcode, "unit": command.unit, "deps": list(command.deps) or None}
+    fields |= {name: command.given[name] for name in ("bytes", "work") if name in command.given}
+    return line("CMD_ENQUEUE", cycle, fields, command)
+
+
+def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
+    """CMD_ENQUEUE of every entry, in file order."""
+    for entry, waits_for in zip(program.entries, predecessors(program.entries), strict=True):
+        fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
+        if isinstance(entry, KvEntry):
+            fields["head_id"] = entry.head_id
+        fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[entry.index]}
+        if entry.engine == "dma":
+            fields["bytes"] = plan.bytes_of(entry.index)
+        elif entry.engine != "control":
+            fields["work"] = plan.service(entry.index)["work"]
+        fields["deps"] = sorted(program.entries[other].id for other in waits_for) or None
+        yield line("CMD_ENQUEUE", 0, fields, entry)

@@ -1,0 +1,1 @@
+"""Phase 2: the order of a replay, and the arithmetic of its ops."""

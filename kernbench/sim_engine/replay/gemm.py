@@ -1,0 +1,106 @@
+"""GEMMs of a replay: one, or many of the same form in one product.
+
+Floats are multiplied in f32. Products of integers are exact: by f32 or f64 where all partial sums fit into those, else by i64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.sim_engine.ops.ranges import gemm_shape
+from kernbench.sim_engine.replay.math import rounding
+from kernbench.sim_engine.replay.math_ops import evaluate
+
+
+class GemmForm:
+    """What all GEMMs of one template have in common."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
+        columns_a, columns_b = (params.get(key, "row_major") == "col_major" for key in ("layout_a", "layout_b"))
+        self.lie_a, self.lie_b = _lying(a, columns_a), _lying(b, columns_b)  #: the shapes as the matrices lie in memory
+        self._swap_a = columns_a != bool(params.get("transpose_a"))
+        self._swap_b = columns_b != bool(params.get("transpose_b"))
+        self.shape = gemm_shape(params)
+        self.columns_out = params.get("layout_out", "row_major") == "col_major"
+        self.dtype_out: str = params["dtype_out"]
+        self._numpy_out = dtype_of(self.dtype_out).numpy
+        self.k = int(a[-2] if params.get("transpose_a") else a[-1])
+        self.tile_k: int = params.get("tile_k") or max(self.k, 1)
+        self.round_sum = rounding(params)
+        self.exact = _exact(params, self.k)  #: the type that multiplies integers; None where floats are multiplied
+        self._integer: str = params.get("dtype_acc") or "i32"  # that sums of integers wrap in
+        self.small = self.k * self.shape[-1] * self.shape[-2] <= 64 * 64 * 64  # beyond it a stack is no faster than a loop
+
+    def product(self, a: Array, b: Array, acc: Array | None) -> Array:
+        """`[acc +] a @ b` of widened operands as they lie in memory, stacked or not: f32 or i64, still to be rounded."""
+        if self._swap_a:
+            a = np.swapaxes(a, -1, -2)
+        if self._swap_b:
+            b = np.swapaxes(b, -1, -2)
+        wanted: Any = np.float32 if self.exact is None else self.exact
+        if a.dtype != wanted:
+            a = a.astype(wanted)
+        if b.dtype != wanted:
+            b = b.astype(wanted)
+        if a.strides[-2:] == b.strides[:-3:-1] and a.__array_interface__["data"] == b.__array_interface__["data"]:
+            b = b.copy(order="K")  # numpy multiplies a matrix by its own transpose in another order
+        total = acc
+        for k in range(0, self.k, self.tile_k):
+            if self.tile_k < self.k:
+                part = np.matmul(a[..., k : k + self.tile_k], b[..., k : k + self.tile_k, :])
+            else:
+                part = np.matmul(a, b)
+            if self.exact is not None:
+                part = part.astype(np.int64, copy=False)
+            if total is not None:
+                part = np.add(part, total, out=part) if total.dtype == part.dtype else part + total
+            total = part if self.round_sum is None else widen(self.round_sum(part))
+        if total is None:
+            return np.zeros(self.shape, np.float32 if self.exact is None else np.int64)
+        return total if self.exact is None else widen(narrow(total, self._integer))
+
+    def rounded(self, total: Array) -> Array:
+        """A product as it is written: of the output's type, as it lies in memory."""
+        out = total if total.dtype is self._numpy_out else narrow(total, self.dtype_out)
+        return np.ascontiguousarray(np.swapaxes(out, -1, -2)) if self.columns_out else out
+
+
+def _lying(shape: tuple[int, ...], columns: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if columns else shape
+
+
+def _exact(params: Mapping[str, Any], k: int) -> Any:
+    """The fastest type in which all partial sums of integer products are exact; None for floats."""
+    kinds = [dtype_of(params["dtype_in"]), dtype_of(params.get("dtype_b") or params["dtype_in"])]
+    acc = params.get("dtype_acc")
+    if any(one.kind == "float" for one in kinds) or (acc and dtype_of(acc).kind == "float"):
+        return None
+    largest = max(k, 1)
+    for one in kinds:
+        largest *= max(abs(int(one.least)), int(one.most))
+    return np.float32 if largest <= 1 << 24 else np.float64 if largest <= 1 << 53 else np.int64
+
+
+def run_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]] = ()) -> Array:
+    """One GEMM on widened operands; `epilogue`: ops on the sum and what follows it, before it is rounded."""
+    with np.errstate(all="ignore"):
+        return one_gemm(form, a, b, acc, epilogue)
+
+
+def one_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]]) -> Array:
+    """The same where numpy has been told already to say nothing of overflows."""
+    total = form.product(a, b, acc)
+    for op, operands in epilogue:
+        total = np.asarray(evaluate(op, [total, *operands]))
+    return form.rounded(total)
+
+
+def run_stack(form: GemmForm, a: Sequence[Array], b: Sequence[Array], acc: Sequence[Array] | None) -> Array:
+    """GEMMs of one form in one product: their results, stacked."""
+    with np.errstate(all="ignore"):
+        return form.rounded(form.product(np.stack(a), np.stack(b), None if acc is None else np.stack(acc)))

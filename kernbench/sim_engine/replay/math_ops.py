@@ -1,0 +1,344 @@
+"""The arithmetic of math ops, by name: on f32 where a float takes part, else on i64, which is cut to size afterwards.
+
+Truth values stay truth values in logic and are 0 and 1 in arithmetic. Integers divide as in C: towards zero, the remainder has
+the sign of the dividend, and what is divided by 0 is 0. Shifts beyond 63 bits are those by 63.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of, widen
+
+
+def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
+    """On f32 (of integers: as they are); `odd`: rounded to odd in f32 too, for who rounds it to a narrower type to nearest."""
+    if np.asarray(x).dtype != np.float32:
+        return np.asarray(x * y + z)
+    product, third = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
+    total = np.asarray(product + third)
+    added = total - product
+    lost = (product - (total - added)) + (third - added)  # exactly what the sum lost (Knuth's TwoSum); NaN beside infinities
+    total = _odd(total, lost, np.int64)
+    near = total.astype(np.float32)
+    return _odd(near, total - near, np.int32) if odd else near
+
+
+def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
+    """The neighbour with the odd last bit, of what was rounded to nearest and lost so much."""
+    even = (near.view(bits) & 1) == 0
+    towards = np.where(lost > 0, near.dtype.type(np.inf), near.dtype.type(-np.inf))
+    moves = even & (lost != 0) & ~np.isnan(lost) & ~np.isnan(near)
+    return np.asarray(np.where(moves, np.nextafter(near, towards), near))
+
+
+def tf32(x: Any) -> Array:
+    """f32 rounded to the 10 bits of mantissa of tf32, ties to even; what is no number stays what it is."""
+    given = np.asarray(x, np.float32)
+    bits = given.view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(given), rounded.view(np.float32), given)
+
+
+#: of one operand
+SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "tf32": tf32,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "log1p": np.log1p,
+    "log10": np.log10,
+    "expm1": np.expm1,
+    "exp10": lambda x: np.power(np.float32(10), x),
+    "cbrt": np.cbrt,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "round_away": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+}
+#: of two
+SPECIAL_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+}
+
+
+Move: TypeAlias = Callable[[Sequence[Array], Sequence[Any], tuple[int, ...], str], Array]
+
+
+def _reshape(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return x[0].reshape(shape)
+
+
+def _permute(x: Sequence[Array], axes: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.asarray(np.transpose(x[0], tuple(axes)))
+
+
+def _slice(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    axis, start, stop, step = how
+    return np.asarray(x[0][(slice(None),) * axis + (slice(start, stop, step),)])
+
+
+def _concat(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.concatenate(list(x), how[0])
+
+
+def _flip(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.flip(x[0], how[0])
+
+
+def _gather(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.asarray(np.take_along_axis(x[0], widen(x[1]).astype(np.int64), how[0]))
+
+
+def _sort(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    axis, descending = how
+    wide = widen(x[0])
+    order = np.argsort(wide, axis, kind="stable")
+    return np.asarray(np.take_along_axis(x[0], np.flip(order, axis) if descending else order, axis))
+
+
+def _histogram(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    values = widen(x[0]).reshape(-1)
+    if len(x) > 1:
+        values = values[x[1].reshape(-1) != 0]
+    inside = values[(values >= 0) & (values < shape[0])]
+    return np.bincount(inside, minlength=shape[0]).astype(dtype_of(dtype).numpy)
+
+
+def _bitcast(x: Sequence[Array], how: Sequence[Any], shape: tuple[int, ...], dtype: str) -> Array:
+    return x[0].view(dtype_of(dtype).numpy)
+
+
+#: (inputs, numbers, shape and type of the result) -> result
+MOVES: dict[str, Move] = {
+    "reshape": _reshape,
+    "permute": _permute,
+    "slice": _slice,
+    "concat": _concat,
+    "flip": _flip,
+    "gather": _gather,
+    "sort": _sort,
+    "histogram": _histogram,
+    "bitcast": _bitcast,
+}
+
+
+Value: TypeAlias = Any  #: an array of f32, i64 or bool, or a number
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf(x: Value) -> Array:
+    return np.asarray(_ERF(np.asarray(x, np.float64)), np.float64).astype(np.float32)
+
+
+def _sigmoid(x: Value) -> Value:
+    return 1 / (1 + np.exp(-x))
+
+
+def _divide(a: Value, b: Value) -> Value:
+    if _is_float(a) or _is_float(b):
+        return np.true_divide(a, b)
+    size = np.abs(a) // np.maximum(np.abs(b), 1)
+    return np.where(b == 0, 0, np.where((a < 0) ^ (b < 0), -size, size))
+
+
+def _remainder(a: Value, b: Value) -> Value:
+    return np.fmod(a, b) if _is_float(a) or _is_float(b) else np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b)))
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value, float) or getattr(value, "dtype", None) == np.float32
+
+
+def _shift(way: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    return lambda a, b: way(np.asarray(a, np.int64), np.clip(b, 0, 63))
+
+
+#: of one operand, always floats
+FLOAT: dict[str, Callable[[Value], Value]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "silu": lambda x: x * _sigmoid(x),
+    "gelu": lambda x: x * 0.5 * (1 + _erf(x * np.float32(math.sqrt(0.5)))),
+    **SPECIAL,
+}
+#: of any operands
+ARITHMETIC: dict[str, Callable[..., Value]] = {
+    "copy": lambda x: x,
+    "cast": lambda x: x,
+    "transpose": lambda x: np.swapaxes(x, -1, -2),
+    "neg": lambda x: -x,
+    "abs": np.abs,
+    "relu": lambda x: np.maximum(x, 0),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _divide,
+    "mod": _remainder,
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "fma": fused,
+    "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "full": lambda x: x,
+    **SPECIAL_PAIRS,
+}
+#: of truth values or integers
+LOGIC: dict[str, Callable[..., Value]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+}
+#: `max_num` and its like leave out what is no number, where there is one.
+_NUMBERS: dict[str, Callable[..., Value]] = {
+    "max_num": np.fmax.reduce,
+    "min_num": np.fmin.reduce,
+    "argmax_num": lambda x, axis, keepdims: np.argmax(np.where(np.isnan(x), -np.inf, x), axis, keepdims=keepdims),
+    "argmin_num": lambda x, axis, keepdims: np.argmin(np.where(np.isnan(x), np.inf, x), axis, keepdims=keepdims),
+    "xor_sum": lambda x, axis, keepdims: np.bitwise_xor.reduce(x, axis=axis, keepdims=keepdims),
+}
+REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "all", *_NUMBERS)
+SCANS = ("cumsum", "cumprod", "softmax", "layernorm", "rmsnorm")
+NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS, *MOVES)
+_ONE = (*FLOAT, "copy", "cast", "transpose", "neg", "abs", "relu", "floor", "ceil", "full", "not")
+#: How many operands an elementwise op takes.
+ARITY = {
+    **dict.fromkeys((*ARITHMETIC, *LOGIC), 2),
+    **dict.fromkeys(_ONE, 1),
+    **dict.fromkeys(("where", "fma", "clamp"), 3),
+}
+
+
+def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
+    """An elementwise op on arrays of f32, i64 or bool and on numbers, broadcast as numpy does; the result is again of those.
+
+    `odd`: an `fma` is rounded to odd, so that a narrower type is rounded to once.
+    Raises ValueError for an op that is none of these, for another number of operands, and for shapes that do not fit.
+    """
+    if op not in ARITY:
+        raise ValueError(f"there is no math op {op}; there are {', '.join(NAMES)}")
+    if len(operands) != ARITY[op]:
+        raise ValueError(f"{op} takes {ARITY[op]} operands, and not {len(operands)}")
+    if op == "where":
+        return np.where(operands[0], *_alike(operands[1:]))
+    if op == "fma":
+        x, y, z = _alike(operands)
+        return fused(x, y, z, odd)
+    if op in LOGIC:
+        return LOGIC[op](*operands)
+    if op in FLOAT:
+        return FLOAT[op](np.asarray(operands[0], np.float32))
+    return ARITHMETIC[op](*(_alike(operands) if len(operands) > 1 else [_number(op, operands[0])]))
+
+
+def _alike(operands: Sequence[Value]) -> list[Value]:
+    """Operands in one domain: f32 where one of them is a float, else i64."""
+    wanted: Any = np.float32 if any(_is_float(one) for one in operands) else np.int64
+    return [one.astype(wanted, copy=False) if isinstance(one, np.ndarray) else wanted(one) for one in operands]
+
+
+def _number(op: str, value: Value) -> Value:
+    """A single operand: truth values become numbers, unless they are only moved."""
+    if op in ("copy", "cast", "transpose", "full") or getattr(value, "dtype", None) != np.bool_:
+        return value
+    return value.astype(np.int64)
+
+
+def reduce(
+    op: str, x: Array, axis: int | None, keep_dims: bool, mask: Array | None, round_sum: Callable[[Array], Array] | None
+) -> Array:
+    """A reduction of `x` over `axis` (None: all axes), of the lanes where `mask` is true.
+
+    Of no lanes a sum is 0, a product 1, a maximum the least value. `round_sum` is applied to a sum after each addition along
+    the axis; without it sums are f32 in numpy's order, of integers exact.
+    """
+    if x.dtype == np.bool_ and op not in ("any", "all"):
+        x = x.astype(np.int64)
+    kept: Array | None = None
+    if mask is not None:
+        kept = np.broadcast_to(mask, x.shape)
+        x = np.where(kept, x, _identity(op, x.dtype))
+    if op == "mean":
+        counts = np.sum(np.ones(x.shape, np.bool_) if kept is None else kept, axis, keepdims=keep_dims)
+        total = _sum(x.astype(np.float32, copy=False), axis, keep_dims, round_sum)
+        return np.asarray(total / counts, np.float32)
+    if op == "sum":
+        return _sum(x, axis, keep_dims, round_sum)
+    if op in _NUMBERS:
+        return np.asarray(_NUMBERS[op](x, axis=axis, keepdims=keep_dims))
+    return np.asarray(getattr(np, op)(x, axis, keepdims=keep_dims))
+
+
+def _identity(op: str, dtype: np.dtype[Any]) -> Any:
+    """What does not change a result of that reduction."""
+    if op in ("max", "argmax", "min", "argmin"):
+        low = op in ("max", "argmax")
+        if dtype == np.float32:
+            return np.float32(-np.inf if low else np.inf)
+        return np.iinfo(np.int64).min if low else np.iinfo(np.int64).max
+    return dtype.type(1 if op in ("prod", "all") else 0)
+
+
+def _sum(x: Array, axis: int | None, keep_dims: bool, round_sum: Callable[[Array], Array] | None) -> Array:
+    if round_sum is None:
+        return np.asarray(np.sum(x, axis, dtype=x.dtype, keepdims=keep_dims))
+    rows = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
+    total = np.zeros(rows.shape[1:], x.dtype)
+    for row in rows:
+        total = widen(round_sum(total + row))
+    if not keep_dims:
+        return total
+    return total.reshape((1,) * x.ndim) if axis is None else np.expand_dims(total, axis)
+
+
+def scan(op: str, x: Array, axis: int | None, eps: float = 0.0) -> Array:
+    """An op on whole rows along an axis (None: the last) that keeps the shape. `eps` is added to the variance, or the mean of
+    squares, of a norm."""
+    along = -1 if axis is None else axis
+    if op in ("cumsum", "cumprod"):
+        x = x.astype(np.int64) if x.dtype == np.bool_ else x
+        return np.asarray(getattr(np, op)(x, along, dtype=x.dtype))
+    x = x.astype(np.float32, copy=False)
+    if op == "softmax":
+        raised = np.exp(x - np.max(x, along, keepdims=True))
+        return np.asarray(raised / np.sum(raised, along, keepdims=True))
+    if op == "layernorm":
+        x = x - np.mean(x, along, keepdims=True)
+    squares = np.mean(x * x, along, keepdims=True)
+    return np.asarray(x / np.sqrt(squares + np.float32(eps)))

@@ -1,0 +1,88 @@
+"""The order of a replay: by `t_start`, memory before math at one time, and nothing before what it explicitly depends on.
+
+A store is visible when it is issued and a load reads when it completes, but both are logged by the time their DMA began: where
+these disagree the log says so by `dependency_ids`. An op that depends on a later one waits for it; what needs the waiting op's
+bytes waits as well; all else keeps its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.op_log import OpRecord
+from kernbench.sim_engine.ops.ranges import ReplayOp
+
+
+def ordered(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
+    """The ops of records that are in order of `t_start`, as they are replayed one after the other.
+
+    A record without an op id is known by its place in the log. Raises InputError where an op depends on one that is not in
+    the log or on itself, and where two have the same id.
+    """
+    done: set[int] = set()
+    waiting: dict[int, tuple[ReplayOp, set[int]]] = {}
+    for op in _by_time(records):
+        if op.op_id in done or op.op_id in waiting:
+            raise InputError(Problem(str(op), f"another record has the op id {op.op_id} too"))
+        awaited = {one for one in op.deps if one not in done}
+        if waiting:
+            touched = [one for one, (other, _) in waiting.items() if op.conflicts(other)]
+            awaited.update(one for one in touched if op.op_id not in _behind(one, waiting))
+        if awaited:
+            waiting[op.op_id] = op, awaited
+            continue
+        done.add(op.op_id)
+        yield op
+        if waiting:
+            yield from _released(op.op_id, waiting, done)
+    if waiting:
+        raise InputError(_stuck(waiting))
+
+
+def _by_time(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
+    place = 0
+    for _, group in groupby(records, key=lambda record: record.t_start):
+        ops = []
+        for record in group:
+            ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
+            place += 1
+        if len(ops) > 1:
+            ops.sort(key=lambda op: op.record.op_kind != "memory")
+        yield from ops
+
+
+def _behind(op_id: int, waiting: dict[int, tuple[ReplayOp, set[int]]]) -> set[int]:
+    """All that a waiting op waits for, at one remove or more."""
+    found: set[int] = set()
+    new = [op_id]
+    while new:
+        entry = waiting.get(new.pop())
+        if entry is not None:
+            new += entry[1] - found
+            found |= entry[1]
+    return found
+
+
+def _released(op_id: int, waiting: dict[int, tuple[ReplayOp, set[int]]], done: set[int]) -> Iterator[ReplayOp]:
+    """The ops that waited for this one alone, and for those in turn: the earliest first."""
+    ready = [op_id]
+    while ready:
+        came = ready.pop(0)
+        for one, (op, awaited) in list(waiting.items()):
+            awaited.discard(came)
+            if not awaited:
+                del waiting[one]
+                done.add(one)
+                ready.append(one)
+                yield op
+
+
+def _stuck(waiting: dict[int, tuple[ReplayOp, set[int]]]) -> Problem:
+    op, awaited = next(iter(waiting.values()))
+    missing = sorted(one for _, all_of_it in waiting.values() for one in all_of_it if one not in waiting)
+    if missing:
+        op = next(op for op, all_of_it in waiting.values() if missing[0] in all_of_it)
+        return Problem(str(op), f"it depends on op {missing[0]}, which is not in the log", "dependency_ids")
+    return Problem(str(op), f"it waits for op {min(awaited)}, which in turn waits for it", "dependency_ids")

@@ -1,0 +1,287 @@
+"""What a level of a replay has to do: bytes that move are moved here, what is computed becomes tasks for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kernbench.common.dtypes import Array, dtype_of, widen
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.lanes import Lanes
+from kernbench.sim_engine.memory.lanes import read_lanes, write_lanes
+from kernbench.sim_engine.memory.strides import read_strided, write_strided
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.ops.params import Params
+from kernbench.sim_engine.ops.ranges import MEMORIES, ReplayOp, copy_size, math_inputs
+from kernbench.sim_engine.replay.gemm import GemmForm, one_gemm, run_gemm, run_stack
+from kernbench.sim_engine.replay.math import plain_pair, run_math
+from kernbench.sim_engine.replay.wide import WideCache
+
+
+class Task(NamedTuple):
+    """Ops that are computed together, and how: their results in order."""
+
+    ops: Sequence[ReplayOp]
+    inputs: Sequence[Sequence[Array]]  #: of each op, as they lie in memory
+    compute: Callable[[], Sequence[Array]]
+
+    def run(self) -> Sequence[Array]:
+        """The results; InputError where an op cannot be computed."""
+        try:
+            return self.compute()
+        except ValueError as error:
+            raise _not_computed(self.ops[0], error) from None
+
+
+def _not_computed(op: ReplayOp, error: ValueError) -> InputError:
+    return InputError(Problem(str(op), f"it cannot be computed: {error}"))
+
+
+class Place:
+    """An operand of all ops of a template: `where` its address is among an op's values, its space, shape and type."""
+
+    def __init__(self, where: int, space: str, shape: tuple[int, ...], dtype: str) -> None:
+        self.where, self.space, self.shape, self.dtype = where, space, tuple(shape), dtype
+        self._numpy = dtype_of(dtype).numpy
+
+    def read(self, store: MemoryStore, op: ReplayOp) -> Array:
+        """The operand's elements; InputError where they were never written."""
+        addr = op.params.values_of_op[self.where]
+        try:
+            return store.tensor(self.space, addr, self.shape, self._numpy)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+
+
+class Move:
+    """How the ops of a template move bytes."""
+
+    def __init__(self, params: Params) -> None:
+        varying = params.template.varying
+        self._shape, self._dtype = copy_size(params)
+        self._source = None
+        if params.get("src_addr") is not None:
+            self._source = Place(_index(params, "src_addr"), params.get("src_space", "hbm"), self._shape, self._dtype)
+        self._snapshot = varying.get("snapshot")
+        self._space: str = params.get("dst_space", "tcm")
+        self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
+        self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
+        strided = any(params.get(key) is not None for key in ("src_strides", "dst_strides", "lanes"))
+        known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
+        self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
+        lanes: Lanes | None = params.get("lanes")
+        self._read_lanes = None if self._space in MEMORIES else lanes
+        self._write_lanes = lanes if self._space in MEMORIES else None
+        self._rmw: str = params.get("rmw", "")
+
+    def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
+        """Move an op's bytes; returns what it read and what it wrote (None: it has no destination)."""
+        values = op.params.values_of_op
+        if self._plain is not None and values[self._targets[0]] is not None:
+            moved = self._plain.read(store, op)
+            store.write(self._space, values[self._targets[0]], moved)
+            return (moved,), moved
+        data = values[self._snapshot] if isinstance(self._snapshot, int) else None
+        targets = [values[i] for i in self._targets if values[i] is not None]
+        if not targets:
+            return [], None
+        if data is None:
+            data = self._from_memory(store, op)
+        for addr in targets:
+            if self._write_lanes is not None:
+                write_lanes(store, self._space, addr, data, self._write_lanes, self._rmw)
+            elif self._write_strides is None:
+                store.write(self._space, addr, data)
+            else:
+                write_strided(store, self._space, addr, data, self._write_strides, self._dtype)
+        return [data], data
+
+    def _from_memory(self, store: MemoryStore, op: ReplayOp) -> Array:
+        source = self._source
+        if source is None:
+            raise InputError(Problem(str(op), "its elements are not in the log: it was made without a memory store"))
+        if self._read_strides is None and self._read_lanes is None:
+            return source.read(store, op)
+        addr = op.params.values_of_op[source.where]
+        try:
+            if self._read_lanes is not None:
+                return read_lanes(store, source.space, addr, self._read_lanes, source.dtype)
+            return read_strided(store, source.space, addr, source.shape, self._read_strides, source.dtype)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+
+
+class Gemm:
+    """How the ops of a template multiply."""
+
+    def __init__(self, params: Params) -> None:
+        usual = params.get("addr_space") or "tcm"
+        self.form = GemmForm(params)
+        dtype = params["dtype_in"]
+        self._a = Place(_index(params, "src_a_addr"), params.get("src_a_space", usual), self.form.lie_a, dtype)
+        second = params.get("dtype_b") or dtype
+        self._b = Place(_index(params, "src_b_addr"), params.get("src_b_space", usual), self.form.lie_b, second)
+        self._acc = None
+        if params.get("acc_addr") is not None:
+            self._acc = Place(_index(params, "acc_addr"), params["acc_space"], tuple(params["acc_shape"]), params["acc_dtype"])
+        self.target = _index(params, "dst_addr"), params.get("dst_space", usual)
+        self._epilogues = "epilogue" in params
+        self.stacks = self.form.small and not self._epilogues
+
+    def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
+        """a, b and, where there is one, what is added."""
+        read = [self._a.read(store, op), self._b.read(store, op)]
+        return read if self._acc is None else [*read, self._acc.read(store, op)]
+
+    def task(self, store: MemoryStore, wide: WideCache, ops: Sequence[ReplayOp]) -> Task:
+        """One task of several ops, stacked, or of a single one."""
+        read = [self.operands(store, op) for op in ops]
+        epilogue = self._epilogue(store, ops[0]) if self._epilogues else []
+
+        def compute() -> Sequence[Array]:
+            if len(ops) > 1:
+                a, b = ([wide.get(one[i]) for one in read] for i in (0, 1))
+                return list(run_stack(self.form, a, b, None if self._acc is None else [widen(one[2]) for one in read]))
+            (one,) = read
+            acc = None if self._acc is None else widen(one[2])
+            return [run_gemm(self.form, wide.get(one[0]), wide.get(one[1]), acc, epilogue)]
+
+        return Task(ops, read, compute)
+
+    def run(self, store: MemoryStore, wide: WideCache, op: ReplayOp) -> tuple[list[Array], Array]:
+        """One op by itself, numpy being told to say nothing of overflows: its operands and its result."""
+        read = self.operands(store, op)
+        acc = None if self._acc is None else widen(read[2])
+        epilogue = self._epilogue(store, op) if self._epilogues else ()
+        return read, one_gemm(self.form, wide.get(read[0]), wide.get(read[1]), acc, epilogue)
+
+    @staticmethod
+    def _epilogue(store: MemoryStore, op: ReplayOp) -> list[tuple[str, list[Any]]]:
+        steps: list[tuple[str, list[Any]]] = []
+        for step in op.params["epilogue"]:
+            if "addr" in step:
+                try:
+                    operand = [widen(store.read(step["space"], step["addr"], tuple(step["shape"]), step["dtype"]))]
+                except ValueError as error:
+                    raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+            else:
+                operand = [step["scalar"]] if "scalar" in step else []
+            steps.append((step["op"], operand))
+        return steps
+
+
+class Math:
+    """How the ops of a template compute."""
+
+    def __init__(self, params: Params) -> None:
+        where = params.template.varying.get("input_addrs", slice(0, 0))
+        assert isinstance(where, slice)
+        taken = params.template.varying.get("input_snapshots")
+        spaces, dtypes = math_inputs(params)
+        shapes = [tuple(shape) for shape in params.get("input_shapes", ())]
+        self._inputs = [Place(where.start + i, *one) for i, one in enumerate(zip(spaces, shapes, dtypes, strict=True))]
+        self._snapshots = taken.start if isinstance(taken, slice) and taken.stop > taken.start else None
+        self.target = _index(params, "dst_addr"), params.get("dst_space", params.get("addr_space") or "tcm")
+        self._scalars = params.template.varying.get("scalars")
+        plain = len(self._inputs) == 2 and "scalars" not in params.template.constants
+        self._pair = plain_pair(params) if plain else None
+
+    def task(self, store: MemoryStore, op: ReplayOp) -> Task:
+        """An input is what Phase 1 kept of it, or what the memory has."""
+        values = op.params.values_of_op
+        read = []
+        for i, place in enumerate(self._inputs):
+            kept = None if self._snapshots is None else values[self._snapshots + i]
+            read.append(place.read(store, op) if kept is None else kept)
+        if self._pair is not None and (self._scalars is None or not values[self._scalars]):
+            pair, (x, y) = self._pair, read
+            if x.shape == y.shape:
+                return Task([op], [read], lambda: [pair(x, y)])
+        return Task([op], [read], lambda: [run_math(op.params, op.record.op_name, read)])
+
+
+def _index(params: Params, key: str) -> int:
+    where = params.template.varying[key]
+    assert isinstance(where, int)
+    return where
+
+
+class Tasks:
+    """Turns levels of a replay into moved bytes and tasks, with one plan a template."""
+
+    def __init__(self, store: MemoryStore, batching: bool) -> None:
+        self._store = store
+        self._batching = batching
+        self._wide = WideCache()
+        self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []  #: by the last level: op, what it read, what it wrote
+
+    def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
+        """Move what moves; the tasks of the rest. Raises InputError where an op reads bytes that nothing wrote."""
+        self.moved = []
+        tasks: list[Task] = []
+        alike: dict[Gemm, list[ReplayOp]] = {}
+        for op in level:
+            kind = op.record.op_kind
+            if kind == "memory":
+                inputs, written = self._moved(op)
+                if written is not None:
+                    self.moved.append((op, inputs, written))
+            elif kind == "gemm":
+                plan = self._plan(op, Gemm)
+                if self._batching and plan.stacks:
+                    alike.setdefault(plan, []).append(op)
+                else:
+                    tasks.append(plan.task(self._store, self._wide, [op]))
+            elif kind == "math":
+                tasks.append(self._plan(op, Math).task(self._store, op))
+        tasks += [plan.task(self._store, self._wide, ops) for plan, ops in alike.items()]
+        return tasks
+
+    def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
+        """Do one op by itself: what it read and what it wrote; None where it writes nothing. InputError as `of_level`."""
+        kind = op.record.op_kind
+        if kind == "memory":
+            inputs, written = self._moved(op)
+            return None if written is None else (inputs, written)
+        if kind == "gemm":
+            plan = self._plan(op, Gemm)
+            try:
+                inputs, result = plan.run(self._store, self._wide, op)
+            except ValueError as error:
+                raise _not_computed(op, error) from None
+        elif kind == "math":
+            plan = self._plan(op, Math)
+            task = plan.task(self._store, op)
+            (inputs,), (result,) = task.inputs, task.run()
+        else:
+            return None
+        self._put(op, plan, result)
+        return inputs, result
+
+    def _moved(self, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
+        try:
+            moved: tuple[Sequence[Array], Array | None] = self._plan(op, Move).run(self._store, op)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it cannot be moved: {error}")) from None
+        return moved
+
+    def _put(self, op: ReplayOp, plan: Gemm | Math, result: Array) -> tuple[str, int]:
+        where, space = plan.target
+        addr = op.params.values_of_op[where]
+        try:
+            self._store.write(space, addr, result)
+        except ValueError as error:
+            raise InputError(Problem(str(op), f"it cannot write its result: {error}")) from None
+        return space, addr
+
+    def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
+        """Put a computed result where it belongs; returns the place."""
+        return self._put(op, self._plan(op, Gemm if op.record.op_kind == "gemm" else Math), result)
+
+    @staticmethod
+    def _plan(op: ReplayOp, kind: type[Any]) -> Any:
+        plans = op.params.template.plans
+        plan = plans.get(kind.__name__)
+        if plan is None:
+            plan = plans[kind.__name__] = kind(op.params)
+        return plan

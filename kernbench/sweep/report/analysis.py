@@ -1,0 +1,190 @@
+"""What a sweep says: the best points, the Pareto front, how much each axis matters, and a grid of two axes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.units import parse_rational
+from kernbench.sweep.report.table import Entry, SweepTable
+from kernbench.sweep.spec import Goal
+from kernbench.sweep.store.row import Row
+
+
+def ranked(table: SweepTable, goal: Goal) -> list[Entry]:
+    """The points that are done, the best first; equals in the order of the spec."""
+    scored = [(found, entry) for entry in table.entries if (found := _score(entry, goal)) is not None]
+    return [entry for _, entry in sorted(scored, key=lambda item: (item[0], item[1].number))]
+
+
+def pareto(table: SweepTable, goals: Sequence[Goal]) -> list[Entry]:
+    """The points of which no other is at least as good by every goal and better by one; the best by the first goal first."""
+    scored: list[tuple[tuple[Fraction, ...], Entry]] = []
+    for entry in table.entries:
+        scores = [_score(entry, goal) for goal in goals]
+        known = [one for one in scores if one is not None]
+        if len(known) == len(goals):
+            scored.append((tuple(known), entry))
+    scored.sort(key=lambda item: (item[0], item[1].number))
+    front: list[tuple[tuple[Fraction, ...], Entry]] = []
+    for own, entry in scored:  # whatever dominates a point has come before it
+        if not any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other, _ in front):
+            front.append((own, entry))
+    return [entry for _, entry in front]
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """How much one axis matters for a goal."""
+
+    name: str
+    share: float  #: of the variance that the means of its levels explain, 0 to 1
+    best: Any  #: the level whose mean is best
+    gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 where it changes nothing
+    levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; numbers rising
+    relative: bool = False  #: means are of parts of the mean of each point's target
+
+
+def influences(table: SweepTable, goal: Goal) -> list[Influence]:
+    """Of each axis the share of variance between its levels (the first-order index of a full grid), the largest first.
+
+    Drawn axes are cut into eighths of their points by rank. Axes with one level say nothing and are left out.
+    Where there are several targets, a point counts by its part of the mean of its target's points.
+    """
+    known = [(entry, float(found)) for entry in table.entries if (found := _score(entry, goal)) is not None]
+    several = len({entry.target for entry, _ in known}) > 1
+    if several:
+        known = _relative(known)
+    if len(known) < 2:
+        return []
+    total = _variance([value for _, value in known])
+    out = []
+    for name in (name for name in table.names if name != "target"):
+        levels = [table.place(entry)[name] for entry, _ in known]
+        groups: dict[str, tuple[Any, list[float]]] = {}
+        for _, cut, (_, value) in sorted(zip(levels, _cut(levels), known, strict=True), key=_rising(levels)):
+            groups.setdefault(json.dumps(cut), (cut, []))[1].append(value)
+        if len(groups) > 1:
+            sign = -1 if goal[1] == "max" else 1
+            out.append(replace(_influence(name, sign, list(groups.values()), total), relative=several))
+    return sorted(out, key=lambda one: -one.share)
+
+
+def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
+    """Each value over the mean of its target's, with its sign."""
+    sums: dict[str, list[float]] = {}
+    for entry, value in known:
+        sums.setdefault(entry.target, []).append(value)
+    means = {target: math.fsum(values) / len(values) for target, values in sums.items()}
+    return [(entry, value / abs(means[entry.target])) for entry, value in known if means[entry.target]]
+
+
+def _rising(levels: list[Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """Puts numbers in order, and leaves all else as it comes."""
+    numbers = all(isinstance(level, (int, float)) for level in levels)
+    return lambda item: item[0] if numbers else 0
+
+
+MOST_GROUPS = 12  #: levels of an axis that are taken as they are
+GROUPS = 8  #: that an axis of more is cut into
+
+
+def _cut(values: list[Any]) -> list[Any]:
+    """Levels as they are; of many numbers the eighth that each is in, told by its least and largest value."""
+    if len({json.dumps(value) for value in values}) <= MOST_GROUPS or not all(isinstance(v, (int, float)) for v in values):
+        return values
+    order = sorted(set(values))
+    size = math.ceil(len(order) / GROUPS)
+    group = {value: order[i // size * size : i // size * size + size] for i, value in enumerate(order)}
+    return [f"{group[value][0]:g} to {group[value][-1]:g}" for value in values]
+
+
+def _influence(name: str, sign: int, groups: list[tuple[Any, list[float]]], total: float) -> Influence:
+    count = sum(len(values) for _, values in groups)
+    means = [math.fsum(values) / len(values) for _, values in groups]
+    middle = math.fsum(mean * len(values) for mean, (_, values) in zip(means, groups, strict=True)) / count
+    between = math.fsum(len(values) * (mean - middle) ** 2 for mean, (_, values) in zip(means, groups, strict=True)) / count
+    best = min(range(len(groups)), key=lambda i: means[i])
+    ends = sorted((abs(min(means)), abs(max(means))))
+    levels = tuple((level, len(values), sign * mean) for (level, values), mean in zip(groups, means, strict=True))
+    gain = ends[1] / ends[0] if ends[0] else math.inf
+    return Influence(name, between / total if total else 0.0, groups[best][0], gain if total else 1.0, levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The best number of every pair of levels of two axes."""
+
+    rows: str
+    columns: str
+    row_levels: tuple[Any, ...]
+    column_levels: tuple[Any, ...]
+    cells: tuple[tuple[float | None, ...], ...]  #: None where no point is done
+
+
+def grid_of(table: SweepTable, rows: str, columns: str, goal: Goal) -> Grid:
+    """The best of all points of each pair, whatever else they are."""
+    places = [table.place(entry) for entry in table.entries]
+    row_levels = _levels(place[rows] for place in places)
+    column_levels = _levels(place[columns] for place in places)
+    best: dict[tuple[str, str], Fraction] = {}
+    for entry, place in zip(table.entries, places, strict=True):
+        found = _score(entry, goal)
+        at = json.dumps(place[rows]), json.dumps(place[columns])
+        if found is not None and (at not in best or found < best[at]):
+            best[at] = found
+    sign = -1 if goal[1] == "max" else 1
+    cells = tuple(
+        tuple(
+            None if (found := best.get((json.dumps(row), json.dumps(column)))) is None else sign * float(found)
+            for column in column_levels
+        )
+        for row in row_levels
+    )
+    return Grid(rows, columns, row_levels, column_levels, cells)
+
+
+def _levels(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Each once: numbers rising, all else in order of appearance."""
+    found = list({json.dumps(value): value for value in values}.values())
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found):
+        found.sort()
+    return tuple(found)
+
+
+def _score(entry: Entry, goal: Goal) -> Fraction | None:
+    return None if entry.row is None else score(entry.row, goal)
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+def score(row: Row, goal: Goal) -> Fraction | None:
+    """A row's number for a goal, exactly, less being better; None where it has none, or the run is not done."""
+    name, way = goal
+    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
+    if row.status != "done" or value is None:
+        return None
+    number = parse_rational(value)
+    return -number if way == "max" else number
+
+
+class Best:
+    """The best row by the first goal; of equals the first that came."""
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+        self.row: Row | None = None
+        self._score: Fraction | None = None
+
+    def offer(self, row: Row) -> None:
+        """Take it where it is better."""
+        found = score(row, self.goal)
+        if found is not None and (self._score is None or found < self._score):
+            self.row, self._score = row, found

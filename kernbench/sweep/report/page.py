@@ -1,0 +1,109 @@
+"""The page of a sweep: one HTML file with nothing loaded from elsewhere. The same table and package make the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import math
+from collections import Counter
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from kernbench.common.units import parse_rational
+from kernbench.sweep.report.analysis import influences
+from kernbench.sweep.report.table import Entry, SweepTable, plain_text
+from kernbench.sweep.spec import Goal
+from kernbench.sweep.spec.load import GOALS
+from kernbench.sweep.store.row import METRICS
+from kernbench.trace.report import filled, page_json
+from kernbench.version import VERSION
+
+SCRIPTS = ("state.js", "scale.js", "parallel.js", "scatter.js", "heat.js", "bars.js", "rows.js", "main.js")
+UNITS = {"ns": "ns", "cycles": "cycles", "bound": "cycles", "energy_pj": "pJ", "dram_bytes": "B"}
+LONGEST = 400  # characters of an error or a reason
+
+
+def page_bytes(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> bytes:
+    """The whole page, UTF-8. `reasons`: sentences of `why`, by key."""
+    shared = (resources.files("kernbench.trace") / "report" / "text.js").read_text(encoding="utf-8")
+    script = '"use strict";\n(() => {\n' + shared + "".join(_part(name) for name in SCRIPTS) + "})();\n"
+    theme = (resources.files("kernbench.trace") / "report" / "theme.css").read_text(encoding="utf-8")
+    values = {
+        "TITLE": html.escape("".join(c if c.isprintable() else "?" for c in table.name[:100]) + " - kernbench sweep"),
+        "STYLE": theme + _part("sweep.css"),
+        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "DATA": page_json(_data(table, goals, reasons)),
+        "SCRIPT": script,
+    }
+    return filled(_part("page.html"), values).encode()
+
+
+def _part(name: str) -> str:
+    return (resources.files("kernbench.sweep") / "report" / name).read_text(encoding="utf-8")
+
+
+def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
+    """What the page knows: columns, a value a point."""
+    numbers = [name for name in GOALS if any(_number(entry, name) is not None for entry in table.entries)]
+    places = [table.place(entry) for entry in table.entries]
+    return {
+        "name": table.name,
+        "version": VERSION,
+        "goals": [list(goal) for goal in goals],
+        "axes": [name for name in table.names if name != "target"],
+        "numbers": numbers,
+        "about": {name: text for name, text in METRICS.items() if name in numbers},
+        "units": {name: UNITS[name] for name in numbers if name in UNITS},
+        "statuses": dict(sorted(Counter(entry.status for entry in table.entries).items())),
+        "excluded": table.about.excluded,
+        "invalid": table.about.invalid,
+        "number": [entry.number for entry in table.entries],
+        "target": [entry.target for entry in table.entries],
+        "label": [table.label(entry) for entry in table.entries],
+        "status": [entry.status for entry in table.entries],
+        "limit": ["" if entry.row is None else str(entry.row.metrics.get("bound_by", "")) for entry in table.entries],
+        "error": ["" if entry.row is None else entry.row.error[:LONGEST] for entry in table.entries],
+        "hash": ["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries],
+        "values": {name: [_shown(place[name]) for place in places] for name in table.names if name != "target"},
+        "results": {name: [_number(entry, name) for entry in table.entries] for name in numbers},
+        "influences": {name: _influences(table, (name, _way(goals, name))) for name in numbers},
+        "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
+    }
+
+
+def _shown(value: Any) -> Any:
+    """Numbers as numbers, also those that are written `p/q`; all else as text."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    try:
+        return float(parse_rational(value)) if isinstance(value, str) and "/" in value else plain_text(value)
+    except ValueError:
+        return plain_text(value)
+
+
+def _number(entry: Entry, name: str) -> int | float | None:
+    """A result that is a number, of a point that is done."""
+    if entry.row is None or entry.status != "done":
+        return None
+    value = getattr(entry.row, name) if name in ("ns", "cycles") else entry.row.metrics.get(name)
+    exact = None if value is None else parse_rational(value)
+    return None if exact is None else exact.numerator if exact.denominator == 1 else float(exact)
+
+
+def _way(goals: Sequence[Goal], name: str) -> str:
+    return dict(goals).get(name, "min")
+
+
+def _influences(table: SweepTable, goal: Goal) -> list[dict[str, Any]]:
+    return [
+        {
+            "axis": one.name,
+            "share": one.share,
+            "relative": one.relative,
+            "gain": one.gain if math.isfinite(one.gain) else None,
+            "levels": [[plain_text(level), count, mean] for level, count, mean in one.levels],
+        }
+        for one in influences(table, goal)
+    ]

@@ -1,0 +1,138 @@
+"""The table of a sweep: a row a point, in the order of the spec, whoever ran it, wherever and whenever."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.sweep.points import Task
+from kernbench.sweep.spec import Goal
+from kernbench.sweep.store import Store
+from kernbench.sweep.store.row import METRICS, Row
+from kernbench.sweep.store.shelf import About, read_about, read_lines, sweep_named
+
+MISSING = "missing"  #: status of a point without a result
+RESULT = ("status", "cycles", "ns", "jobs", "jobs_hash")  #: columns of every row, then METRICS and `error`
+FACTS = ("target", "machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A point and its result."""
+
+    number: int
+    target: str
+    machine: str
+    values: tuple[Any, ...]
+    task: Task
+    row: Row | None
+
+    @property
+    def status(self) -> str:
+        """How its run ended, or that it has none."""
+        return MISSING if self.row is None else self.row.status
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """A sweep and its results."""
+
+    name: str
+    about: About
+    entries: list[Entry]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What varies: targets and machines where there are several, then the axes."""
+        there = [name for name in FACTS if len({getattr(entry, name) for entry in self.entries}) > 1]
+        return (*there, *self.about.names)
+
+    @property
+    def goals(self) -> Sequence[Goal]:
+        """What is better."""
+        return self.about.goals
+
+    def place(self, entry: Entry) -> dict[str, Any]:
+        """What of `names` a point is."""
+        known = {"target": entry.target, "machine": entry.machine, **dict(zip(self.about.names, entry.values, strict=True))}
+        return {name: known[name] for name in self.names}
+
+    def label(self, entry: Entry) -> str:
+        """A point in words: `dram.channels=4, te.engines=2`."""
+        return ", ".join(f"{name}={plain_text(value)}" for name, value in self.place(entry).items()) or entry.target
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the table in full."""
+        taken = ("number", *FACTS, *RESULT, *METRICS, "error")
+        axes = [f"axis {name}" if name in taken else name for name in self.about.names]
+        return ("number", "target", "machine", *axes, *RESULT, *METRICS, "error")
+
+    def cells(self, entry: Entry) -> tuple[Any, ...]:
+        """A row of the table in full; None where there is nothing."""
+        row = entry.row
+        if row is None:
+            result: tuple[Any, ...] = (MISSING, *[None] * (len(RESULT) + len(METRICS)))
+        else:
+            numbers = (row.status, row.cycles, row.ns, row.jobs, row.jobs_hash or None)
+            result = (*numbers, *(row.metrics.get(name) for name in METRICS), row.error or None)
+        return (entry.number, entry.target, entry.machine, *entry.values, *result)
+
+
+def read_table(store: Store, name: str | None = None) -> SweepTable:
+    """The table of a sweep; without a name of the only one in the store."""
+    which = sweep_named(store, name)
+    lines = list(read_lines(store, which))
+    rows = store.rows(list(dict.fromkeys(line.task.key for line in lines)))
+    entries = [
+        Entry(line.number, line.target, line.machine, line.values, line.task, rows.get(line.task.key)) for line in lines
+    ]
+    return SweepTable(which, read_about(store, which), entries)
+
+
+def plain_text(value: Any) -> str:
+    """A value as a table shows it: texts as they are, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def csv_bytes(table: SweepTable) -> bytes:
+    """The table in full as CSV, UTF-8 (RFC 4180, but lines end in a line feed)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    for entry in table.entries:
+        writer.writerow(["" if value is None else plain_text(value) for value in table.cells(entry)])
+    return out.getvalue().encode("utf-8", "replace")
+
+
+def dicts(table: SweepTable) -> list[dict[str, Any]]:
+    """The table in full as JSON objects."""
+    return [dict(zip(table.columns, table.cells(entry), strict=True)) for entry in table.entries]
+
+
+def parquet_bytes(table: SweepTable) -> bytes:
+    """The table in full as Parquet; InputError without the extra `analysis`. A column of mixed types is text."""
+    try:
+        pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        rule = "Parquet needs pyarrow"
+        raise InputError(Problem("kbsim sweep report", rule, remedy="pip install 'kernbench[analysis]'")) from None
+    columns = {}
+    for name, values in zip(table.columns, zip(*(table.cells(entry) for entry in table.entries), strict=True), strict=True):
+        kinds = {type(value) for value in values if value is not None}
+        if kinds == {int, float}:
+            columns[name] = pa.array([None if value is None else float(value) for value in values])
+        elif len(kinds) > 1 or kinds & {list, dict}:
+            columns[name] = pa.array([None if value is None else plain_text(value) for value in values])
+        else:
+            columns[name] = pa.array(values)
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()

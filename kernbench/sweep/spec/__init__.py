@@ -1,0 +1,70 @@
+"""The spec of a sweep, `kernbench/sweep/1`: what it runs, on which machine, what varies, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernbench.config.allowed_code import AllowedCode
+from kernbench.config.document import Document
+from kernbench.sweep.axes import Axis
+from kernbench.sweep.conditions import Condition
+from kernbench.sweep.machines import Machines
+from kernbench.sweep.targets.target import Target
+
+SCHEMA = "kernbench/sweep/1"
+PARAM = "param."  #: an axis of this beginning varies a parameter of the targets
+MACHINE = "machine"  #: the axis of base machines
+DEFAULT_GOALS = (("ns", "min"),)
+
+Goal = tuple[str, str]  #: a column, and `min` or `max`
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Points that are drawn, instead of the whole grid."""
+
+    kind: Literal["random", "sobol"]
+    count: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one run; None: without."""
+
+    seconds: float | None = None
+    memory: int | None = None  #: [B] above what a process needs at rest
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of a whole sweep; None: without."""
+
+    points: int | None = None  #: that are run, at most
+    seconds: float | None = None  #: after which no further one begins
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A spec that was read and whose names exist. `load_spec` makes it."""
+
+    name: str
+    targets: tuple[Target, ...]
+    machines: tuple[Machines, ...]  #: the bases; with `set` applied
+    axes: tuple[Axis, ...]
+    conditions: tuple[Condition, ...] = ()
+    sample: Sample | None = None
+    limits: Limits = Limits()
+    budget: Budget = Budget()
+    goals: tuple[Goal, ...] = DEFAULT_GOALS  #: what is better
+    skip_invalid: bool = False  #: points that break a rule of the machine are left out, and not an error
+    document: Document | None = None
+    machine_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  #: by target: positions in `machines`
+    allowed_code: AllowedCode = field(default_factory=AllowedCode)  #: what benches and machines may name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What varies, in order."""
+        return tuple(name for axis in self.axes for name in axis.names)

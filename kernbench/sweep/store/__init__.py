@@ -1,0 +1,273 @@
+"""The store of results: one SQLite file, one writer. What `add` has returned from is on the disk."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kernbench.common.errors import InputError, Problem, shown
+from kernbench.sweep.store.row import ENDED, Row
+from kernbench.sweep.store.stored import COLUMNS, TABLES, DamagedError, is_text, row_of, text_of, wrong_tables
+
+FORMAT = "kernbench/sweep-store/1"
+APPLICATION = 0x6B627377  # "kbsw", in the file's header
+BUSY_SECONDS = 20.0  # a reader that has the file is waited for
+CHUNK = 500  # keys of one question
+#: A result that ended stays: neither a failure nor a second run replaces it.
+PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
+  (status, cycles, ns, jobs, jobs_hash, metrics, error, seconds) = (excluded.status, excluded.cycles, excluded.ns,
+  excluded.jobs, excluded.jobs_hash, excluded.metrics, excluded.error, excluded.seconds)
+  WHERE results.status NOT IN ({", ".join(repr(status) for status in ENDED)})"""
+
+
+class Store:
+    """A store that is open. `Store.write` opens it as its one writer, `Store.read` beside one."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection, lock: int | None = None) -> None:
+        self.path = path
+        self.database = database
+        self._lock = lock
+        self.damaged: dict[str, Problem] = {}  #: results that were found damaged, by key: the next result replaces one
+        database.text_factory = text_of
+
+    @classmethod
+    def write(cls, path: str | os.PathLike[str]) -> Store:
+        """The store at a path, made where there is none.
+
+        InputError where it cannot be written, is no store, is damaged, or another process writes it.
+        """
+        place = Path(path)
+        lock = _locked(place)
+        try:
+            with _told(place):
+                database = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None)
+                store = cls(place, database, lock)
+                _check_header(place, database, may_be_new=True)
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")
+                store._prepare()
+                store.check()
+        except BaseException:
+            os.close(lock)
+            raise
+        return store
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Store:
+        """An existing store, to be looked at; also one in a place that cannot be written."""
+        place = Path(path)
+        try:
+            there = place.is_file()
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise InputError(_unwritable(place, str(error))) from None
+        if not there:
+            raise InputError(Problem(str(place), "there is no such store", remedy="kbsim sweep run makes one"))
+        writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
+        left = Path(f"{place}-wal").exists()  # by a writer that is there, or was killed
+        way = "rw" if writable else "ro" if left else "ro&immutable=1"
+        with _told(place):
+            # Where it may write it does so, though no data: it reads behind a writer's back, and leaves no files behind.
+            database = sqlite3.connect(
+                f"{place.resolve().as_uri()}?mode={way}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            )
+            store = cls(place, database)
+            database.execute("PRAGMA query_only = ON")
+            _check_header(place, database, may_be_new=False)
+            return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. What was added is in it, whether or not this comes about."""
+        try:
+            self.database.close()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)  # after SQLite's: closing it ends every lock of this process on the file
+                self._lock = None
+
+    def _prepare(self) -> None:
+        if self.database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return
+        with self.writing():
+            self.database.execute(f"PRAGMA application_id = {APPLICATION}")
+            for statement in TABLES.split(";")[:-1]:
+                self.database.execute(statement)
+            self.database.execute("INSERT INTO meta VALUES ('format', ?)", (FORMAT,))
+
+    def check(self, *, whole: bool = False) -> None:
+        """InputError where the file is damaged; `whole` looks at indexes too."""
+        with _told(self.path):
+            found = self.database.execute(f"PRAGMA {'integrity' if whole else 'quick'}_check(3)").fetchall()
+        if found != [("ok",)]:
+            raise InputError(_damaged(self.path, str(found[0][0])))
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The database, to ask; its errors as InputError."""
+        with _told(self.path):
+            yield self.database
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing; errors of the disk as InputError."""
+        with _told(self.path):
+            self.database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.database
+            except BaseException:
+                if self.database.in_transaction:
+                    self.database.execute("ROLLBACK")
+                raise
+            self.database.execute("COMMIT")
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Put results in; when this returns they are there, whatever happens then. One that ended is never replaced.
+
+        What was found damaged is replaced, and not before.
+        """
+        rows = list(rows)
+        with self.writing():
+            again = [(row.key,) for row in rows if row.key in self.damaged]
+            self.database.executemany("DELETE FROM results WHERE key = ?", again)
+            self.database.executemany(PUT, [_flat(row) for row in rows])
+        for row in rows:
+            self.damaged.pop(row.key, None)
+
+    def rows(self, keys: Sequence[str]) -> dict[str, Row]:
+        """The results of some keys, as far as they are there. InputError that names those that are damaged."""
+        found = {row.key: row for row in self._sound(keys)}
+        if damaged := [self.damaged[key] for key in keys if key in self.damaged]:
+            raise InputError(damaged)
+        return found
+
+    def sound_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+        """The results of some keys, without the damaged ones: `damaged` has these."""
+        return {row.key: row for row in self._sound(keys)}
+
+    def statuses(self, keys: Sequence[str]) -> dict[str, str]:
+        """How the runs of some keys ended, without the damaged ones: `damaged` has these."""
+        return {row.key: row.status for row in self._sound(keys)}
+
+    def _sound(self, keys: Sequence[str]) -> Iterator[Row]:
+        with _told(self.path):
+            for i in range(0, len(keys), CHUNK):
+                some = keys[i : i + CHUNK]
+                asked = f"SELECT {COLUMNS} FROM results WHERE key IN ({','.join('?' * len(some))})"
+                for line in self.database.execute(asked, some):
+                    try:
+                        yield row_of(line)
+                    except DamagedError as error:
+                        self.damaged[line[0]] = self._damaged_row(line[0], error)
+
+    def _damaged_row(self, key: Any, error: DamagedError) -> Problem:
+        called = key[:16] if isinstance(key, str) else shown(key)
+        remedy = "kbsim sweep run computes it anew"
+        return Problem(f"{self.path}: result {called}", error.rule, error.column, error.value, remedy)
+
+    def check_rows(self) -> None:
+        """InputError that names all results that are damaged."""
+        damaged = []
+        with _told(self.path):
+            for line in self.database.execute(f"SELECT {COLUMNS} FROM results"):
+                try:
+                    row_of(line)
+                except DamagedError as error:
+                    damaged.append(self._damaged_row(line[0], error))
+        if damaged:
+            raise InputError(damaged)
+
+    def count(self) -> int:
+        """How many results there are."""
+        with _told(self.path):
+            return int(self.database.execute("SELECT count(*) FROM results").fetchone()[0])
+
+    def reasons(self, keys: Sequence[str]) -> dict[str, str]:
+        """Why runs took what they took, where that was asked before."""
+        with _told(self.path):
+            lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
+            return {key: text for key, text in lines if is_text(text)}  # a damaged one is asked again
+
+    def add_reasons(self, reasons: dict[str, str]) -> None:
+        """Keep the answers of `why`."""
+        with self.writing():
+            self.database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", list(reasons.items()))
+
+
+def _flat(row: Row) -> tuple[Any, ...]:
+    ns = None if row.ns is None else json.dumps(row.ns)
+    metrics = json.dumps(row.metrics)
+    return row.key, row.status, row.cycles, ns, row.jobs, row.jobs_hash, metrics, row.error, row.seconds
+
+
+def _locked(place: Path) -> int:
+    """A lock on the file that ends with the process, however that ends."""
+    try:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InputError(_unwritable(place, getattr(error, "strerror", None) or str(error))) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(_unwritable(place, "it is a pipe or a device"))
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        remedy = "wait for it, or take --store"
+        raise InputError(Problem(str(place), "another run is writing to this store", remedy=remedy)) from None
+    return handle
+
+
+@contextmanager
+def _told(place: Path) -> Iterator[None]:
+    """Errors of SQLite in words of kernbench."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "full" in text:
+            remedy = "make room and run the sweep again: what it has acknowledged is there"
+            raise InputError(Problem(str(place), "it cannot be written: the disk is full", remedy=remedy)) from None
+        if "malformed" in text:
+            raise InputError(_damaged(place, text)) from None
+        raise InputError(_unwritable(place, text)) from None
+    except sqlite3.DatabaseError as error:
+        raise InputError(_damaged(place, str(error))) from None
+    except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged schema
+        raise InputError(_damaged(place, "its schema is no UTF-8")) from None
+
+
+def _unwritable(place: Path, why: str) -> Problem:
+    return Problem(str(place), f"it cannot be opened or written: {why}", remedy="choose another place with --store")
+
+
+def _damaged(place: Path, why: str) -> Problem:
+    remedy = "keep it aside and run the sweep into a new store; sqlite3's .recover may save its rows"
+    return Problem(str(place), f"it is not a sound store of sweeps: {why}", remedy=remedy)
+
+
+def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool) -> None:
+    """Refuse a database of something else, and a store of another format."""
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    if not tables and may_be_new:
+        return
+    if "meta" not in tables or "results" not in tables:
+        raise InputError(Problem(str(place), "it is a database, and no store of sweeps", remedy="name another file"))
+    form = database.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
+    if form is None or form[0] != FORMAT:
+        told = None if form is None else form[0]
+        raise InputError(Problem(str(place), f"this version reads {FORMAT}", "format", told, "use the version that wrote it"))
+    if wrong := wrong_tables(database):
+        raise InputError(_damaged(place, wrong))

@@ -1,0 +1,93 @@
+"""Stores put together: those of shards, of other sweeps, of other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import target_of
+from kernbench.sweep.store import PUT, Store
+from kernbench.sweep.store.row import ENDED
+from kernbench.sweep.store.shelf import check_sweeps, sweep_names
+from kernbench.sweep.store.stored import COLUMNS, is_text
+
+#: What two results of one key must agree in, if both ended: a difference means that a run is not deterministic.
+SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge brought."""
+
+    stores: int
+    results: int  #: in the store by now
+    new: int  #: of those, that were not there before
+    sweeps: tuple[str, ...]
+
+
+def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
+    """Put every result and sweep of the sources into the store at `target`, which is made where there is none.
+
+    InputError where a source is damaged, two results of one key differ, or two sweeps of one name have other points; what
+    came before it is kept, and merging again goes on.
+    """
+    if target_of(target) in [target_of(source) for source in sources]:
+        raise InputError(Problem("kbsim sweep merge", "a store cannot be merged into itself", "STORE", str(target)))
+    for source in sources:
+        Store.read(source).close()  # all of them are stores, or none is taken
+    with Store.write(target) as store:
+        before = store.count()
+        for source in sources:
+            with Store.read(source) as other:
+                other.check(whole=True)
+                other.check_rows()
+                check_sweeps(other)
+                _check(store, other)
+                _take(store, other)
+        return Merged(len(sources), store.count(), store.count() - before, tuple(sweep_names(store)))
+
+
+def _check(store: Store, other: Store) -> None:
+    """Refuse what does not fit to what is there."""
+    with store.reading() as mine, other.reading() as theirs:
+        for name, digest in theirs.execute("SELECT name, points_hash FROM sweeps"):
+            found = mine.execute("SELECT points_hash FROM sweeps WHERE name = ?", (name,)).fetchone()
+            if found is not None and found[0] != digest:
+                rule = f"its sweep {name} has other points than that of {store.path}"
+                remedy = "give the specs different names, or run all shards of the same spec and version"
+                raise InputError(Problem(str(other.path), rule, remedy=remedy))
+        keys = [key for (key,) in theirs.execute("SELECT key FROM results")]
+        store.statuses(keys)  # finds damaged ones
+        for line in theirs.execute(f"SELECT key, {', '.join(SAME)} FROM results"):
+            if line[0] in store.damaged:
+                continue  # a sound result takes its place
+            found = mine.execute(f"SELECT {', '.join(SAME)} FROM results WHERE key = ?", (line[0],)).fetchone()
+            if found is None or found[0] not in ENDED or line[1] not in ENDED or found == line[1:]:
+                continue
+            name, ours, its = next(item for item in zip(SAME, found, line[1:], strict=True) if item[1] != item[2])
+            rule = f"the result {line[0][:16]} has {name} = {its} in it, and {ours} in {store.path}"
+            remedy = "one of the two was made by changed code of the same version: run these points anew"
+            raise InputError(Problem(str(other.path), rule, remedy=remedy))
+
+
+def _take(store: Store, other: Store) -> None:
+    """Copy results, sweeps and reasons, in one transaction. InputError where a text of the other store is no UTF-8."""
+    try:
+        _copy(store, other)
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        rule = f"a text in its tables is no UTF-8: {error.object[:40]!r}"
+        raise InputError(Problem(str(other.path), rule, remedy="leave this store out")) from None
+
+
+def _copy(store: Store, other: Store) -> None:
+    with other.reading() as theirs, store.writing() as mine:
+        keys = [(key,) for (key,) in theirs.execute("SELECT key FROM results") if key in store.damaged]
+        mine.executemany("DELETE FROM results WHERE key = ?", keys)
+        mine.executemany(PUT, theirs.execute(f"SELECT {COLUMNS} FROM results"))
+        mine.executemany("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", theirs.execute("SELECT * FROM sweeps"))
+        points = theirs.execute("SELECT * FROM points WHERE sweep IN (SELECT name FROM sweeps)")
+        mine.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?)", points)
+        reasons = [line for line in theirs.execute("SELECT * FROM reasons") if all(map(is_text, line))]
+        mine.executemany("INSERT OR IGNORE INTO reasons VALUES (?, ?)", reasons)

@@ -1,0 +1,1 @@
+"""What a sweep runs: programs, models, collectives, benches."""

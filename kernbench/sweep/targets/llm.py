@@ -1,0 +1,146 @@
+"""Runs of a language model as targets: every segment that differs from the others is simulated once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import cycles_to_ns, plain_number
+from kernbench.config import MachineConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.result import Result
+from kernbench.sweep.sources import package_digest
+from kernbench.sweep.store.row import hash_of_entries, measured
+from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms, Segment
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
+
+#: Parameters: their defaults, and the least that a number may be. `kbsim llm` has options of these names.
+PARAMS: dict[str, tuple[Any, int]] = {
+    "phase": ("both", 0), "prompt": (128, 1), "tokens": (16, 1), "batch": (1, 1), "layers": (None, 1),
+    "w": (None, 1), "a": (None, 1), "kv": (None, 1), "page": (0, 0), "tp": (1, 1),
+}  # fmt: skip
+PHASE_NAMES = ("both", *PHASES)
+
+
+class LlmTarget:
+    """A model by its name or file, with the parameters of `kbsim llm`."""
+
+    native = True
+    default_machine = "npu_server"
+
+    def __init__(self, label: str, model: str, params: Mapping[str, Any]) -> None:
+        self.label = label
+        self.where = model
+        self.given = dict(params)
+        self.model = load_model(model)
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        values = {name: default for name, (default, _) in PARAMS.items()} | self.given | dict(params)
+        for name, value in values.items():
+            if rule := _broken(name, value):
+                raise InputError(Problem(self.label, rule, name, value))
+        return values
+
+    def fingerprint(self) -> str:
+        return f"llm {self.model!r} {package_digest('kernbench.workloads')}"
+
+    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
+        return self._run(config, params).longest()
+
+    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+        return self._run(config, params).fields(config)
+
+    def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run:
+        """All of it, simulated."""
+        given = self.checked(params)
+        precision = uniform_precision(self.model.stated, w=given["w"], a=given["a"], kv=given["kv"])
+        numbers = {name: given[name] for name in ("prompt", "tokens", "batch", "layers")}
+        phases = PHASES if given["phase"] == "both" else (given["phase"],)
+        job = Job(**numbers, phases=phases, page_tokens=given["page"], shards=given["tp"])
+        return _Run(LlmPrograms(self.model, precision, config, job))  # type: ignore[arg-type]
+
+    def plain(self) -> dict[str, Any]:
+        return {"llm": self.where, "label": self.label, "params": self.given}
+
+
+def _broken(name: str, value: Any) -> str:
+    """The rule that a parameter breaks; empty where it breaks none."""
+    if name not in PARAMS:
+        return f"there is no such parameter; there are {', '.join(PARAMS)}"
+    if name == "phase":
+        return "" if value in PHASE_NAMES else f"it must be one of {', '.join(PHASE_NAMES)}"
+    default, least = PARAMS[name]
+    if value is None and default is None:
+        return ""
+    return "" if type(value) is int and value >= least else f"it must be an integer of at least {least}"
+
+
+class _Run:
+    """A job, segment after segment; each counts as often as there are equal ones."""
+
+    def __init__(self, programs: LlmPrograms) -> None:
+        self.programs = programs
+        self.cycles, self.jobs, self.tokens = 0, 0, 0
+        self.status = "done"
+        self.sums: Counter[str] = Counter()  # metrics that add up, and busy shares times cycles
+        self.bounds: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()  # cycles of `decode layers` and so on,
+        self.segments: dict[str, tuple[int, Segment]] = {}  # and of each the longest segment
+        self.digest = hashlib.sha256()
+        for step in programs.steps:
+            self.tokens += step.tokens * programs.job.batch
+            counts: dict[Any, tuple[Segment, int]] = {}
+            for segment in programs.segments(step):
+                counts[segment.key] = (counts.get(segment.key, (segment, 0))[0], counts.get(segment.key, (segment, 0))[1] + 1)
+            for segment, count in counts.values():
+                if self.status == "done":
+                    self._add(segment, count)
+
+    def _add(self, segment: Segment, count: int) -> None:
+        machine = Machine(self.programs.target, self.programs.segment_program(segment))
+        machine.run()
+        result: Result = machine.result()
+        fields = measured(result, self.programs.target.freq_ghz)
+        jobs, times = hash_of_entries(result.entries)
+        self.digest.update(f"{count} {times}\n".encode())
+        self.status = result.status
+        self.cycles += result.cycles * count
+        kind = f"{segment.step.phase} {segment.kind}{'' if segment.kind == 'embedding' else 's'}"
+        self.kinds[kind] += result.cycles * count
+        if kind not in self.segments or self.segments[kind][0] < result.cycles:
+            self.segments[kind] = result.cycles, segment
+        self.jobs += jobs * count
+        for name, value in fields["metrics"].items():
+            adds_up = name in ("energy_pj", "dram_bytes")
+            self.sums[name] += value * count * (1 if adds_up else result.cycles)
+        for name, cycles in result.metrics["bounds"].items():
+            if name not in ("cycles", "limit"):
+                self.bounds[name.replace("_", " ")] += cycles * count
+
+    def longest(self) -> tuple[str, Machine]:
+        """The longest segment of those that most of the cycles are of, at cycle 0."""
+        kind = max(sorted(self.kinds), key=lambda name: self.kinds[name])
+        program = self.programs.segment_program(self.segments[kind][1])
+        of = f"{self.kinds[kind] / self.cycles:.0%} of the cycles are {kind}; {program.name}: "
+        return of, Machine(self.programs.target, program)
+
+    def fields(self, config: MachineConfig) -> dict[str, Any]:
+        """Of a row. Shares are means over the cycles; bounds of segments add up, as they run one after the other."""
+        ns = cycles_to_ns(self.cycles, config.freq_ghz)  # type: ignore[attr-defined]
+        shares = {name: value / self.cycles for name, value in self.sums.items() if name not in ("energy_pj", "dram_bytes")}
+        limit = max(sorted(self.bounds), key=lambda name: self.bounds[name])
+        metrics: dict[str, Any] = {name: self.sums[name] for name in ("energy_pj", "dram_bytes")} | shares
+        metrics |= {"bound": self.bounds[limit], "bound_by": limit, "tokens_per_s": float(self.tokens * 10**9 / ns)}
+        return {
+            "status": self.status,
+            "cycles": self.cycles,
+            "ns": plain_number(ns),
+            "jobs": self.jobs,
+            "jobs_hash": self.digest.hexdigest(),
+            "metrics": metrics,
+            "error": "",
+        }

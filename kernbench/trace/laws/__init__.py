@@ -1,0 +1,1 @@
+"""The laws that a trace keeps, one file a subject."""

@@ -1,0 +1,187 @@
+"""Laws of the counters: what the events of jobs, flows and waits add up to is what TRACE_END says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kernbench.trace.events import Record
+from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.metric.activity import KINDS, Activity
+
+#: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
+UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}
+_QUEUES = ("queue_full", "priority_deferred")
+
+
+class Counters(Law):
+    """Sums of events, by unit: in which cycles it had a job or a member, and what was done."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._active: dict[str, Activity] = {}
+        self._members: Counter[str] = Counter()  # [member-cycle] of flows that are over or suspended
+        self._joined: dict[tuple[int, int], int] = {}  # flows that are members: since when
+        self._links: dict[tuple[int, int], list[str]] = {}  # of open flows
+        self._bare: set[tuple[int, int]] = set()  # those without a DRAM channel
+        self._done: dict[str, Counter[str]] = {}
+        self._sizes: dict[int, int] = {}  # of open transfers
+        self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # in queues: its unit, since when
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            **dict.fromkeys(("DMA_START", "TE_START", "VE_START"), self._start),
+            **dict.fromkeys(("DMA_END", "TE_END", "VE_END"), self._end),
+            "JOB_DONE": self._job_done,
+            "STALL_EVENT": self._stall,
+            "RESUME_EVENT": self._resume,
+            "DRAM_TX_START": self._join,
+            "NOC_TX_START": self._route,
+            "DRAM_TX_SUSPEND": self._suspend,
+            "DRAM_TX_RESUME": self._back,
+            "DRAM_TX_END": self._leave,
+            "NOC_TX_END": self._leave_link,
+        }
+
+    def _activity(self, unit: str) -> Activity:
+        return self._active.setdefault(unit, Activity())
+
+    def _over(self, unit: str, t_cycle: int) -> None:
+        """Something is over on a unit; that it never started is for the law of pairs to say."""
+        activity = self._activity(unit)
+        if activity.running:
+            activity.end(t_cycle)
+        else:
+            activity.end_early(t_cycle, 0)
+
+    def _sum(self, unit: str) -> Counter[str]:
+        return self._done.setdefault(unit, Counter())
+
+    def _start(self, record: Record) -> None:
+        self._activity(record.unit).begin(record.t_cycle)
+        if record.event.component == "DMA":
+            self._sizes[record.job_id] = record.size_bytes
+
+    def _end(self, record: Record) -> None:
+        self._over(record.unit, record.t_cycle)
+        sums, kind = self._sum(record.unit), record.event.component
+        if kind == "DMA":
+            sums["bytes"] += self._sizes.pop(record.job_id, 0)
+        elif kind == "TE":
+            sums["macs"] += record.mac_count
+        else:
+            sums["ops"] += record.op_count
+
+    def _job_done(self, record: Record) -> None:
+        self._sum(record.unit)["jobs"] += 1
+
+    def _stall(self, record: Record) -> None:
+        if record.reason in _QUEUES:
+            self._waits[record.job_id, record.reason] = record.unit, record.t_cycle
+        elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
+            self._out((record.job_id, 0), record.t_cycle + 1)
+
+    def _resume(self, record: Record) -> None:
+        if record.reason in _QUEUES:
+            self._waits.pop((record.job_id, record.reason), None)
+            self._sum(record.unit)[record.reason] += record.duration_cycles
+        elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
+            self._in((record.job_id, 0), record.t_cycle + 1)
+
+    def _join(self, record: Record) -> None:
+        key = record.job_id, record.channel
+        self._links[key] = [record.unit]
+        self._joined[key] = record.t_cycle
+        self._activity(record.unit).begin(record.t_cycle)
+
+    def _route(self, record: Record) -> None:
+        key = record.job_id, record.channel
+        if key not in self._links:
+            self._bare.add(key)
+            self._join(record)
+            return
+        self._links[key].append(record.unit)
+        if key in self._joined:  # under fifo it may be suspended already
+            self._activity(record.unit).begin(record.t_cycle)
+
+    def _suspend(self, record: Record) -> None:
+        self._out((record.job_id, record.channel), record.t_cycle)
+
+    def _back(self, record: Record) -> None:
+        self._in((record.job_id, record.channel), record.t_cycle)
+
+    def _leave(self, record: Record) -> None:
+        key = record.job_id, record.channel
+        self._out(key, record.t_cycle)
+        self._links.pop(key, None)
+
+    def _leave_link(self, record: Record) -> None:
+        """A flow with a channel has left when it left that."""
+        key = record.job_id, record.channel
+        if key in self._bare:
+            self._bare.discard(key)
+            self._leave(record)
+
+    def _in(self, key: tuple[int, int], t_cycle: int) -> None:
+        """A flow is a member again."""
+        if key in self._links and key not in self._joined:
+            self._joined[key] = t_cycle
+            for unit in self._links[key]:
+                self._activity(unit).begin(t_cycle)
+
+    def _out(self, key: tuple[int, int], t_cycle: int) -> None:
+        """A flow is no member any more."""
+        since = self._joined.pop(key, None)
+        if since is not None:
+            for unit in self._links[key]:
+                self._over(unit, t_cycle)
+                self._members[unit] += t_cycle - since
+
+    def finish(self, end: Record) -> None:
+        if self.context.partial:
+            return
+        for (_, reason), (unit, since) in self._waits.items():
+            self._sum(unit)[reason] += end.cycles - since
+        for key, since in self._joined.items():
+            for unit in self._links[key]:
+                self._members[unit] += end.cycles - since
+        for unit, kind in self.context.units.items():
+            counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
+            if kind not in (*KINDS, "DRAM", "NOC"):
+                continue
+            if not isinstance(counters, dict):
+                self.context.say("counters", f"TRACE_END has no counters of {unit}")
+            elif kind in KINDS:
+                self._engine(unit, kind, counters, end)
+            elif self.context.full and not self._plugged():
+                self._same(unit, "busy", counters, self._activity(unit).until(end.cycles))
+                self._same(unit, "member_cycles", counters, self._members[unit])
+
+    def _engine(self, unit: str, kind: str, counters: dict[str, Any], end: Record) -> None:
+        stalled = counters.get("stalled")
+        parts = [counters.get("busy"), *(stalled.values() if isinstance(stalled, dict) else [None]), counters.get("idle")]
+        if not all(isinstance(part, int) for part in parts):
+            self.context.say("counters", f"counters of {unit} have no busy, stalled and idle cycles")
+            return
+        if sum(parts) != end.cycles:
+            text = f"{unit}: busy + stalled + idle is {sum(parts)}, but the run has {end.cycles} cycles"
+            self.context.say("cycles", text)
+        if self._plugged():
+            return
+        covered = self._activity(unit).until(end.cycles)
+        if covered + counters["idle"] != end.cycles:
+            text = f"{unit}: its jobs cover {covered} cycles and {counters['idle']} are idle, of {end.cycles}"
+            self.context.say("cycles", text)
+        sums = self._sum(unit)
+        for key in ("jobs", *(_QUEUES if kind == "DMA" else ("macs",) if kind == "TE" else ("ops",))):
+            self._same(unit, key, counters, sums[key])
+        if kind == "DMA" and end.status == "done":
+            self._same(unit, "bytes", counters, sums["bytes"])
+
+    def _plugged(self) -> bool:
+        """Components take part: jobs and flows of their own are no events, but counted."""
+        return any("impl" in track for track in self.context.tracks.values())
+
+    def _same(self, unit: str, key: str, counters: dict[str, Any], found: int) -> None:
+        if counters.get(key) != found:
+            self.context.say("counters", f"events of {unit} add up to {key} {found}, but TRACE_END says {counters.get(key)}")

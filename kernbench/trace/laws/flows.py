@@ -1,0 +1,144 @@
+"""Laws of flows and of what they access: pairs on channels and links, bytes that add up, suspensions."""
+
+from __future__ import annotations
+
+from kernbench.trace.events import Record
+from kernbench.trace.laws.law import Flow, Handler, Job, Law
+
+
+class Flows(Law):
+    """DRAM_TX, NOC_TX, MEM_ACCESS_EVENT and SRAM_ACCESS, by the transfer that they are of."""
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "DRAM_TX_START": self._start,
+            "DRAM_TX_END": self._end,
+            "DRAM_TX_SUSPEND": self._suspend,
+            "DRAM_TX_RESUME": self._resume,
+            "NOC_TX_START": self._enter,
+            "NOC_TX_END": self._leave,
+            "MEM_ACCESS_EVENT": self._access,
+            "SRAM_ACCESS": self._touch,
+        }
+
+    def _job(self, record: Record, what: str) -> Job | None:
+        job = self.context.jobs.get(record.job_id)
+        if job is None or job.start < 0:
+            if not self.context.partial:
+                self.context.say("pair", f"{what} of job {record.job_id}, which does not run")
+            return None
+        return job
+
+    def _flow(self, record: Record, what: str) -> Flow | None:
+        """The open flow of an event; a violation where there is none."""
+        job = self._job(record, what)
+        if job is None:
+            return None
+        flow = job.flows.get(record.channel)
+        if flow is None or flow.ended:
+            if not self.context.partial:
+                text = f"{what} of job {record.job_id} on channel {record.channel}, where it has no open flow"
+                self.context.say("pair", text)
+            return None
+        return flow
+
+    def _start(self, record: Record) -> None:
+        job = self._job(record, "DRAM_TX_START")
+        if job is None:
+            return
+        if record.channel in job.flows:
+            self.context.say("pair", f"job {job.number} has two flows on channel {record.channel}")
+        self._joins(job, record, bare=False)
+
+    def _joins(self, job: Job, record: Record, *, bare: bool) -> None:
+        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle, bare=bare)
+        if record.t_cycle != job.start + job.head:
+            text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {job.start + job.head}"
+            self.context.say("latency", text)
+
+    def _end(self, record: Record) -> None:
+        flow = self._flow(record, "DRAM_TX_END")
+        if flow is None:
+            return
+        flow.ended = True
+        if flow.bare and not self.context.partial:
+            text = f"DRAM_TX_END of job {record.job_id} on channel {record.channel}, where it has no open flow"
+            self.context.say("pair", text)
+        if record.size_bytes != flow.size:
+            text = f"begins with {flow.size} bytes and ends with {record.size_bytes}"
+            self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
+
+    def _suspend(self, record: Record) -> None:
+        flow = self._flow(record, "DRAM_TX_SUSPEND")
+        if flow is not None:
+            if flow.out:
+                self.context.say("waits", f"the flow of job {record.job_id} on channel {record.channel} is suspended twice")
+            flow.out = True
+
+    def _resume(self, record: Record) -> None:
+        flow = self._flow(record, "DRAM_TX_RESUME")
+        if flow is not None:
+            if not flow.out and not self.context.partial:
+                text = f"the flow of job {record.job_id} on channel {record.channel} resumes, but is not suspended"
+                self.context.say("waits", text)
+            flow.out = False
+
+    def _enter(self, record: Record) -> None:
+        job = self._job(record, "NOC_TX_START")
+        if job is not None and record.channel not in job.flows:
+            self._joins(job, record, bare=True)
+        flow = self._flow(record, "NOC_TX_START")
+        if flow is None:
+            return
+        if record.unit in flow.links:
+            self.context.say("pair", f"the flow of job {record.job_id} on channel {record.channel} enters {record.unit} twice")
+        flow.links[record.unit] = False
+        if record.size_bytes != flow.size:
+            text = f"has {record.size_bytes} bytes on {record.unit} and {flow.size} on its channel"
+            self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
+
+    def _leave(self, record: Record) -> None:
+        job = self._job(record, "NOC_TX_END")
+        flow = None if job is None else job.flows.get(record.channel)
+        if flow is None or flow.links.get(record.unit, True):
+            if not self.context.partial:
+                text = f"the flow of job {record.job_id} on channel {record.channel} leaves {record.unit}, where it is not"
+                self.context.say("pair", text)
+            return
+        flow.links[record.unit] = True
+        flow.ended = flow.ended or (flow.bare and all(flow.links.values()))
+
+    def _access(self, record: Record) -> None:
+        flow = self._flow(record, "MEM_ACCESS_EVENT")
+        if flow is not None:
+            flow.accessed += record.size_bytes
+
+    def _touch(self, record: Record) -> None:
+        job = self._job(record, "SRAM_ACCESS")
+        if job is not None:
+            job.accessed += record.size_bytes
+            if record.by != job.kind:
+                self.context.say("pair", f"SRAM_ACCESS by {record.by} of job {job.number}, which is on {job.unit}")
+
+    def close(self, job: Job) -> None:
+        """All that a transfer had to do."""
+        if job.kind != "DMA" or not self.context.full or self.context.partial:
+            return
+        self._add_up(job, "flows", sum(flow.size for flow in job.flows.values()))
+        scratchpads, memories = job.ends_in
+        self._add_up(job, "SRAM_ACCESS events", job.accessed, scratchpads)
+        for channel, flow in sorted(job.flows.items()):
+            name = f"the flow of job {job.number} on channel {channel}"
+            if not flow.ended:
+                self.context.say("pair", f"{name} has no DRAM_TX_END, but the job is over", job.end_line)
+            if flow.accessed != flow.size * memories:
+                text = f"{name} has {flow.size} bytes, but its MEM_ACCESS_EVENTs {flow.accessed}"
+                self.context.say("bytes", text, job.end_line)
+            for link, over in flow.links.items():
+                if not over:
+                    self.context.say("pair", f"{name} does not leave {link}, but the job is over", job.end_line)
+
+    def _add_up(self, job: Job, what: str, found: int, times: int = 1) -> None:
+        if found != job.size * times:
+            moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
+            self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)

@@ -1,0 +1,251 @@
+"""Laws of commands and jobs: pairs, one job at a time on TE and VE, transfers within the machine's limits, latencies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kernbench.trace.events import Record
+from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
+from kernbench.trace.store.ids import IdMap
+
+DMA_CHANNELS = ("act_weight", "kv_load", "kv_store")
+COMM = 3  # the channel of queues between PEs: beside the others, with a limit of its own
+
+
+class Commands(Law):
+    """CMD_ENQUEUE, CMD_START, CMD_END: four bytes a command are kept."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._units: list[str] = []
+        self._states = IdMap(context.meta.commands)  # 3 * number of its unit + 0 queued, 1 started, 2 over
+        self._enqueued = 0
+
+    def handlers(self) -> dict[str, Handler]:
+        return {"CMD_ENQUEUE": self._enqueue, "CMD_START": self._start, "CMD_END": self._end}
+
+    def _unit(self, name: str) -> int:
+        if name not in self._units:
+            self._units.append(name)
+        return self._units.index(name)
+
+    def _enqueue(self, record: Record) -> None:
+        self._enqueued += 1
+        if self._states.get(record.cmd_id) is not None:
+            self.context.say("pair", f"command {record.cmd_id} is queued twice")
+        self._states[record.cmd_id] = 3 * self._unit(record.unit)
+
+    def _start(self, record: Record) -> None:
+        self._step(record, "starts", before=0, wanted="queued")
+
+    def _end(self, record: Record) -> None:
+        self._step(record, "ends", before=1, wanted="started")
+
+    def _step(self, record: Record, does: str, *, before: int, wanted: str) -> None:
+        state = self._states.get(record.cmd_id)
+        if state is None:
+            if self.context.partial:
+                return
+            self.context.say("pair", f"command {record.cmd_id} {does}, but it is not queued")
+            state = 3 * self._unit(record.unit) + before
+        unit = self._units[state // 3]
+        if unit != record.unit:
+            self.context.say("pair", f"command {record.cmd_id} {does} on {record.unit}, but it is queued for {unit}")
+        cut_off = does == "ends" and record.status != "OK" and state % 3 == 0
+        if state % 3 != before and not cut_off and not (self.context.partial and state % 3 < before):
+            now = ("queued", "started", "over")[state % 3]
+            self.context.say("pair", f"command {record.cmd_id} {does}, but it is {now}, not {wanted}")
+        self._states[record.cmd_id] = state - state % 3 + before + 1
+
+    def finish(self, end: Record) -> None:
+        if self.context.partial:
+            return
+        for cmd_id, state in self._states.items():
+            if state % 3 != 2:
+                self.context.say("pair", f"command {cmd_id} has no CMD_END")
+        more = any(kind == "COMPONENT" for kind in self.context.units.values())  # components may submit commands
+        if self._enqueued < self.context.meta.commands or (self._enqueued > self.context.meta.commands and not more):
+            text = f"TRACE_META has {self.context.meta.commands} commands, but {self._enqueued} are queued"
+            self.context.say("end", text, 1)
+
+
+class Jobs(Law):
+    """JOB_ISSUE to JOB_DONE, and what lies between on the engine."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._running: dict[str, int] = {}  # TE and VE: the job that runs
+        self._transfers: Counter[str] = Counter()  # DMA engine: transfers
+        self._on_channel: Counter[tuple[str, int]] = Counter()
+        self._limit, self._limits = _limits(context.meta.sim_config)
+
+    def handlers(self) -> dict[str, Handler]:
+        starts = dict.fromkeys(("DMA_START", "TE_START", "VE_START"), self._start)
+        ends = dict.fromkeys(("DMA_END", "TE_END", "VE_END"), self._end)
+        return {"JOB_ISSUE": self._issue, "JOB_DONE": self._done, "ENGINE_EVENT": self._event, **starts, **ends}
+
+    def _issue(self, record: Record) -> None:
+        if record.job_id in self.context.jobs:
+            self.context.say("pair", f"job {record.job_id} is issued twice")
+        kind = self.context.units.get(record.unit, "")
+        self.context.jobs[record.job_id] = Job(
+            record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type
+        )
+
+    def _of(self, record: Record, what: str) -> Job | None:
+        """The job of an event, which must be of its command and unit."""
+        job = self.context.jobs.get(record.job_id)
+        if job is None:
+            if not self.context.partial:
+                self.context.say("pair", f"job {record.job_id} {what}, but it is not issued, or over")
+        elif (job.cmd, job.unit) != (record.cmd_id, record.unit):
+            text = f"is of command {record.cmd_id} on {record.unit}, but was issued for command {job.cmd} on {job.unit}"
+            self.context.say("pair", f"job {record.job_id} {text}")
+        return job
+
+    def _start(self, record: Record) -> None:
+        context = self.context
+        kind = record.event.component
+        job = self._of(record, "starts")
+        if kind == "DMA":
+            self._transfer_starts(record)
+        else:
+            other = self._running.get(record.unit)
+            if other is not None and "impl" not in context.tracks.get(record.unit, {}):
+                context.say("overlap", f"job {record.job_id} starts on {record.unit}, but job {other} has not ended")
+            self._running[record.unit] = record.job_id
+        if job is None:
+            if not context.partial:
+                return
+            job = context.jobs[record.job_id] = Job(record.job_id, record.cmd_id, record.unit, kind, -1, "")
+        if job.start >= 0:
+            context.say("pair", f"job {record.job_id} starts twice")
+        job.start, job.start_line = record.t_cycle, context.line
+        if kind == "DMA":
+            job.size, job.head, job.channel = record.size_bytes, record.head_cycles, record.channel
+            job.ends_in = context.ends_of_transfer(record.unit, record.direction)
+        else:
+            job.total = record.total_cycles
+
+    def _transfer_starts(self, record: Record) -> None:
+        unit, channel = record.unit, record.channel
+        self._transfers[unit] += channel != COMM
+        self._on_channel[unit, channel] += 1
+        if self._limit is not None and self._transfers[unit] > self._limit:
+            text = f"{self._transfers[unit]} transfers run on {unit}, but dma.max_concurrent_transfers is {self._limit}"
+            self.context.say("concurrency", text)
+        most = self._limits.get(channel)
+        if most is not None and self._on_channel[unit, channel] > most:
+            name = (*DMA_CHANNELS, "comm")[channel]
+            text = f"{self._on_channel[unit, channel]} transfers run on {unit} {name}, but its max_concurrent is {most}"
+            self.context.say("concurrency", text)
+
+    def _end(self, record: Record) -> None:
+        context = self.context
+        job = self._of(record, "ends")
+        if record.event.component == "DMA":
+            self._transfers[record.unit] -= record.channel != COMM
+            self._on_channel[record.unit, record.channel] -= 1
+        elif self._running.get(record.unit) == record.job_id:
+            del self._running[record.unit]
+        if job is None:
+            return
+        if job.start < 0:
+            if not context.partial:
+                context.say("pair", f"job {record.job_id} ends, but it has not started")
+            return
+        self._latency(record, job.start, "starts")
+        if record.event.component == "DMA":
+            if record.channel != job.channel:
+                context.say("pair", f"job {job.number} ends on channel {record.channel}, but it started on {job.channel}")
+        else:
+            job.stalled = record.stall_cycles
+            self._length(record, job)
+        self._over(job, "END", record.t_cycle)
+
+    def _length(self, record: Record, job: Job) -> None:
+        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. What a component
+        takes for it is its own affair."""
+        track = self.context.tracks.get(record.unit, {})
+        if "impl" in track:
+            return
+        period = track.get("period", 1)
+        waits = record.latency_cycles - job.total
+        if period == 1 and waits != record.stall_cycles:
+            text = f"takes {record.latency_cycles} cycles, {job.total} of them work, but stall_cycles is {record.stall_cycles}"
+            self.context.say("cycles", f"job {job.number} on {record.unit} {text}")
+
+    def _latency(self, record: Record, since: int, what: str) -> None:
+        cycles = record.t_cycle - since
+        if record.latency_cycles != cycles:
+            text = f"{what} at {since} and ends at {record.t_cycle}, but latency_cycles is {record.latency_cycles}"
+            self.context.say("latency", f"job {record.job_id} {text}")
+
+    def _done(self, record: Record) -> None:
+        job = self._of(record, "is done")
+        if job is None:
+            return
+        if job.issued >= 0:
+            self._latency(record, job.issued, "is issued")
+            if record.job_type != job.job_type:
+                text = f"is done as {record.job_type}, but was issued as {job.job_type}"
+                self.context.say("pair", f"job {record.job_id} {text}")
+        self._over(job, "JOB_DONE", record.t_cycle)
+
+    def _event(self, record: Record) -> None:
+        job = self._of(record, "has an ENGINE_EVENT")
+        if job is None:
+            return
+        if record.end_cycle != record.t_cycle or (job.start >= 0 and record.start_cycle != job.start):
+            said = f"its ENGINE_EVENT says {record.start_cycle} to {record.end_cycle}"
+            text = f"runs from {job.start} to {record.t_cycle}, but {said}"
+            self.context.say("latency", f"job {record.job_id} {text}")
+        if job.kind == "DMA" and job.start >= 0 and record.bytes != job.size:
+            text = f"moves {job.size} bytes, but its ENGINE_EVENT says {record.bytes}"
+            self.context.say("bytes", f"job {record.job_id} {text}")
+        self._over(job, "ENGINE_EVENT", record.t_cycle)
+
+    def _over(self, job: Job, what: str, t_cycle: int) -> None:
+        """One of the events at a job's end."""
+        if what in job.seen:
+            self.context.say("pair", f"job {job.number} has two {_named(job, what)}")
+        if job.end not in (-1, t_cycle):
+            self.context.say("pair", f"the events at the end of job {job.number} stand in two cycles, {job.end} and {t_cycle}")
+        job.end, job.end_line = t_cycle, self.context.line
+        self.context.over(job, what)
+
+    def finish(self, end: Record) -> None:
+        if self.context.partial:
+            return
+        for number in sorted(self.context.jobs):
+            job = self.context.jobs[number]
+            if job.seen:
+                missing = ", ".join(_named(job, what) for what in ends_of(job) if what not in job.seen)
+                self.context.say("pair", f"job {number} is over, but has no {missing}", job.end_line)
+            elif end.status == "done":
+                self.context.say("pair", f"job {number} has no end, but the run is done", job.start_line)
+
+
+def _named(job: Job, what: str) -> str:
+    """An event at a job's end by its name."""
+    return f"{job.kind}_END" if what == "END" else what
+
+
+def _limits(machine: dict[str, Any]) -> tuple[int | None, dict[int, int]]:
+    """Most transfers of a DMA engine, and of its channels; nothing where the machine does not say."""
+    pe = machine.get("pe", machine)
+    dma = pe.get("dma") if isinstance(pe, dict) else None
+    if not isinstance(dma, dict):
+        return None, {}
+    limit, channels = dma.get("max_concurrent_transfers"), dma.get("channels")
+    limits = {}
+    for i, name in enumerate(DMA_CHANNELS):
+        channel = channels.get(name) if isinstance(channels, dict) else None
+        most = channel.get("max_concurrent") if isinstance(channel, dict) else None
+        if isinstance(most, int):
+            limits[i] = most
+    queues = pe.get("ipcq")
+    if isinstance(queues, dict) and isinstance(queues.get("max_concurrent"), int):
+        limits[COMM] = queues["max_concurrent"]
+    return limit if isinstance(limit, int) else None, limits

@@ -1,0 +1,150 @@
+"""Laws of samples: they fit into their windows, and add up to what TRACE_END says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.units import parse_rational
+from kernbench.trace.events import Record
+from kernbench.trace.laws.counters import UNUSED
+from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.metric.collect import PARTS
+
+_WAITS = ("backpressure", "bank_conflict")
+_BANKS = ("requests", "grants", "denials")
+_NEAR = Fraction(1, 10**9)  # of a sum of energies: each is rounded to a float
+
+
+class Samples(Law):
+    """Sums of samples, by unit."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._window: int = context.meta.window_cycles
+        self._last: dict[tuple[str, str], int] = {}  # event type and unit: cycle of the last
+        self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
+        self._sums: dict[str, Counter[str]] = {}
+        self._banks: dict[str, dict[str, list[int]]] = {}
+        self._energy = dict.fromkeys(PARTS, Fraction(0))
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "BANDWIDTH_SAMPLE": self._bandwidth,
+            "ENGINE_SAMPLE": self._engine,
+            "BANK_SAMPLE": self._bank,
+            "ENERGY_SAMPLE": self._energies,
+        }
+
+    def _fits(self, record: Record, unit: str) -> None:
+        """The window ends here, is of the right length, and has one sample of this kind and unit."""
+        after, cycles, name = record.t_cycle + 1, record.window_cycles, record.event.name
+        key = name, unit
+        if self._last.get(key) == record.t_cycle:
+            self.context.say("samples", f"{unit or 'the run'} has two {name} in one window")
+        self._last[key] = record.t_cycle
+        if self.context.partial or self._window <= 0:
+            return
+        if cycles != self._window:
+            self._short = after, self.context.line
+        if cycles != (after % self._window or self._window):
+            text = f"a window of {cycles} cycles ends after cycle {record.t_cycle}, but windows are of {self._window}"
+            self.context.say("samples", text)
+
+    def _at_most(self, record: Record, used: int, what: str) -> None:
+        if used > record.window_cycles:
+            text = f"{record.unit} is {what} for {used} cycles of a window of {record.window_cycles}"
+            self.context.say("samples", text)
+
+    def _bandwidth(self, record: Record) -> None:
+        self._fits(record, record.unit)
+        self._at_most(record, record.busy_cycles, "busy")
+        if record.member_cycles < record.busy_cycles:
+            text = f"{record.unit} has {record.member_cycles} member-cycles in {record.busy_cycles} busy cycles"
+            self.context.say("samples", text)
+        sums = self._sums.setdefault(record.unit, Counter())
+        sums["bytes"] += record.read_bytes + record.write_bytes
+        sums["busy"] += record.busy_cycles
+        sums["member_cycles"] += record.member_cycles
+
+    def _engine(self, record: Record) -> None:
+        self._fits(record, record.unit)
+        used = record.busy_cycles + record.backpressure_cycles + record.bank_conflict_cycles
+        self._at_most(record, used, "busy or stalled")
+        sums = self._sums.setdefault(record.unit, Counter())
+        sums["busy"] += record.busy_cycles
+        sums["backpressure"] += record.backpressure_cycles
+        sums["bank_conflict"] += record.bank_conflict_cycles
+
+    def _bank(self, record: Record) -> None:
+        self._fits(record, record.unit)
+        by_bank = {key: getattr(record, key) for key in _BANKS}
+        if len({len(counts) for counts in by_bank.values()}) > 1:
+            self.context.say("samples", f"{record.unit} counts requests, grants and denials of different numbers of banks")
+            return
+        for bank, (asked, granted, denied) in enumerate(zip(*by_bank.values(), strict=True)):
+            if asked != granted + denied:
+                text = f"bank {bank} of {record.unit} has {asked} requests, but {granted} grants and {denied} denials"
+                self.context.say("samples", text)
+        sums = self._banks.setdefault(record.unit, {key: [0] * len(counts) for key, counts in by_bank.items()})
+        for key, counts in by_bank.items():
+            old = sums[key] + [0] * (len(counts) - len(sums[key]))
+            sums[key] = [a + (counts[i] if i < len(counts) else 0) for i, a in enumerate(old)]
+
+    def _energies(self, record: Record) -> None:
+        self._fits(record, "")
+        for part in PARTS:
+            self._energy[part] += parse_rational(getattr(record, f"{part}_pj"))
+
+    def finish(self, end: Record) -> None:
+        if self.context.partial:
+            return
+        after, line = self._short
+        if after and after != end.cycles:
+            text = f"a shorter window ends after cycle {after - 1}, but the run has {end.cycles} cycles"
+            self.context.say("samples", text, line)
+        for unit, kind in self.context.units.items():
+            counters = end.counters.get(unit, UNUSED if kind in ("DRAM", "NOC") else None)
+            if isinstance(counters, dict):
+                self._compare(unit, kind, counters)
+        self._compare_energy(end.energy_pj or {})
+
+    def _compare(self, unit: str, kind: str, counters: dict[str, Any]) -> None:
+        sums = self._sums.get(unit, Counter())
+        if kind in ("DMA", "TE", "VE"):
+            stalled = counters.get("stalled")
+            flat = {"busy": counters.get("busy"), **(stalled if isinstance(stalled, dict) else {})}
+            self._same(unit, {key: sums[key] for key in ("busy", *_WAITS)}, flat)
+        elif kind in ("DRAM", "NOC"):
+            self._same(unit, {key: sums[key] for key in ("bytes", "busy", "member_cycles")}, counters)
+        elif kind == "SRAM" and self.context.full:
+            lists = {key: said if isinstance(said := counters.get(key), list) else [] for key in _BANKS}
+            none = {key: [0] * len(said) for key, said in lists.items()}
+            self._same(unit, self._banks.get(unit, none), counters)
+
+    def _same(self, unit: str, sums: dict[str, Any], counters: dict[str, Any]) -> None:
+        for key, value in sums.items():
+            said = counters.get(key, 0)
+            if said != value:
+                self.context.say("counters", f"samples of {unit} add up to {key} {value}, but TRACE_END says {said}")
+
+    def _compare_energy(self, said: dict[str, Any]) -> None:
+        numbers = dict(_numbers(said))
+        for part, pj in self._energy.items():
+            if part in numbers and abs(pj - numbers[part]) > _NEAR * max(pj, Fraction(1)):
+                text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {said[part]}"
+                self.context.say("energy", text)
+        total = sum((numbers.get(part, Fraction(0)) for part in PARTS), Fraction(0))
+        if "total" in numbers and abs(total - numbers["total"]) > _NEAR * max(total, Fraction(1)):
+            self.context.say("energy", f"the parts add up to {float(total)} pJ, but the total is {said['total']}")
+
+
+def _numbers(said: dict[str, Any]) -> Iterator[tuple[str, Fraction]]:
+    """Energies that are numbers; a part that is none is a violation only of its sum."""
+    for part, pj in said.items():
+        try:
+            yield part, parse_rational(pj)
+        except ValueError:
+            continue

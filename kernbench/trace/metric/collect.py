@@ -1,0 +1,324 @@
+"""One pass over a trace that adds up what the metrics are made from; it keeps what is open, and sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import parse_rational
+from kernbench.trace.events import Record
+from kernbench.trace.metric.activity import KINDS, Activity, Groups
+from kernbench.trace.metric.conflicts import ConflictSums
+from kernbench.trace.metric.sums import BankSums, ChannelSums, EngineSums
+from kernbench.trace.metric.tokens import TokenSums
+from kernbench.trace.reader import Trace, positive
+
+BANK_CONFLICT = "bank_conflict"
+
+#: What is read: fields by event type; of all other types only how many there are.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "CMD_ENQUEUE": ("cmd_id", "phase", "layer_id", "token_idx", "seq_len"),
+    "CMD_START": ("t_cycle", "cmd_id"),
+    "CMD_END": ("t_cycle", "cmd_id", "status"),
+    "JOB_DONE": ("unit", "latency_cycles"),
+    "DMA_START": ("t_cycle", "job_id", "cmd_id", "unit", "size_bytes", "direction"),
+    "DMA_END": ("t_cycle", "job_id", "cmd_id", "unit", "latency_cycles"),
+    "TE_START": ("t_cycle", "job_id", "cmd_id", "unit", "body_cycles"),
+    "TE_END": ("t_cycle", "job_id", "cmd_id", "unit", "mac_count", "latency_cycles", "stall_cycles"),
+    "VE_START": ("t_cycle", "job_id", "cmd_id", "unit"),
+    "VE_END": ("t_cycle", "job_id", "cmd_id", "unit", "op_count", "latency_cycles", "stall_cycles"),
+    "STALL_EVENT": ("t_cycle", "unit", "job_id", "cmd_id", "reason", "channel"),
+    "RESUME_EVENT": ("t_cycle", "unit", "job_id", "cmd_id", "reason", "duration_cycles", "channel"),
+    "TOKEN": ("t_cycle", "token_idx", "latency_cycles"),
+    "TOKEN_COMPLETE": ("status",),
+    "WARN": ("code",),
+    "ERROR": ("code",),
+    "BANDWIDTH_SAMPLE": ("t_cycle", "unit", "read_bytes", "write_bytes", "busy_cycles", "member_cycles"),
+    "ENGINE_SAMPLE": ("t_cycle", "unit", "busy_cycles", "backpressure_cycles", "bank_conflict_cycles"),
+    "BANK_SAMPLE": ("unit", "requests", "grants", "denials"),
+    "ENERGY_SAMPLE": ("t_cycle", "dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
+}
+#: What is read of files of level `access` too.
+FIELDS_OF_ACCESS: dict[str, tuple[str, ...]] = {
+    "SRAM_ACCESS": ("t_cycle", "addr", "size_bytes", "access_type", "unit", "cycles"),
+    "SRAM_CONFLICT": ("t_cycle", "unit", "bank_id", "access_type"),
+}
+#: What is read of files of a window too: of a transfer that began before it only its end says what it moved.
+FIELDS_OF_WINDOW: dict[str, tuple[str, ...]] = {
+    "JOB_DONE": ("unit", "job_id", "job_type", "latency_cycles"),
+    "ENGINE_EVENT": ("unit", "job_id", "cmd_id", "bytes"),
+}
+#: By job type; a host copy goes either way.
+DIRECTIONS = {"DMA_READ": "DRAM_TO_SRAM", "DMA_WRITE": "SRAM_TO_DRAM", "DMA_SEND": "SRAM_TO_SRAM", "DMA_RECV": "SRAM_TO_SRAM"}
+PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
+
+
+class Collector:
+    """Sums of one trace."""
+
+    def __init__(self, meta: Record, path: str) -> None:
+        window = window_of(meta)
+        self.first: int = meta.t_cycle if window is None else window[0]
+        self.fields = FIELDS | (FIELDS_OF_WINDOW if window is not None else {})
+        self.last = self.first  #: the largest cycle seen
+        self.sampled = self.first  #: the last cycle that a sample is of
+        self.engines: dict[str, EngineSums] = {}
+        self.channels: dict[str, ChannelSums] = {}
+        self.banks: dict[str, BankSums] = {}
+        only = patterns(meta)
+        self._tracks(path, meta.units, only)
+        self.groups = Groups(meta.commands)
+        self.commands: Counter[str] = Counter()  #: that ended, by status
+        self.open_commands: dict[int, int] = {}  #: cmd_id: start
+        self.open_stalls: dict[tuple[str, int, str, int | None], tuple[int, int]] = {}  #: its cmd_id, its begin
+        self.open_jobs: set[int] = set()  #: job_ids of engines
+        self.open_sizes: dict[int, tuple[int, str]] = {}  #: job_id of a transfer: its size and direction
+        self.open_bodies: dict[int, int] = {}  #: job_id of a TE job: its body
+        self.moved: Counter[str] = Counter()  #: bytes of transfers that ended, by direction
+        self.tokens = TokenSums()
+        self.early: dict[int, str] = {}  #: job_id of a transfer that is over and began before the file: its job type
+        self.conflicts = ConflictSums(meta.units, self.first) if meta.level == "access" and only is None else None
+        self.fields |= FIELDS_OF_ACCESS if self.conflicts is not None else {}
+        self.completions: Counter[str] = Counter()  #: TOKEN_COMPLETE, by status
+        self.codes: dict[str, Counter[str]] = {"WARN": Counter(), "ERROR": Counter()}
+        self.energy = dict.fromkeys(PARTS, Fraction(0))
+        self.counts: Counter[str] = Counter()  #: events, by type
+
+    def read(self, trace: Trace) -> None:
+        """Add up a whole trace."""
+        handlers = _Handlers(self, self.fields)
+        counts: Counter[type[Record]] = Counter()
+        for batch in trace.batches(self.fields):
+            counts.update(map(type, batch))
+            for record in batch:
+                handle = handlers[record.__class__]
+                if handle is not None:
+                    handle(record)
+        for kind, count in counts.items():
+            self.counts[kind.event.name] += count
+
+    def _tracks(self, path: str, units: Sequence[dict[str, Any]], only: Sequence[str] | None) -> None:
+        """The tracks that the file holds."""
+        if any(len(str(pattern)) > MOST_PATTERN for pattern in only or ()):
+            raise InputError(Problem(f"{path}:1", f"a pattern must have at most {MOST_PATTERN} characters", "filter.only"))
+        for i, unit in enumerate(units):
+            name, kind = str(unit.get("unit")), str(unit.get("component"))
+            if only is not None and not any(fnmatchcase(name, str(pattern)) for pattern in only):
+                continue
+            if kind in KINDS:
+                self.engines[name] = EngineSums(name, kind, len(self.engines))
+            elif kind in ("DRAM", "NOC"):
+                self.channels[name] = ChannelSums(name, kind, positive(unit.get("capacity"), path, f"units[{i}].capacity"))
+            elif kind == "SRAM":
+                self.banks[name] = BankSums(name)
+
+    def _engine(self, unit: str, kind: str) -> EngineSums:
+        """The sums of an engine; one that TRACE_META does not list is added."""
+        sums = self.engines.get(unit)
+        if sums is None:
+            sums = self.engines[unit] = EngineSums(unit, kind, len(self.engines))
+        return sums
+
+    def cmd_enqueue(self, record: Record) -> None:
+        self.groups.enqueue(record.cmd_id, record.phase, record.layer_id)
+        self.tokens.enqueue(record.token_idx, record.seq_len)
+
+    def cmd_start(self, record: Record) -> None:
+        self.open_commands[record.cmd_id] = t_cycle = record.t_cycle
+        for group in self.groups.of(record.cmd_id):
+            group.start(t_cycle)
+
+    def cmd_end(self, record: Record) -> None:
+        t_cycle = self.last = record.t_cycle
+        self.commands[record.status] += 1
+        started = self.open_commands.pop(record.cmd_id, None)
+        if started is None and record.status != "OK":
+            return  # the run was cut short before it started
+        for group in self.groups.of(record.cmd_id):
+            group.end(t_cycle, started, self.first)
+
+    def job_done(self, record: Record) -> None:
+        sums = self.engines.get(record.unit)
+        if sums is not None:
+            sums.queued += record.latency_cycles  # less what it ran, which its own end says
+            if sums.kind == "DMA" and "ENGINE_EVENT" in self.fields and record.job_id not in self.open_sizes:
+                self.early[record.job_id] = record.job_type
+
+    def engine_event(self, record: Record) -> None:
+        job_type = self.early.pop(record.job_id, None)
+        if job_type is not None and record.bytes is not None:
+            self._moved(self._engine(record.unit, "DMA"), record.cmd_id, record.bytes, DIRECTIONS.get(job_type))
+
+    def dma_start(self, record: Record) -> None:
+        self._begin(record, "DMA")
+        self.open_sizes[record.job_id] = record.size_bytes, record.direction
+
+    def dma_end(self, record: Record) -> None:
+        sums = self._over(record, "DMA")
+        self._moved(sums, record.cmd_id, *self.open_sizes.pop(record.job_id, (0, None)))
+
+    def _moved(self, sums: EngineSums, cmd_id: int, size: int, direction: str | None) -> None:
+        """Bytes of a transfer that ended."""
+        sums.work += size
+        if direction is not None:
+            self.moved[direction] += size
+        for group in self.groups.of(cmd_id):
+            group.bytes += size
+
+    def te_start(self, record: Record) -> None:
+        self._begin(record, "TE")
+        self.open_bodies[record.job_id] = record.body_cycles
+
+    def te_end(self, record: Record) -> None:
+        sums = self._over(record, "TE")
+        sums.work += record.mac_count
+        sums.held += record.stall_cycles
+        body = self.open_bodies.pop(record.job_id, None)
+        if body is not None:
+            sums.body += body
+            sums.body_macs += record.mac_count
+        for group in self.groups.of(record.cmd_id):
+            group.macs += record.mac_count
+
+    def ve_start(self, record: Record) -> None:
+        self._begin(record, "VE")
+
+    def ve_end(self, record: Record) -> None:
+        sums = self._over(record, "VE")
+        sums.work += record.op_count
+        sums.held += record.stall_cycles
+        for group in self.groups.of(record.cmd_id):
+            group.ops += record.op_count
+
+    def _begin(self, record: Record, kind: str) -> None:
+        self.open_jobs.add(record.job_id)
+        for activity in self._activities(record, kind):
+            activity.begin(record.t_cycle)
+
+    def _over(self, record: Record, kind: str) -> EngineSums:
+        sums = self._engine(record.unit, kind)
+        began = record.job_id in self.open_jobs
+        self.open_jobs.discard(record.job_id)
+        for activity in self._activities(record, kind):
+            if began:
+                activity.end(record.t_cycle)
+            else:
+                activity.end_early(record.t_cycle, self.first)
+        sums.jobs += 1
+        sums.running += record.latency_cycles
+        return sums
+
+    def _activities(self, record: Record, kind: str) -> list[Activity]:
+        """What a job adds to: cycles of its engine, and of its phase and layer those of engines of its kind."""
+        groups = self.groups.of(record.cmd_id)
+        return [self._engine(record.unit, kind).active, *(group.by_kind[kind] for group in groups)]
+
+    def stall_event(self, record: Record) -> None:
+        key = record.unit, record.job_id, record.reason, record.channel
+        self.open_stalls[key] = record.cmd_id, record.t_cycle
+        if self.conflicts is not None and record.reason == BANK_CONFLICT:
+            self.conflicts.hold(record.t_cycle)
+
+    def resume_event(self, record: Record) -> None:
+        opened = self.open_stalls.pop((record.unit, record.job_id, record.reason, record.channel), None)
+        if self.conflicts is not None and record.reason == BANK_CONFLICT and opened is not None:
+            self.conflicts.serve(opened[1], record.t_cycle)
+        self._stalled(record.unit, record.cmd_id, record.reason, record.duration_cycles)
+
+    def _stalled(self, unit: str, cmd_id: int, reason: str, cycles: int) -> None:
+        sums = self.engines.get(unit)
+        if sums is not None:
+            sums.stalled(reason, cycles)
+        for group in self.groups.of(cmd_id):
+            group.stalled(reason, cycles)
+
+    def sram_access(self, record: Record) -> None:
+        if self.conflicts is not None:
+            self.conflicts.access(record)
+
+    def sram_conflict(self, record: Record) -> None:
+        if self.conflicts is not None:
+            self.conflicts.conflict(record)
+
+    def token(self, record: Record) -> None:
+        self.tokens.end(record.token_idx, record.t_cycle, record.latency_cycles)
+
+    def token_complete(self, record: Record) -> None:
+        self.completions[record.status] += 1
+
+    def warn(self, record: Record) -> None:
+        self.codes["WARN"][record.code] += 1
+
+    def error(self, record: Record) -> None:
+        self.codes["ERROR"][record.code] += 1
+
+    def bandwidth_sample(self, record: Record) -> None:
+        self.sampled = record.t_cycle
+        sums = self.channels.get(record.unit)
+        if sums is not None:
+            sums.read += record.read_bytes
+            sums.write += record.write_bytes
+            sums.busy += record.busy_cycles
+            sums.members += record.member_cycles
+
+    def engine_sample(self, record: Record) -> None:
+        self.sampled = record.t_cycle
+        sums = self.engines.get(record.unit)
+        if sums is not None:
+            sums.busy += record.busy_cycles
+            sums.backpressure += record.backpressure_cycles
+            sums.bank_conflict += record.bank_conflict_cycles
+
+    def bank_sample(self, record: Record) -> None:
+        sums = self.banks.get(record.unit)
+        if sums is not None:
+            sums.requests = _added(sums.requests, record.requests)
+            sums.grants = _added(sums.grants, record.grants)
+            sums.denials = _added(sums.denials, record.denials)
+
+    def energy_sample(self, record: Record) -> None:
+        self.sampled = record.t_cycle
+        for part in PARTS:
+            self.energy[part] += parse_rational(getattr(record, f"{part}_pj"))
+
+
+class _Handlers(dict[type[Record], Callable[[Record], None] | None]):
+    """The method of a collector for a class of records, found by its event's name when it first comes."""
+
+    def __init__(self, collector: Collector, names: Collection[str]) -> None:
+        super().__init__()
+        self._collector, self._names = collector, names
+
+    def __missing__(self, kind: type[Record]) -> Callable[[Record], None] | None:
+        name = kind.event.name
+        self[kind] = getattr(self._collector, name.lower()) if name in self._names else None
+        return self[kind]
+
+
+MOST_PATTERN = 1000  #: characters: making a matcher takes time that grows with their square
+
+
+def window_of(meta: Record) -> tuple[int, int] | None:
+    """The cycles `[from, to)` that a file is limited to; None where it is not."""
+    cycles = (meta.filter or {}).get("cycles")
+    if isinstance(cycles, list) and len(cycles) == 2 and all(type(c) is int for c in cycles):
+        return cycles[0], cycles[1]
+    return None
+
+
+def patterns(meta: Record) -> list[Any] | None:
+    """The units that a file is limited to, as patterns; None where it is not."""
+    only = (meta.filter or {}).get("only")
+    return only if isinstance(only, list) else None
+
+
+def _added(sums: list[int], more: list[int]) -> list[int]:
+    if len(sums) < len(more):
+        sums = sums + [0] * (len(more) - len(sums))
+    return [a + b for a, b in zip(sums, more + [0] * (len(sums) - len(more)), strict=True)]
+
+

@@ -1,0 +1,151 @@
+"""The report: one HTML file that shows a trace, with nothing loaded from elsewhere.
+
+The page's parts are the files in `report/`; they are put together here with the trace's tables. The same trace and package
+make the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib import resources
+from typing import Any
+
+from kernbench.trace.report.heat import Heat, heatmaps
+from kernbench.trace.report.views import COLOURS, COMMAND_AXES, COMPONENTS, axis, exact, roofline
+from kernbench.trace.schema import BY_NAME, COMMON_FIELDS, EVENTS, STALL_REASONS
+from kernbench.trace.store.columns import Column, Table
+from kernbench.trace.store.pack import Pack
+from kernbench.trace.timeline import KINDS, POINTS, Timeline, Unit
+
+STYLES = ("theme.css", "layout.css", "parts.css")
+#: In the order in which they build on each other.
+SCRIPTS = (
+    "text.js", "columns.js", "model.js", "filter.js", "totals.js", "colour.js", "lanes.js", "raster.js", "draw.js", "marks.js",
+    "view.js", "filters.js", "select.js", "pointer.js", "keys.js", "tables.js", "roofline.js", "main.js",
+)  # fmt: skip
+_OWN = ("row", "start", "command", "kind", "unit", "job", "issue", "open")  # columns of spans that the page has
+_RUN = (
+    "version", "sim_version", "model_version", "sim_id", "level", "freq_ghz", "program", "program_hash", "config_hash",
+    "sim_config", "commands", "filter",
+)  # fmt: skip
+_LONGEST_TITLE = 100
+
+
+def report_html(timeline: Timeline) -> bytes:
+    """The whole page, UTF-8."""
+    pack = Pack()
+    head = _head(timeline, pack)
+    script = '"use strict";\n(() => {\n' + "".join(_part(name) for name in SCRIPTS) + "})();\n"
+    page = {
+        "TITLE": html.escape(_title(timeline)),
+        "STYLE": "".join(_part(name) for name in STYLES),
+        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "HEAD": page_json(head),
+        "DATA": base64.b64encode(pack.finish()).decode(),
+        "SCRIPT": script,
+    }
+    return filled(_part("page.html"), page).encode()
+
+
+def filled(template: str, values: dict[str, str]) -> str:
+    """The template with each `@NAME@` replaced, once; what is put in is not looked at again."""
+    pieces = template.split("@")
+    return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def _part(name: str) -> str:
+    return (resources.files("kernbench.trace") / "report" / name).read_text(encoding="utf-8")
+
+
+def page_json(value: Any) -> str:
+    """JSON that may stand in a page: nothing in it ends a script or begins a comment. All of it is ASCII."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _title(timeline: Timeline) -> str:
+    name = "".join(c if c.isprintable() else "?" for c in str(timeline.meta["program"])[:_LONGEST_TITLE])
+    return f"{name} - kernbench trace"
+
+
+def _head(timeline: Timeline, pack: Pack) -> dict[str, Any]:
+    """What the page knows beside the packed columns; it says where those are."""
+    roof = roofline(timeline)
+    return {
+        "run": _run(timeline),
+        "first": timeline.first,
+        "last": timeline.last,
+        "kinds": KINDS,
+        "components": COMPONENTS,
+        "reasons": (*STALL_REASONS, "other"),
+        "axes": COMMAND_AXES,
+        "colours": COLOURS,
+        "colour": _first_colour(timeline),
+        "fields": _fields(),
+        "units": [_unit(unit) for unit in timeline.units],
+        "spans": pack.table(_spans(timeline)),
+        "commands": pack.table(timeline.commands),
+        "details": [pack.table(_without(table, "job_id", "cmd_id")) for table in _in_order(timeline)],
+        "waits": pack.table(_with_cycles(timeline.waits)),
+        "points": {name: pack.table(table) for name, table in timeline.points.items()},
+        "point_components": {name: BY_NAME[name].component for name in POINTS},
+        "heat": [_heat(heat, pack) for heat in heatmaps(timeline)],
+        "roof": {"macs": roof.macs_per_cycle, "peak": roof.peak, "bandwidth": roof.bytes_per_cycle},
+    }
+
+
+def _run(timeline: Timeline) -> dict[str, Any]:
+    meta, end = timeline.meta, timeline.end or {}
+    known = {name: meta[name] for name in _RUN if name in meta}
+    freq = exact(meta["freq_ghz"])
+    known |= {"freq": 1.0 if not freq else float(freq), "window": timeline.window, "broken": timeline.broken}
+    return known | {name: end[name] for name in ("status", "counters", "energy_pj") if name in end}
+
+
+def _first_colour(timeline: Timeline) -> str:
+    """The first axis on which the spans differ: what all of them share says nothing."""
+    for name in COLOURS:
+        found = axis(timeline, name)
+        if len(set(found.codes.tolist()) - {len(found.labels) - 1}) > 1:
+            return name
+    return "opcode"
+
+
+def _fields() -> dict[str, dict[str, str]]:
+    """Units of the fields, for tooltips."""
+    units = {field.name: field.unit for event in EVENTS for field in (*event.fields, *COMMON_FIELDS) if field.unit}
+    return {name: {"unit": units[name]} for name in sorted(units)}
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    return {"name": unit.name, "component": unit.component}
+
+
+def _spans(timeline: Timeline) -> Table:
+    spans = timeline.spans
+    columns = {name: spans.columns[name] for name in _OWN}
+    return Table({**columns, "cycles": Column(spans["end"] - spans["start"])}, len(spans))
+
+
+def _in_order(timeline: Timeline) -> tuple[Table, ...]:
+    """The details by kind, in the order of the spans."""
+    spans = timeline.spans
+    return tuple(timeline.details[kind].take(spans["detail"][spans["kind"] == i]) for i, kind in enumerate(KINDS))
+
+
+def _without(table: Table, *names: str) -> Table:
+    return Table({name: column for name, column in table.columns.items() if name not in names}, len(table))
+
+
+def _with_cycles(waits: Table) -> Table:
+    return Table({**_without(waits, "end").columns, "cycles": Column(waits["end"] - waits["start"])}, len(waits))
+
+
+def _heat(heat: Heat, pack: Pack) -> dict[str, Any]:
+    whole: Any = heat.whole.tolist() if heat.whole.ndim == 1 else pack.ints(heat.whole.astype("int64").ravel())
+    told: dict[str, Any] = {"name": heat.name, "title": heat.title, "what": heat.what, "unit": heat.unit, "rows": heat.rows}
+    told |= {"first": heat.first, "last": heat.last, "bin": heat.bin_cycles}
+    return {**told, "part": pack.ints(heat.part.ravel()), "whole": whole}

@@ -1,0 +1,324 @@
+"""Colours of the pictures: those of the report's page."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.words import counted
+from kernbench.trace.report.gantt import Bars, gantt
+from kernbench.trace.report.heat import Heat, heatmaps
+from kernbench.trace.report.views import NONE, Axis, Totals, axis, grouped, roofline
+from kernbench.trace.schema import STALL_REASONS
+from kernbench.trace.timeline import JOBS, Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+Rgb = tuple[float, float, float]
+
+CATEGORIES = (
+    "#4a78c0", "#dd7a36", "#3d9970", "#bf4f93", "#8469cc", "#c2981f", "#2f9fb3", "#cf5650",
+    "#7c8d3f", "#93684f", "#5d7c9c", "#b573c9",
+)  # fmt: skip
+ORDERED = ("#4458b0", "#2b83ba", "#3ca082", "#96b446", "#e6af3c", "#de6e3c", "#b43c5a")
+NOTHING = "#98a1ad"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Light or dark."""
+
+    page: str
+    lane: str
+    ink: str
+    soft: str
+    line: str
+    heat: tuple[str, ...]
+    denied: tuple[str, ...]
+    parts: tuple[str, ...] = CATEGORIES[:3]  #: DMA, TE, VE
+    waits: tuple[str, ...] = ("#b9c0ca", "#c2981f", "#cf5650")
+
+
+THEMES: dict[str, Theme] = {
+    "light": Theme("#ffffff", "#ffffff", "#1a1e24", "#5b6472", "#e0e4ea",
+                   ("#f4f6f9", "#c6dbef", "#6baed6", "#2171b5", "#08306b"),
+                   ("#f4f6f9", "#fcc4aa", "#f47855", "#cb2824", "#67000d")),
+    "dark": Theme("#0e1116", "#12161c", "#e5e9ef", "#a2acba", "#262d37",
+                  ("#161b22", "#1c3e68", "#2574a0", "#4fbab2", "#f0f0a0"),
+                  ("#161b22", "#5c2228", "#a63430", "#eb6e46", "#ffd696")),
+}  # fmt: skip
+
+
+def rgb(text: str) -> Rgb:
+    """`#rrggbb` as parts of 1."""
+    return (int(text[1:3], 16) / 255, int(text[3:5], 16) / 255, int(text[5:7], 16) / 255)
+
+
+def label_colours(found: Axis) -> list[Rgb]:
+    """A colour a label: its own, on a ramp where they are many numbers; what has no label is grey."""
+    labels = [label for label in found.labels if label != NONE]
+    if len(labels) > len(CATEGORIES) and all(label.lstrip("-").isdigit() for label in labels):
+        colours = [_mixed(ORDERED, i / (len(labels) - 1)) for i in range(len(labels))]
+    else:
+        colours = [_category(i) for i in range(len(labels))]
+    by_label = dict(zip(labels, colours, strict=True))
+    return [by_label.get(label, rgb(NOTHING)) for label in found.labels]
+
+
+def _category(place: int) -> Rgb:
+    """The twelve, then darker, lighter and darker again."""
+    base, turn = rgb(CATEGORIES[place % len(CATEGORIES)]), place // len(CATEGORIES) % 4
+    if turn % 2:
+        return (base[0] * 0.68, base[1] * 0.68, base[2] * 0.68)
+    return tuple(value + (1 - value) * turn / 2 * 0.4 for value in base)  # type: ignore[return-value]
+
+
+def _mixed(stops: Sequence[str], part: float) -> Rgb:
+    at = part * (len(stops) - 1)
+    low = min(int(at), len(stops) - 2)
+    one, other = rgb(stops[low]), rgb(stops[low + 1])
+    return tuple(a + (b - a) * (at - low) for a, b in zip(one, other, strict=True))  # type: ignore[return-value]
+
+
+VIEWS = ("gantt", "heatmap", "phases", "roofline")
+FORMATS = ("svg", "png")
+WIDTH = 12.0  # [inch]
+MOST_ROWS, MOST_LEGEND, MOST_POLYGONS = 40, 18, 20_000
+
+
+def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", colour: str = "phase", by: str = "phase",
+            dark: bool = False) -> bytes:  # fmt: skip
+    """One of `VIEWS` in one of `FORMATS`. InputError where matplotlib is missing, or there is nothing to draw."""
+    theme = THEMES["dark" if dark else "light"]
+    draw: dict[str, Callable[[], Figure]] = {
+        "gantt": lambda: _gantt(gantt(timeline, lanes, colour), theme, _title(timeline)),
+        "heatmap": lambda: _heatmaps(heatmaps(timeline, 1200), theme, _title(timeline)),
+        "phases": lambda: _phases(timeline, by, theme),
+        "roofline": lambda: _roofline(timeline, by, theme),
+    }
+    matplotlib = _matplotlib()
+    with warnings.catch_warnings(), matplotlib.rc_context(_settings(theme)):
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        data = io.BytesIO()
+        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
+        draw[view]().savefig(data, format=form, metadata=metadata, dpi=144)
+    return data.getvalue()
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        rule = "matplotlib is not installed"
+        raise InputError(Problem("kbsim trace report --view", rule, remedy="pip install 'kernbench[plot]'")) from None
+    return matplotlib
+
+
+def _settings(theme: Theme) -> dict[str, Any]:
+    return {
+        "svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.parse_math": False, "text.usetex": False,
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left",
+        "axes.titleweight": "bold", "axes.edgecolor": theme.line, "axes.labelcolor": theme.soft, "axes.facecolor": theme.lane,
+        "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": theme.page, "savefig.facecolor": theme.page,
+        "text.color": theme.ink, "xtick.color": theme.soft, "ytick.color": theme.soft, "grid.color": theme.line,
+        "legend.frameon": False, "axes.axisbelow": True, "path.simplify": False,
+    }  # fmt: skip
+
+
+def shown(text: str, longest: int = 32) -> str:
+    """A name of the trace as a picture has it: short, and nothing that cannot be printed."""
+    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(c if c.isprintable() else "?" for c in cut)
+
+
+def _title(timeline: Timeline) -> str:
+    cut = "" if not timeline.broken else ", the file breaks off"
+    return f"{shown(str(timeline.meta['program']), 60)}: cycles {timeline.first:,} to {timeline.last:,}{cut}"
+
+
+def _figure(height: float, **grid: Any) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.subplots(**grid)
+
+
+def _nothing(what: str) -> InputError:
+    return InputError(Problem("kbsim trace report --view", f"the trace has nothing to draw: {what}"))
+
+
+def _cycles(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _gantt(bars: Bars, theme: Theme, title: str) -> Figure:
+    from matplotlib.collections import PolyCollection
+
+    if not bars.lanes:
+        raise _nothing("no job started")
+    tops = np.cumsum([0.0] + [0.55 + 0.45 * lane.rows for lane in bars.lanes])
+    figure, axes = _figure(1.3 + 0.3 * float(tops[-1]))
+    colours = label_colours(bars.colours)
+    heights = np.array([(np.diff(tops)[i] - 0.2) / lane.rows for i, lane in enumerate(bars.lanes)])
+    low = tops[bars.lane] + 0.1 + bars.row * heights[bars.lane]
+    high = low + 0.92 * heights[bars.lane]
+    pixel = (bars.last - bars.first) / 1200
+    right = np.maximum(bars.end, bars.start + pixel)
+    corners = np.stack([bars.start, low, bars.start, high, right, high, right, low], axis=1).reshape(-1, 4, 2)
+    fill = np.clip(bars.busy / np.maximum(right - bars.start, 1e-9), 0.35, 1)
+    faces = np.concatenate([np.array([colours[i] for i in bars.code]).reshape(-1, 3), fill[:, None]], axis=1)
+    axes.add_collection(
+        PolyCollection(list(corners), facecolors=faces, edgecolors="none", rasterized=len(corners) > MOST_POLYGONS)
+    )
+    axes.set(xlim=(bars.first, bars.last), ylim=(float(tops[-1]), 0), xlabel="cycle", title=title)
+    axes.set_yticks((tops[:-1] + tops[1:]) / 2, [shown(lane.label, 28) for lane in bars.lanes])
+    axes.tick_params(axis="y", length=0)
+    axes.hlines(tops[1:-1], bars.first, bars.last, colors=theme.line, linewidth=0.6)
+    axes.grid(axis="x", linewidth=0.5)
+    _cycles(axes)
+    _legend(figure, [(bars.colours.labels[i], colours[i]) for i in sorted(set(bars.code.tolist()))])
+    if bars.left_out:
+        axes.set_xlabel(f"cycle    ({bars.left_out:,} more commands: take a part of the run with --cycles)")
+    return figure
+
+
+def _legend(figure: Figure, entries: Sequence[tuple[str, tuple[float, float, float]]]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=colour, label=shown(label)) for label, colour in entries[:MOST_LEGEND]]
+    if len(entries) > MOST_LEGEND:
+        handles.append(Patch(color="none", label=f"{len(entries) - MOST_LEGEND} more"))
+    figure.legend(handles=handles, loc="outside lower left", ncols=6, fontsize=8, handlelength=1, handleheight=1)
+
+
+def _heatmaps(heats: Sequence[Heat], theme: Theme, title: str) -> Figure:
+    if not heats:
+        raise _nothing("it has no samples")
+    heights = [max(0.5, (0.16 if len(heat.rows) <= 16 else 0.09) * min(len(heat.rows), MOST_ROWS)) for heat in heats]
+    figure, found = _figure(
+        0.8 + sum(heights) + 0.5 * len(heats), nrows=len(heats), sharex=True, squeeze=False, height_ratios=heights
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    for axes, heat in zip(found[:, 0], heats, strict=True):
+        edges = np.minimum(heat.first + heat.bin_cycles * np.arange(heat.part.shape[1] + 1), max(heat.last, heat.first + 1))
+        ramp = theme.denied if heat.name.startswith("denials") else theme.heat
+        mesh = axes.pcolormesh(
+            edges, np.arange(len(heat.rows) + 1), heat.shares, cmap=_ramp(ramp), vmin=0, vmax=1, rasterized=True
+        )
+        axes.set_title(f"{heat.title}   ({heat.what})", fontsize=9)
+        axes.invert_yaxis()
+        step = 1 if len(heat.rows) <= 16 else -(-len(heat.rows) // 8)
+        axes.set_yticks(np.arange(0, len(heat.rows), step) + 0.5, [shown(row, 20) for row in heat.rows[::step]], fontsize=6.5)
+        axes.tick_params(axis="y", length=0)
+        bar = figure.colorbar(mesh, ax=axes, ticks=[0, 0.5, 1], fraction=0.02, pad=0.01)
+        bar.ax.set_yticklabels(["0%", "50%", "100%"], fontsize=7)
+        bar.outline.set_visible(False)
+        _cycles(axes)
+    found[-1, 0].set_xlabel("cycle")
+    return figure
+
+
+def _ramp(colours: Sequence[str]) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("kernbench", list(colours))
+
+
+def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
+    groups = {label: one for label, one in grouped(timeline, by).items() if one.jobs}
+    if not groups:
+        raise _nothing("no job started")
+    rows = list(groups.items())[:MOST_ROWS]
+    figure, (time, stalls) = _figure(1.7 + 0.3 * len(rows), ncols=2, sharey=True, width_ratios=[3, 2])
+    figure.suptitle(f"{_title(timeline)}, by {by}", x=0.01, ha="left", fontsize=10, fontweight="bold")
+    _stack(time, [[one.cycles[kind] for kind in JOBS] for _, one in rows], theme.parts, JOBS)
+    waits = ("queued", *STALL_REASONS[2:])
+    _stack(stalls, [[one.queued, *(one.waits[name] for name in STALL_REASONS[2:])] for _, one in rows], theme.waits, waits)
+    time.set_yticks(range(len(rows)), [shown(label, 28) for label, _ in rows])
+    time.set(xlabel="job-cycles at work", ylim=(len(rows) - 0.4, -0.6))
+    stalls.set(xlabel="job-cycles waited: from issue to start, and while running")
+    for place, (_, one) in enumerate(rows):
+        time.text(sum(one.cycles.values()), place, "  " + _figures(one), va="center", fontsize=7, color=theme.soft)
+    time.set_xlim(0, 1.45 * max(1, *(sum(one.cycles.values()) for _, one in rows)))
+    if len(groups) > len(rows):
+        figure.supxlabel(f"the first {len(rows)} of {len(groups):,}", fontsize=8)
+    return figure
+
+
+def _figures(one: Totals) -> str:
+    rate = f", {_three(one.bytes / one.active)} B/cycle" if one.bytes and one.active else ""
+    return f"{counted(one.jobs, 'job')} in {counted(one.active, 'cycle')}{rate}"
+
+
+def _three(value: float) -> str:
+    """Three digits that count, as the page has them."""
+    return f"{value:.1e}" if value < 0.01 else f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
+
+
+def _stack(axes: Axes, values: Sequence[Sequence[int]], colours: Sequence[str], names: Iterable[str]) -> None:
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    columns = np.array(values, dtype=np.float64).T
+    left = np.zeros(len(values))
+    for column, colour, name in zip(columns, colours, names, strict=True):
+        axes.barh(range(len(values)), column, left=left, color=colour, label=name.replace("_", " "), height=0.62)
+        left = left + column
+    axes.grid(axis="x", linewidth=0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, fontsize=8, borderaxespad=0.2, handlelength=1, handleheight=1)
+
+
+def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    found = roofline(timeline, by)
+    if not found.points or found.peak is None or not found.bytes_per_cycle or found.ridge is None:
+        raise _nothing(
+            "no job computes MACs and moves bytes of DRAM, or TRACE_META does not say what engines and channels can do"
+        )
+    figure, axes = _figure(6.2)
+    low = 10 ** math.floor(math.log10(min(found.ridge, *(point.intensity for point in found.points)) / 1.5))
+    high = 10 ** math.ceil(math.log10(max(found.ridge, *(point.intensity for point in found.points)) * 1.5))
+    axes.loglog([low, found.ridge, high], [low * found.bytes_per_cycle, found.peak, found.peak], color=theme.ink, linewidth=1.8)
+    axes.text(high, found.peak * 1.05, f"tensor engines: {found.peak:,.0f} MAC/cycle ", ha="right", va="bottom", fontsize=8)
+    axes.text(
+        low, low * found.bytes_per_cycle, f"  DRAM: {found.bytes_per_cycle:,.4g} B/cycle", ha="left", va="top", fontsize=8
+    )
+    axes.axvline(found.ridge, color=theme.soft, linewidth=0.8, linestyle="--")
+    lowest = min(low * found.bytes_per_cycle, *(point.rate for point in found.points))
+    axes.set_ylim(10 ** math.floor(math.log10(lowest / 1.2)), found.peak * 2)
+    axes.text(found.ridge, axes.get_ylim()[0], f" {found.ridge:,.4g} MAC/B", va="bottom", fontsize=8, color=theme.soft)
+    colours = label_colours(axis(timeline, by))
+    places = axis(timeline, by).labels
+    for i, point in enumerate(found.points):
+        colour = theme.ink if i == 0 else colours[places.index(point.label)]
+        name = "whole run" if i == 0 else shown(point.label)
+        axes.plot(point.intensity, point.rate, "o", color=colour, markersize=9 if i == 0 else 7, label=name, linestyle="none")
+    axes.set(
+        xlim=(low, high),
+        xlabel="MACs for a byte of DRAM [MAC/B]",
+        ylabel="MAC/cycle, in cycles in which a job of it ran",
+        title=_title(timeline),
+    )
+    axes.grid(which="major", linewidth=0.5)
+    for one in (axes.xaxis, axes.yaxis):
+        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+        one.set_minor_formatter(NullFormatter())
+    figure.legend(loc="outside right upper", fontsize=8)
+    return figure

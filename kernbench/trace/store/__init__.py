@@ -1,0 +1,1 @@
+"""Tables of a trace in memory and in pages: columns, packing, joins."""

@@ -1,0 +1,142 @@
+"""From the last end of a run back to cycle 0, through what each command waited for.
+
+Each stretch of the path is some cycles of one command; they follow each other without gap or overlap and cover all
+cycles of the run. Where a job waited for another one to end or to start, the path goes on there: that job's time is on
+the path, and not the wait. Control commands are stretches of no length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernbench.trace.why.history import CONTROL, KERNEL, Command, Job
+from kernbench.trace.why.parts import Span, whole
+from kernbench.trace.why.queue import last_state, queue_states
+from kernbench.trace.why.spans import Stories
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some cycles of the path."""
+
+    command: Command | None  #: None: no command was on its way
+    after: str  #: how it hangs on the stretch before it: `start`, `dependency`, `barrier`, `engine`, `slot`, `kv_order`
+    start: int
+    end: int
+    spans: tuple[Span, ...]  #: from start to end
+
+
+class UnlawfulError(Exception):
+    """The waits of a trace lead nowhere: it is of no run."""
+
+
+def critical_path(stories: Stories) -> list[Stretch]:
+    """The stretches from cycle 0 to the end of the run. UnlawfulError where its waits go round in a circle."""
+    path = _Walk(stories)
+    path.go()
+    return path.found[::-1]
+
+
+class _Walk:
+    """The way back; `at` falls from the end of the run to 0."""
+
+    def __init__(self, stories: Stories) -> None:
+        self.stories = stories
+        self.history = stories.history
+        self.at = self.history.cycles
+        self.found: list[Stretch] = []
+        self._stores: set[int] = set()  # jobs that the path reached at their start: each at most once
+
+    def go(self) -> None:
+        """From the end of the run to cycle 0."""
+        command = self._last()
+        started = False  # whether the path goes on at its start, not at its end
+        while command is not None:
+            if len(self.found) > 2 * len(self.history.commands):
+                raise UnlawfulError(f"what command {command.id} waits for goes round in a circle")
+            command, started = self._control(command) if command.opcode in CONTROL else self._job(command, started)
+        if self.at > 0:
+            self._add(None, "start", 0, (whole(0, self.at, "idle", "control"),))
+
+    def _add(self, command: Command | None, after: str, start: int, spans: Sequence[Span]) -> None:
+        if (spans[0].start if spans else self.at, spans[-1].end if spans else start) != (start, self.at):
+            raise UnlawfulError(f"command {command.id if command is not None else 0} is on its way before it is ready")
+        self.found.append(Stretch(command, after, start, self.at, tuple(spans)))
+        self.at = start
+
+    def _last(self) -> Command | None:
+        """The command that ends last; of a run that was cut off, the job that runs longest then."""
+        commands, cycles = [c for c in self.history.commands if c.opcode != KERNEL], self.history.cycles
+        ended = max((c for c in commands if c.end is not None), key=lambda c: (c.end, c.place), default=None)
+        if ended is not None and ended.end == cycles:
+            return ended
+        running = [c for c in commands if c.job is not None and c.job.started and not c.job.ended]
+        if running:
+            return min(running, key=lambda c: (c.job.start if c.job is not None else 0, c.place))
+        if ended is None or ended.end is None:
+            return None
+        if ended.end < cycles:
+            self._add(None, "idle", ended.end, (whole(ended.end, cycles, "idle", "control"),))
+        return ended
+
+    def _control(self, command: Command) -> tuple[Command | None, bool]:
+        before, after = self._before(command)
+        self._add(command, after, self.at, ())
+        return before, False
+
+    def _before(self, command: Command) -> tuple[Command | None, str]:
+        """What made a command ready."""
+        before = self.stories.why_ready(command)
+        if before is None:
+            return None, "start"
+        return before, "barrier" if before is command.gate else "dependency"
+
+    def _job(self, command: Command, started: bool) -> tuple[Command | None, bool]:
+        """A job from its end, or only from its start, back to what let it start."""
+        job = command.job
+        if job is None:
+            raise UnlawfulError(f"command {command.id} ends without a job")
+        spans = [] if started else self.stories.run_spans(job)
+        freed = self._freed(job)
+        if freed is not None:
+            if freed.at < job.start:
+                spans.insert(0, whole(freed.at, job.start, freed.gap, command.unit))
+            self._add(command, freed.after, freed.at, spans)
+            return freed.by.command, freed.after == "kv_order"
+        if job.issue < job.start:
+            states = queue_states(self.history, job)
+            spans[:0] = [whole(state.start, state.end, state.cause, command.unit) for state in states]
+        ready = self.stories.ready(command)
+        ready = job.issue if ready is None else ready
+        if ready < job.issue:
+            spans.insert(0, self.history.until_issue(command, ready, job.issue))
+        before, after = self._before(command)
+        self._add(command, after, ready, spans)
+        return before, False
+
+    def _freed(self, job: Job) -> _Freed | None:
+        """The job of its engine that had to end, or to start, before it could; None where it waited for none."""
+        last = last_state(self.history, job)
+        if last is None:
+            return None
+        if last.cause == "kv_order":
+            for other in last.by:
+                if other.start == last.end and other.number not in self._stores:
+                    self._stores.add(other.number)
+                    return _Freed(other, last.end, "kv_order", "period")
+        for some in (last.by, self.history.on[job.command.unit].around(last.start, last.end)):
+            ended = [other for other in some if other.end == last.end and other.ended]
+            if ended:
+                return _Freed(ended[0], last.end, "engine" if last.cause == "queue" else "slot", "period")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Freed:
+    """What let a job start."""
+
+    by: Job
+    at: int  #: when
+    after: str  #: as in `Stretch`
+    gap: str  #: cause of what lies between that and the start

@@ -1,0 +1,1 @@
+"""Loads and stores of kernels in Phase 1: their order, their bytes."""

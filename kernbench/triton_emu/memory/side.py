@@ -1,0 +1,173 @@
+"""What loads bring and stores leave in Phase 1 (seed ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
+
+Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Protocol
+
+from kernbench.common.dtypes import DTYPES, Array, dtype_of
+from kernbench.common.handles import TensorHandle
+from kernbench.common.lanes import Lanes
+from kernbench.common.pe_commands import CompositeCmd
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, MathCmd
+from kernbench.sim_engine.memory.lanes import mark_lanes, read_lanes, write_lanes
+from kernbench.sim_engine.memory.strides import mark_strided, read_strided, span_of, write_strided
+from kernbench.sim_engine.memory_store import MemoryStore
+from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.memory.order import MemoryOrder
+
+_NUMPY = {name: one.numpy for name, one in DTYPES.items()}
+
+
+class Translation(Protocol):
+    """What addresses of kernels stand for."""
+
+    def physical(self, address: int, nbytes: int) -> list[tuple[int, int]]:
+        """The physical runs (address, bytes) of these bytes, in order. InputError where they are nowhere."""
+
+    def window(self, address: int) -> tuple[int, int, int] | None:
+        """The bytes `[from, to)` round an address, and the physical address of the first: they lie in one piece, to the end of
+        the run. None: not known."""
+
+
+class MemorySide:
+    """Reads and writes memories for kernels, and names dependencies. It logs nothing."""
+
+    def __init__(
+        self, store: MemoryStore, log: OpLogger | None, translation: Translation | None = None, sram: tuple[int, int] = (0, 0)
+    ) -> None:
+        """`sram`: addresses `[from, to)` of the SRAMs; all others are of HBM."""
+        self._sram, self._sram_end = sram
+        self.store = store
+        self.log = log
+        self.translation = translation
+        self._order = MemoryOrder()
+        ids = count()
+        self.new_id = ids.__next__ if log is None else log.new_id  #: an op id for a command
+        self._started = False
+
+    def begin(self) -> None:
+        """Before the first command: the log keeps the memories as they are now."""
+        if not self._started and self.log is not None:
+            _ = self.log.initial_store
+        self._started = True
+
+    def space_of(self, addr: int) -> str:
+        """The memory that holds the byte at a physical address."""
+        return "sram" if self._sram <= addr < self._sram_end else "hbm"
+
+    def _check_one(self, low: int, high: int, line: Any) -> None:
+        """KernelError where bytes `[low, high)` are of HBM and of SRAM."""
+        if self._sram_end and low < self._sram < high:
+            raise KernelError(
+                f"{line}: of the {high - low} bytes at {low:#x} {self._sram - low} are in HBM and {high - self._sram} in SRAM; "
+                "move what lies in one memory at a time"
+            )
+
+    def load_issued(self, msg: DmaReadCmd) -> None:
+        start = msg.src_addr
+        if msg.lanes is not None:
+            low, high = msg.lanes.span
+            msg.low, msg.high = start + low, start + high
+        elif msg.src_strides is None:
+            msg.low, msg.high = start, start + msg.nbytes
+        else:
+            msg.low, msg.high = _span(start, msg.handle, msg.src_strides)
+        self._check_one(msg.low, msg.high, msg.line)
+        self._order.load_issued(msg)
+
+    def load_ended(self, msg: DmaReadCmd) -> Array | None:
+        """The elements that a load brings, as they are in memory now; None: they are pending."""
+        tile = msg.handle
+        self._order.load_ended(msg)
+        value: Array | None
+        try:
+            if msg.lanes is not None:
+                value = read_lanes(self.store, msg.src_space, msg.src_addr, msg.lanes, tile.dtype)
+            elif msg.src_strides is None:
+                shape, dtype = tile.shape, tile.dtype
+                kind = _NUMPY.get(dtype) or dtype_of(dtype).numpy
+                value = self.store.tensor(msg.src_space, msg.src_addr, shape, kind)
+            else:
+                value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
+        except ValueError as error:
+            if not self.store.pending(msg.src_space, msg.low, msg.high - msg.low):
+                raise KernelError(f"{msg.line}: the load of {tile.handle_id} brings what nobody wrote: {error}") from None
+            value = None
+        return value
+
+    def store_issued(self, msg: DmaWriteCmd) -> None:
+        """A store is visible from now on."""
+        tile, strides = msg.handle, msg.dst_strides
+        if msg.lanes is not None:
+            self._lanes_issued(msg, msg.lanes)
+            return
+        start, end = msg.dst_addr, msg.dst_addr + msg.nbytes
+        if strides is not None:
+            start, end = _span(msg.dst_addr, tile, strides)
+        self._check_one(start, end, msg.line)
+        self._order.store_issued(msg, start, end)
+        value = tile.value
+        if value is None:
+            assert msg.op_id is not None
+            if strides is None:
+                self.store.mark_pending(msg.dst_space, start, end - start, msg.op_id)
+            else:
+                mark_strided(self.store, msg.dst_space, msg.dst_addr, tile.shape, strides, tile.dtype, msg.op_id)
+        elif strides is None:
+            self.store.write(msg.dst_space, msg.dst_addr, value)
+        else:
+            write_strided(self.store, msg.dst_space, msg.dst_addr, value, strides, tile.dtype)
+
+    def _lanes_issued(self, msg: DmaWriteCmd, lanes: Lanes) -> None:
+        """A scatter. What is read, changed and written at once is pending."""
+        addr, value = msg.dst_addr, msg.handle.value
+        self._check_one(addr + lanes.span[0], addr + lanes.span[1], msg.line)
+        self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])
+        if value is None or msg.rmw:
+            assert msg.op_id is not None
+            mark_lanes(self.store, msg.dst_space, addr, lanes, msg.op_id)
+        else:
+            write_lanes(self.store, msg.dst_space, addr, value, lanes)
+
+    def store_ended(self, msg: DmaWriteCmd) -> None:
+        if msg.lanes is not None:
+            low, high = msg.lanes.span
+            self._order.store_ended(msg, msg.dst_addr + low, msg.dst_addr + high)
+            return
+        start, end = msg.dst_addr, msg.dst_addr + msg.nbytes
+        if msg.dst_strides is not None:
+            start, end = _span(msg.dst_addr, msg.handle, msg.dst_strides)
+        self._order.store_ended(msg, start, end)
+
+    def composite_issued(self, msg: CompositeCmd) -> None:
+        """It reads what is there now, and its result is pending from now on."""
+        self._check_one(msg.out_addr, msg.out_addr + msg.out_nbytes, msg.line)
+        for one in _streamed(msg):
+            self._check_one(one.addr, one.addr + one.nbytes, msg.line)
+            self._order.read_issued(msg, one.addr, one.addr + one.nbytes)
+        self._order.store_issued(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
+        assert msg.op_id is not None
+        self.store.mark_pending(self.space_of(msg.out_addr), msg.out_addr, msg.out_nbytes, msg.op_id)
+
+    def composite_ended(self, msg: CompositeCmd) -> None:
+        for one in _streamed(msg):
+            self._order.read_ended(msg, one.addr, one.addr + one.nbytes)
+        self._order.store_ended(msg, msg.out_addr, msg.out_addr + msg.out_nbytes)
+
+
+def _streamed(msg: CompositeCmd) -> list[TensorHandle]:
+    """The operands that a composite op reads from memory."""
+    work = msg.work
+    operands = work.handles if isinstance(work, MathCmd) else [work.a, work.b]
+    return list({(one.addr, one.nbytes): one for one in operands if one.space != "tcm"}.values())
+
+
+def _span(addr: int, tile: Any, strides: tuple[int, ...]) -> tuple[int, int]:
+    """From the first byte of a strided tensor in memory to past its last."""
+    low, high = span_of(tile.shape, strides, tile.dtype)
+    return addr + low, addr + high

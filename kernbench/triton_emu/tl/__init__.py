@@ -1,0 +1,1 @@
+"""`tl`: what a kernel calls, one file a group of functions."""

@@ -1,0 +1,74 @@
+"""What a kernel sees as `tl` (seed ADR-0020 D3): it issues commands, and switches to the core where it waits."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+from kernbench.common.dtypes import DTYPES
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.kernel_runner import KernelRunner
+from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.tl.composite import TlComposite
+from kernbench.triton_emu.tl.functions import TlFunctions
+from kernbench.triton_emu.tl.parts import TlParts
+from kernbench.triton_emu.tl.queues import TlQueues
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a PE has for a kernel."""
+
+    scratchpad_bytes: int
+    free_bytes: int
+    line_bytes: int  #: tiles begin at a multiple of this
+    align_bytes: int  #: transfers are widened to multiples of this
+    dma_engines: int
+    tensor_engines: int
+    vector_engines: int
+    dtypes: tuple[str, ...]
+
+
+class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
+    """`tl` of one program."""
+
+    def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
+        super().__init__(runner, runner.memory.translation)
+        self._program = program
+        self._grid = grid
+
+    # Where the program is.
+
+    def program_id(self, axis: int = 0) -> int:
+        """The program's place in the grid along an axis; the last axis runs fastest. KernelError for another axis."""
+        self._check_axis("program_id", axis, line_of(sys._getframe(1)))
+        left = self._program
+        for size in reversed(self._grid[axis + 1 :]):
+            left //= size
+        return left % self._grid[axis]
+
+    def num_programs(self, axis: int = 0) -> int:
+        """The grid's size along an axis; KernelError for one that it has not."""
+        self._check_axis("num_programs", axis, line_of(sys._getframe(1)))
+        return self._grid[axis]
+
+    def _check_axis(self, call: str, axis: int, line: str) -> None:
+        axes = len(self._grid)
+        if not isinstance(axis, int) or not 0 <= axis < axes:
+            there = "the axis 0" if axes == 1 else f"the axes 0 to {axes - 1}"
+            raise KernelError(f"{line}: {call}({axis!r}): the grid is {'x'.join(map(str, self._grid))}, and has {there}")
+
+    def limits(self) -> Limits:
+        """What the PE has."""
+        pe, pad = self._runner.pe, self._runner.pad
+        return Limits(pe.tcm_bytes, pad.free, pe.tcm_line, pe.align, pe.dma, pe.te, pe.ve, tuple(DTYPES))
+
+    def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
+        """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""
+        if tile.poison:
+            self._refuse_poison(tile, line_of(frame))
+        flight = tile.flight
+        if flight is not None and (tile.op in ("dma_read", "recv") or getattr(flight.msg, "value", None) is not None):
+            self._runner.wait_implicitly(flight, tile.handle_id, line_of(frame))

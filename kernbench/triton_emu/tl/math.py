@@ -1,0 +1,301 @@
+"""Math of `tl`: integers and truth values that are known are evaluated at once, all else goes to a vector engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.pe_ops import MathCmd
+from kernbench.sim_engine.replay.math import run_math
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
+from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, reduced
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl.products import TlProducts, check_acc
+
+_UP, _frame = caller_of(__file__), sys._getframe
+MATERIALIZED = 64  # elements of a result that Phase 1 computes itself, at most
+
+
+@cache
+def _type_of(op: str, dtypes: tuple[str, ...]) -> str:
+    """Of an elementwise op on tensors alone."""
+    return elementwise_type(op, dtypes, ())
+
+
+class TlMath(TlProducts):
+    """The part of `tl` that computes elementwise and along axes."""
+
+    # Elementwise.
+
+    def unary(
+        self, op: str, x: Any, frame: FrameType, *, out: Any = None, dtype: str | None = None, materialize: bool = False
+    ) -> KernelTensor:
+        """An op of one operand, asked for at a frame."""
+        return self._elementwise(op, (x,), frame, out, dtype, materialize)
+
+    def binary(self, op: str, x: Any, y: Any, frame: FrameType, *, out: Any = None) -> KernelTensor:
+        """An op of two operands, asked for at a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
+        if op in ("truediv", "floordiv"):
+            floats = any(self._is_float(one) for one in (x, y))
+            if op == "truediv" and not floats:
+                tensor = x if isinstance(x, KernelTensor) else y
+                x, y = (self._elementwise("cast", (one,), frame, None, "f32") if one is tensor else one for one in (x, y))
+            result = self._elementwise("div", (x, y), frame, out)
+            return self._elementwise("floor", (result,), frame, out) if op == "floordiv" and floats else result
+        return self._elementwise(op, (x, y), frame, out)
+
+    @staticmethod
+    def _is_float(value: Any) -> bool:
+        if isinstance(value, KernelTensor):
+            return dtype_of(value.dtype).kind == "float"
+        return isinstance(value, float | np.floating)
+
+    def _elementwise(
+        self,
+        op: str,
+        given: tuple[Any, ...],
+        frame: FrameType,
+        out: Any = None,
+        dtype: str | None = None,
+        materialize: bool = False,
+    ) -> KernelTensor:
+        line = self.line_of(frame)
+        operands, tensors, scalars, dtypes = [], [], [], []
+        for one in given:
+            value = self._value(one, line)
+            operands.append(value)
+            if isinstance(value, KernelTensor):
+                tensors.append(value)
+                dtypes.append(value.dtype)
+            else:
+                scalars.append(value)
+        if not tensors:
+            raise KernelError(f"{line}: {op} takes at least one tensor of tl")
+        shape = self._shape_of(op, tensors, line)
+        if dtype is None:
+            try:
+                dtype = elementwise_type(op, dtypes, scalars) if scalars else _type_of(op, tuple(dtypes))
+            except ValueError as error:
+                raise KernelError(f"{line}: {error}") from None
+        return self._compute(op, operands, shape, dtype, line, out, None, materialize)
+
+    @staticmethod
+    def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:
+        """Of an elementwise op on these."""
+        shape = tensors[0].shape
+        for one in tensors:
+            if one.shape != shape:
+                try:
+                    shape = broadcast(*[one.shape for one in tensors])
+                except ValueError:
+                    shapes = ", ".join(str(list(one.shape)) for one in tensors)
+                    raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
+                break
+        if op != "transpose":
+            return shape
+        if len(shape) < 2:
+            raise KernelError(f"{line}: transpose swaps the last two axes, and {list(shape)} has {len(shape)}")
+        return (*shape[:-2], shape[-1], shape[-2])
+
+    def _value(self, value: Any, line: str) -> Any:
+        """An operand: a tensor of tl, or a number."""
+        if isinstance(value, KernelTensor):
+            tile: KernelTensor = value
+            if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
+                self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
+            return tile
+        if isinstance(value, np.ndarray) and value.ndim:
+            return self._known(np.ascontiguousarray(value), dtype_of(value.dtype).name, line)
+        if isinstance(value, np.generic | np.ndarray):
+            value = value.item()
+        if not isinstance(value, bool | int | float):
+            raise KernelError(f"{line}: an operand must be a tensor of tl or a number, and this is a {type(value).__name__}")
+        return value
+
+    def _compute(
+        self,
+        op: str,
+        operands: Sequence[Any],
+        shape: tuple[int, ...],
+        dtype: str,
+        line: str,
+        out: KernelTensor | None,
+        how: dict[str, Any] | None,
+        materialize: bool,
+    ) -> KernelTensor:
+        """At once where all is known and nothing is a float; else by a vector engine. `how`: axis, keep_dims, dtype_acc."""
+        runner = self._runner
+        if out is None and _is_known(operands, dtype):
+            runner.scalar_work()
+            return self._known(_evaluate(op, operands, shape, dtype, how or {}), dtype, line)
+        placed = []
+        for one in operands:
+            placed.append(self.operand_tile(one, line) if isinstance(one, KernelTensor) else one)
+        tile = self.result_tile(out, shape, dtype, line, op)
+        msg = MathCmd.__new__(MathCmd)
+        msg.op, msg.inputs, msg.out, msg.line, msg.dependency_ids = op, placed, tile, line, ()
+        msg.axis, msg.keep_dims, msg.dtype_acc = None, False, ""
+        msg.mask, msg.other, msg.value, msg._quiet, msg.op_id = None, 0, None, False, runner.memory.new_id()
+        if how is not None:
+            msg.axis, msg.keep_dims, msg.dtype_acc = how.get("axis"), how.get("keep_dims", False), how.get("dtype_acc", "")
+        if materialize:
+            msg.value = self._materialized(msg, line)
+        self.issue_for(msg, tile, line)
+        return tile
+
+    def _materialized(self, msg: MathCmd, line: str) -> Array:
+        """The result of a small op on known operands, for the kernel to look at; Phase 2 verifies it."""
+        for one in msg.handles:
+            if one.value is None:
+                raise KernelError(f"{line}: {msg.op} cannot be materialized: {one.handle_id} ({one.line}) is pending itself")
+        count = int(np.prod(msg.out.shape, dtype=np.int64))
+        if count > MATERIALIZED:
+            raise KernelError(f"{line}: {msg.op} has {count} elements; at most {MATERIALIZED} are materialized in Phase 1")
+        how = {"axis": msg.axis, "keep_dims": msg.keep_dims, "dtype_acc": msg.dtype_acc}
+        return _evaluate(msg.op, msg.inputs, msg.out.shape, msg.out.dtype, how)
+
+    def add(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """`x + y`."""
+        return self._elementwise("add", (x, y), _frame(_UP), out, None, materialize)
+
+    def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """`x - y`."""
+        return self._elementwise("sub", (x, y), _frame(_UP), out, None, materialize)
+
+    def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """`x * y`."""
+        return self._elementwise("mul", (x, y), _frame(_UP), out, None, materialize)
+
+    def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
+        """`x / y`, of integers as f32."""
+        return self.binary("truediv", x, y, _frame(_UP), out=out)
+
+    def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """The larger of two, element by element."""
+        return self._elementwise("maximum", (x, y), _frame(_UP), out, None, materialize)
+
+    def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """The smaller of two, element by element."""
+        return self._elementwise("minimum", (x, y), _frame(_UP), out, None, materialize)
+
+    def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """`x` where the condition is true, else `y`."""
+        frame = _frame(_UP)
+        if not any(isinstance(one, KernelTensor) for one in (x, y)):
+            floats = any(isinstance(one, float) for one in (x, y))
+            return self._elementwise("where", (condition, x, y), frame, out, "f32" if floats else "i32", materialize)
+        return self._elementwise("where", (condition, x, y), frame, out, None, materialize)
+
+    def cast(self, x: Any, dtype: str, *, out: Any = None, materialize: bool = False) -> KernelTensor:
+        """`x` as elements of another type."""
+        return self._elementwise("cast", (x,), _frame(_UP), out, dtype, materialize)
+
+    def transpose(self, x: Any, *, out: Any = None) -> KernelTensor:
+        """The last two axes swapped."""
+        return self._elementwise("transpose", (x,), _frame(_UP), out)
+
+    def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
+        """A tensor of one value: known where it is no float, else written by a vector engine."""
+        line = self.line_of(_frame(_UP))
+        shape = lengths_of(shape, line)
+        return self._compute("full", (value,), shape, dtype, line, out, None, False)
+
+    def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
+        """A tensor of zeros, as `full`."""
+        line = self.line_of(_frame(_UP))
+        shape = lengths_of(shape, line)
+        return self._compute("full", (0,), shape, dtype, line, out, None, False)
+
+    def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:
+        """The known integers from `start` (0, where only the end is given) up to `stop`."""
+        line = self.line_of(_frame(_UP))
+        first, last = (0, start) if stop is None else (start, stop)
+        return self._known(np.arange(first, last).astype(dtype_of(dtype).numpy), dtype, line)
+
+    # Along axes.
+
+    def _reduce(
+        self, op: str, x: Any, axis: int | None, keep_dims: bool, frame: FrameType, materialize: bool, dtype_acc: str = ""
+    ) -> KernelTensor:
+        line = self.line_of(frame)
+        x = self._value(x, line)
+        if not isinstance(x, KernelTensor):
+            raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
+        axis = self._axis(x, axis, op, line)
+        check_acc(dtype_acc, line)
+        dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
+        how = {"axis": axis, "keep_dims": keep_dims, "dtype_acc": dtype_acc}
+        return self._compute(op, (x,), reduced(x.shape, axis, keep_dims), dtype, line, None, how, materialize)
+
+    def _axis(self, x: KernelTensor, axis: int | None, op: str, line: str) -> int | None:
+        if axis is None:
+            return None
+        if not -len(x.shape) <= axis < len(x.shape):
+            raise KernelError(f"{line}: {op} along axis {axis} of {list(x.shape)}: it has {len(x.shape)} axes")
+        return axis % len(x.shape)
+
+    def sum(
+        self, x: Any, axis: int | None = None, keep_dims: bool = False, *, dtype_acc: str = "", materialize: bool = False
+    ) -> KernelTensor:
+        """Sums along an axis (None: all). Rounded to `dtype_acc` after each addition, where that is given."""
+        return self._reduce("sum", x, axis, keep_dims, _frame(_UP), materialize, dtype_acc)
+
+    def max(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
+        """The largest along an axis (None: of all)."""
+        return self._reduce("max", x, axis, keep_dims, _frame(_UP), materialize)
+
+    def min(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
+        """The smallest along an axis (None: of all)."""
+        return self._reduce("min", x, axis, keep_dims, _frame(_UP), materialize)
+
+    def argmax(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
+        """Where the largest is, the first of equal ones."""
+        return self._reduce("argmax", x, axis, keep_dims, _frame(_UP), materialize)
+
+    def _rows(self, op: str, x: Any, axis: int, frame: FrameType, *scalars: float) -> KernelTensor:
+        line = self.line_of(frame)
+        x = self._value(x, line)
+        if not isinstance(x, KernelTensor):
+            raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
+        dtype = x.dtype if dtype_of(x.dtype).kind == "float" else "f32"
+        how = {"axis": self._axis(x, axis, op, line)}
+        return self._compute(op, (x, *scalars), x.shape, dtype, line, None, how, False)
+
+    def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
+        """`exp(x - max) / sum`, along an axis."""
+        return self._rows("softmax", x, axis, _frame(_UP))
+
+    def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
+        """`(x - mean) / sqrt(variance + eps)` along an axis."""
+        return self._rows("layernorm", x, axis, _frame(_UP), eps)
+
+    def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
+        """`x / sqrt(mean of squares + eps)` along an axis."""
+        return self._rows("rmsnorm", x, axis, _frame(_UP), eps)
+
+
+def _is_known(operands: Sequence[Any], dtype: str) -> bool:
+    """Whether all operands are known, and neither they nor the result are floats."""
+    for one in operands:
+        if isinstance(one, KernelTensor):
+            tile: KernelTensor = one
+            if tile.value is None or dtype_of(tile.dtype).kind == "float":
+                return False
+        elif isinstance(one, float):
+            return False
+    return dtype_of(dtype).kind != "float"
+
+
+def _evaluate(op: str, operands: Sequence[Any], shape: tuple[int, ...], dtype: str, how: dict[str, Any]) -> Array:
+    """The same arithmetic as in Phase 2."""
+    inputs = [one.value for one in operands if not isinstance(one, bool | int | float)]
+    scalars = {i: one for i, one in enumerate(operands) if isinstance(one, bool | int | float)}
+    return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": dtype}, op, inputs)

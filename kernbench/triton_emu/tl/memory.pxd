@@ -1,0 +1,32 @@
+cimport cython
+
+from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
+from kernbench.components.builtin.flight cimport Flight
+from kernbench.triton_emu.handle cimport KernelTensor
+from kernbench.triton_emu.kernel_runner cimport KernelRunner
+from kernbench.triton_emu.tl.tiles cimport TlTiles
+
+cdef class Completion:
+    cdef public Flight flight
+    cdef public object op_id
+    cdef public object known_name
+    cdef public long long number
+    cdef public object target
+
+cdef class TlMemory(TlTiles):
+    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaReadCmd, nbytes="long long", travel="long long",
+                   at="long long")
+    cdef KernelTensor _load(
+        self, object addr, tuple shape, object dtype, object line, object strides, bint wait, object channel, KernelTensor out)
+
+    @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaWriteCmd, done=Completion, nbytes="long long",
+                   at="long long")
+    cdef Completion store_at(self, object addr, object value, object line, object strides, bint wait, object channel)
+
+    @cython.locals(align="long long", at="long long")
+    cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1
+
+    @cython.locals(at="long long", start="long long", end="long long", physical="long long", window=tuple)
+    cpdef long long _physical(self, object addr, long long nbytes, object line) except? -1
+
+    cdef _check_address(self, object addr, object line)

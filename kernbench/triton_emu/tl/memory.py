@@ -1,0 +1,231 @@
+"""Memory and scratchpad of `tl`: loads, stores, tiles."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import index
+from typing import Any, NoReturn
+
+from kernbench.common.dtypes import DTYPES, dtype_of
+from kernbench.common.errors import InputError
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
+from kernbench.components.builtin.flight import Flight
+from kernbench.components.builtin.pe_dma import CHANNELS
+from kernbench.components.builtin.transfers import footprint, rows_of
+from kernbench.sim_engine.memory.strides import span_of
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl.tiles import TlTiles
+
+_UP, _frame = caller_of(__file__), sys._getframe
+_USUAL = CHANNELS[0]
+_FAR = 1 << 62
+_WINDOWS = 4  # of tensors that a program moved last: most go on with the same
+_ALIGN = {name: one.align for name, one in DTYPES.items()}
+
+
+class Completion:
+    """Of a store: something to wait for."""
+
+    def __init__(self, flight: Flight, tile: KernelTensor, op_id: int | None, target: str = "") -> None:
+        """Of a command on a tile; `target`: who a send goes to."""
+        self.flight: Flight | None = flight
+        self.op_id = op_id
+        self.known_name, self.number = tile.known_name, tile.number  #: of the tile, which it does not keep
+        self.target = target
+
+    @property
+    def handle_id(self) -> str:
+        """What is waited for, for errors and states."""
+        tile = self.known_name or f"t{self.number}"
+        return f"the send of {tile} to {self.target}" if self.target else f"the store of {tile}"
+
+
+class TlMemory(TlTiles):
+    """The part of `tl` that moves tensors."""
+
+    def load(
+        self,
+        addr: int,
+        shape: Sequence[int] | int,
+        dtype: str,
+        *,
+        strides: Sequence[int] | None = None,
+        wait: bool = True,
+        channel: str = _USUAL,
+        out: KernelTensor | None = None,
+    ) -> KernelTensor:
+        """A tensor from memory. Its elements are known when it has come, unless what is there is pending.
+
+        `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
+        on at once. `out`: a tile to load into.
+        """
+        line = self.line_of(_frame(_UP))
+        shape = shape if type(shape) is tuple else lengths_of(shape, line)
+        return self._load(addr, shape, dtype, line, strides, wait, channel, out)
+
+    def _load(
+        self,
+        addr: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        line: str,
+        strides: Sequence[int] | None,
+        wait: bool,
+        channel: str,
+        out: KernelTensor | None,
+    ) -> KernelTensor:
+        """The load asked for at a line."""
+        if channel is not _USUAL and channel not in CHANNELS:
+            self._refuse_channel(channel, line)
+        runner = self._runner
+        travel = nbytes = self.size_of(shape, dtype, line)
+        if nbytes == 0:
+            self._refuse_empty(shape, dtype, line)
+        steps = None if strides is None else self._strides(strides, shape, dtype, line)
+        at = self.place_of(addr, shape, steps, dtype, nbytes, line)
+        if steps is not None:
+            travel = self._travel(at, shape, steps, dtype)
+        tile = self.new_tile(shape, dtype, nbytes, line, travel) if out is None else self._into(out, shape, dtype, line)
+        tile.op = "dma_read"
+        msg = DmaReadCmd.__new__(DmaReadCmd)
+        msg.handle, msg.src_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
+        msg.src_space = runner.memory.space_of(at)
+        msg.src_strides, msg.lanes, msg._quiet, msg.dependency_ids = steps, None, False, ()
+        msg.op_id = tile.op_id = runner.memory.new_id()
+        if self._after:
+            msg.dependency_ids, self._after = self._after, ()
+        tile.flight = flight = runner.issue(msg, line)
+        runner.memory.load_issued(msg)
+        while wait and flight.end < 0:
+            runner.pause(("the load of {}", tile), flight)
+        return tile
+
+    def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
+        """[byte] that rows take on their way."""
+        align = self._runner.pe.align
+        return sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
+
+    def store(
+        self,
+        addr: int,
+        value: Any,
+        *,
+        strides: Sequence[int] | None = None,
+        wait: bool = False,
+        channel: str = _USUAL,
+    ) -> Completion:
+        """A tensor into memory, visible to every load from now on; returns something to wait for."""
+        return self.store_at(addr, value, self.line_of(_frame(_UP)), strides, wait, channel)
+
+    def store_at(
+        self, addr: int, value: Any, line: str, strides: Sequence[int] | None, wait: bool, channel: str
+    ) -> Completion:
+        """The store asked for at a line."""
+        tile = self.operand_tile(value, line)
+        runner = self._runner
+        steps = None if strides is None else self._strides(strides, tile.shape, tile.dtype, line)
+        if channel is not _USUAL and channel not in CHANNELS:
+            self._refuse_channel(channel, line)
+        nbytes = tile.nbytes
+        at = self.place_of(addr, tile.shape, steps, tile.dtype, nbytes, line)
+        msg = DmaWriteCmd.__new__(DmaWriteCmd)
+        msg.handle, msg.dst_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
+        msg.dst_space = runner.memory.space_of(at)
+        msg.dst_strides, msg.lanes, msg.rmw, msg._quiet, msg.dependency_ids = steps, None, "", False, ()
+        msg.op_id = runner.memory.new_id()
+        if self._after:
+            msg.dependency_ids, self._after = self._after, ()
+        done = Completion.__new__(Completion)
+        done.flight = flight = runner.issue(msg, line)
+        done.op_id, done.known_name, done.number, done.target = msg.op_id, tile.known_name, tile.number, ""
+        runner.memory.store_issued(msg)
+        if wait and flight.end < 0:
+            runner.wait_for(flight, done.handle_id)
+        return done
+
+    def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
+        """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
+        line = self.line_of(_frame(_UP))
+        shape = shape if type(shape) is tuple else lengths_of(shape, line)
+        tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line, 0, name)
+        tile.poison = line
+        return tile
+
+    def place_of(
+        self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
+    ) -> int:
+        """Where a tensor's first element is in memory."""
+        align = _ALIGN.get(dtype) or dtype_of(dtype).align
+        if type(addr) is int:
+            self._check_address(addr, line)
+            at = addr
+            if at % align:
+                raise KernelError(f"{line}: the address {addr:#x} is not a multiple of the {align} bytes of a {dtype}")
+            if steps is None and self._translation is None:
+                return at
+        if steps is None:
+            return self._physical(addr, nbytes, line)
+        low, high = span_of(shape, steps, dtype)
+        return self._physical(addr + low, high - low, line) - low
+
+    def _in_memory(
+        self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
+    ) -> int:
+        """The same for modules that are not compiled."""
+        return self.place_of(addr, shape, steps, dtype, nbytes, line)
+
+    def _physical(self, addr: Any, nbytes: int, line: str) -> int:
+        """Where bytes are in memory; they must lie in one piece."""
+        if type(addr) is not int:
+            try:
+                addr = int(addr.__index__())
+            except AttributeError:
+                raise KernelError(f"{line}: an address must be an integer, and this is a {type(addr).__name__}") from None
+            self._check_address(addr, line)
+        at: int = addr
+        translation = self._translation
+        if translation is None:
+            return at
+        for window in self._windows:
+            start, end, physical = window
+            if start <= at and at + nbytes <= end:
+                return physical + at - start
+        found = translation.window(at)
+        if found is not None:
+            self._windows = [found, *self._windows[: _WINDOWS - 1]]
+        try:
+            runs = translation.physical(at, nbytes)
+        except InputError as error:
+            raise KernelError(f"{line}: {error}") from None
+        for (first, size), (second, _) in pairwise(runs):
+            if first + size != second:
+                raise KernelError(
+                    f"{line}: the {nbytes} bytes at {at:#x} lie apart in memory ({first:#x} is followed by {second:#x}); "
+                    "move what lies in one piece at a time"
+                )
+        return int(runs[0][0])
+
+    def _check_address(self, addr: int, line: str) -> None:
+        if not -_FAR < addr < _FAR:
+            raise KernelError(f"{line}: the address {addr:#x} is in no memory: addresses have at most 62 bits")
+
+    def _refuse_channel(self, channel: str, line: str) -> NoReturn:
+        raise KernelError(f"{line}: a DMA engine has the channels {', '.join(CHANNELS)}, and not {channel}")
+
+    def _strides(self, strides: Sequence[int], shape: tuple[int, ...], dtype: str, line: str) -> tuple[int, ...]:
+        try:
+            steps = tuple(index(one) for one in strides)
+        except TypeError:
+            raise KernelError(f"{line}: strides are integers, one an axis, and not {strides!r}") from None
+        if len(steps) != len(shape):
+            raise KernelError(f"{line}: {len(steps)} strides are given for the {len(shape)} axes of {list(shape)}")
+        align = dtype_of(dtype).align
+        for step, size in zip(steps, shape, strict=True):
+            if step % align and size > 1:
+                raise KernelError(f"{line}: the stride {step} is not a multiple of the {align} bytes of a {dtype}")
+        return steps

@@ -1,0 +1,125 @@
+"""Products of `tl`."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.dtypes import DTYPES, dtype_of
+from kernbench.common.pe_ops import GemmCmd
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.op_types import product_shape
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl.memory import TlMemory
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.kernel_runner import KernelRunner
+    from kernbench.triton_emu.memory.side import Translation
+
+_UP, _frame = caller_of(__file__), sys._getframe
+
+
+@cache
+def _product_of(dtype: str) -> tuple[str, str]:
+    """What a product of such elements is called, and what its elements are where nobody says."""
+    return f"gemm_{dtype}", dtype if dtype_of(dtype).kind == "float" else "i32"
+
+
+def check_acc(dtype_acc: str, line: str) -> None:
+    """KernelError where sums are to be rounded to a type that there is not."""
+    if dtype_acc and dtype_acc not in DTYPES:
+        raise KernelError(f"{line}: dtype_acc = {dtype_acc!r}, but it must be one of {', '.join(DTYPES)}")
+
+
+class TlProducts(TlMemory):
+    """The part of `tl` that multiplies matrices."""
+
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        super().__init__(runner, translation)
+        # What the last product was like: in a loop the next one's shapes are the same objects.
+        self._found: tuple[Any, ...] | None = None
+
+    def dot(
+        self,
+        a: Any,
+        b: Any,
+        acc: Any = None,
+        *,
+        out_dtype: str | None = None,
+        dtype_acc: str = "",
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        out: KernelTensor | None = None,
+    ) -> KernelTensor:
+        """`[acc +] a @ b`, of matrices or stacks of them.
+
+        The result is of `out_dtype`, else of acc's type, else of a's (of integers: i32).
+        """
+        return self.multiplied(a, b, _frame(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)
+
+    def _facts(self, one: KernelTensor, two: KernelTensor, transpose_a: bool, transpose_b: bool, line: str) -> tuple[Any, ...]:
+        try:
+            m, k, n, shape = product_shape(one.shape, two.shape, transpose_a, transpose_b)
+        except ValueError as error:
+            raise KernelError(f"{line}: dot of shapes {one.shape} and {two.shape}: {error}") from None
+        op, out_type = _product_of(one.dtype)
+        return one.shape, two.shape, one.dtype, transpose_a, transpose_b, m, k, n, shape, op, out_type
+
+    def multiplied(
+        self,
+        a: Any,
+        b: Any,
+        frame: FrameType,
+        acc: Any = None,
+        out_dtype: str | None = None,
+        dtype_acc: str = "",
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        out: KernelTensor | None = None,
+    ) -> KernelTensor:
+        """The product asked for at a frame."""
+        line = self.line_of(frame)
+        one, two = self.operand_tile(a, line), self.operand_tile(b, line)
+        check_acc(dtype_acc, line)
+        total = None if acc is None else self.operand_tile(acc, line)
+        found = self._found
+        if found is None or not (
+            found[0] is one.shape
+            and found[1] is two.shape
+            and found[2] is one.dtype
+            and found[3] is transpose_a
+            and found[4] is transpose_b
+        ):
+            found = self._found = self._facts(one, two, transpose_a, transpose_b, line)
+        m, k, n, shape, op, out_type = found[5], found[6], found[7], found[8], found[9], found[10]
+        if out_dtype is None:
+            out_dtype = total.dtype if total is not None else out_type
+        if total is not None and total.shape != shape:
+            raise KernelError(f"{line}: dot adds to a tensor of shape {total.shape}, but the product has the shape {shape}")
+        tile = self.result_tile(out, shape, out_dtype, line, op)
+        msg = GemmCmd.__new__(GemmCmd)
+        msg.a, msg.b, msg.out, msg.acc, msg.m, msg.k, msg.n = one, two, tile, total, m, k, n
+        msg.dtype_acc, msg.transpose_a, msg.transpose_b, msg.line = dtype_acc, transpose_a, transpose_b, line
+        msg.layout_a = msg.layout_b = msg.layout_out = "row_major"
+        msg._quiet, msg.dependency_ids, msg.tile_k = False, (), None
+        msg.op_id = self._runner.memory.new_id()
+        self.issue_for(msg, tile, line)
+        return tile
+
+    def product(
+        self,
+        a: Any,
+        b: Any,
+        frame: FrameType,
+        acc: Any = None,
+        out_dtype: str | None = None,
+        dtype_acc: str = "",
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        out: KernelTensor | None = None,
+    ) -> KernelTensor:
+        """The same for modules that are not compiled."""
+        return self.multiplied(a, b, frame, acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)

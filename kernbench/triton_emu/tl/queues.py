@@ -1,0 +1,169 @@
+"""Queues between PEs in `tl`: send, receive, who is where."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
+from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
+from kernbench.components.builtin.pe_dma import CHANNELS
+from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
+from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.tl.memory import Completion
+from kernbench.triton_emu.tl.waits import TlWaits
+
+_UP, _frame = caller_of(__file__), sys._getframe
+
+
+class TlQueues(TlWaits):
+    """The part of `tl` that sends tensors to other PEs."""
+
+    @property
+    def rank(self) -> int | None:
+        """The PE's number in the group whose queues were installed; None where it is in none."""
+        return self._runner.group.rank
+
+    @property
+    def world_size(self) -> int:
+        """PEs of that group; 0 without one."""
+        return self._runner.group.size
+
+    @property
+    def slots(self) -> int:
+        """Messages that each of its queues has room for; 0 without any."""
+        return self._runner.group.slots
+
+    @property
+    def slot_bytes(self) -> int:
+        """[B] of the longest message; 0 without any."""
+        return self._runner.group.slot_bytes
+
+    def neighbour(self, direction: str, plane: int = 0) -> int | None:
+        """The rank in a direction of a plane; None where there is no neighbour."""
+        ring = self._runner.scheduler.queues.queues_out.get((plane, direction))
+        return None if ring is None else ring.target.rank
+
+    def send(self, direction: str, tile: Any, *, plane: int = 0, wait: bool = False) -> Completion:
+        """A tensor to the neighbour in a direction; returns something to wait for: its transfer has ended then.
+
+        It waits, and the kernel does not, until the neighbour has a free slot for it. With `wait` the kernel does.
+        """
+        done = self._send(direction, tile, plane, self.line_of(_frame(_UP)))
+        if wait:
+            assert done.flight is not None
+            self._runner.wait_for(done.flight, done.handle_id)
+        return done
+
+    def _send(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
+        """The send asked for at a line."""
+        runner = self._runner
+        ring = self._ring(runner.scheduler.queues.queues_out, direction, plane, line)
+        sent = self.operand_tile(tile, line)
+        if sent.nbytes > ring.slot_bytes:
+            raise KernelError(
+                f"{line}: {sent.handle_id} {sent.dtype}{list(sent.shape)} has {sent.nbytes} bytes, and a slot of the queue to "
+                f"{ring.target} has {ring.slot_bytes}; send smaller pieces, or install queues with a larger slot_bytes"
+            )
+        msg = IpcqSendCmd.__new__(IpcqSendCmd)
+        msg.handle, msg.ring, msg.line, msg.op_id, msg._quiet = sent, ring, line, runner.memory.new_id(), False
+        msg.dependency_ids, self._after = self._after, ()
+        done = Completion.__new__(Completion)
+        done.flight, done.op_id = runner.issue(msg, line), msg.op_id
+        done.known_name, done.number, done.target = sent.known_name, sent.number, ring.target_name
+        return done
+
+    def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
+        """The next tensor from the neighbour in a direction: the kernel waits for it. It lies in its slot while it is used.
+
+        `copy_to`: a tile that it is copied to, or an address in memory that it is stored to; the slot is free then. Returns
+        that tile, or what `store` returns.
+        """
+        frame = _frame(_UP)
+        tile = self._receive(direction, shape, dtype, plane, self.line_of(frame))
+        assert tile.flight is not None
+        self._runner.wait_for(tile.flight, f"a message from {self._source(direction, plane)}")
+        if copy_to is None:
+            return tile
+        if isinstance(copy_to, KernelTensor):
+            tl: Any = self  # a TLContext
+            made = tl.unary("copy", tile, frame, out=copy_to)
+            self.wait(made)
+            return made
+        return self.store_at(copy_to, tile, self.line_of(frame), None, True, CHANNELS[0])
+
+    def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
+        """The same without waiting: the tensor is in flight, and what uses it waits."""
+        return self._receive(direction, shape, dtype, plane, self.line_of(_frame(_UP)))
+
+    def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:
+        runner = self._runner
+        ring = self._ring(runner.scheduler.queues.queues_in, direction, plane, line)
+        lengths = shape if type(shape) is tuple else lengths_of(shape, line)
+        nbytes = self.size_of(lengths, dtype, line)
+        if nbytes == 0:
+            self._refuse_empty(lengths, dtype, line)
+        number = ring.received
+        slot = ring.address(number)
+        if ring.in_scratchpad:
+            self._count += 1
+            tile = KernelTensor.__new__(KernelTensor)
+            tile.known_name, tile.number, tile.shape, tile.dtype, tile.line = None, self._count, lengths, dtype, line
+            tile.nbytes = nbytes  # type: ignore[misc]  # no property there
+            tile.value = tile.flight = tile.op_id = None
+            tile.space, tile.poison, tile.addr = "tcm", "", -1
+            tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
+            tile.block = None
+        else:
+            tile = self.new_tile(lengths, dtype, nbytes, line)
+        tile.op = "recv"
+        msg = IpcqRecvCmd.__new__(IpcqRecvCmd)
+        msg.handle, msg.ring, msg.number, msg.slot, msg.line, msg.message = tile, ring, number, slot, line, None
+        msg.op_id, msg._quiet, msg.dependency_ids = runner.memory.new_id(), False, ()
+        tile.flight = runner.issue(msg, line)
+        ring.received += 1
+        if ring.in_scratchpad:
+            tile.block = SlotBlock(ring, number)  # type: ignore[assignment]  # it is a slot, and not a piece of the rest
+            tile.addr = slot
+        return tile
+
+    def _source(self, direction: str, plane: int) -> Any:
+        return self._runner.scheduler.queues.queues_in[plane, direction].source
+
+    def _ring(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> Ring:
+        ring = queues.get((plane, direction))
+        if ring is None:
+            self._refuse_way(queues, direction, plane, line)
+        return ring
+
+    def _refuse_way(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> NoReturn:
+        if direction not in DIRECTIONS:
+            raise KernelError(f"{line}: a direction is one of {', '.join(DIRECTIONS)}, and not {direction!r}")
+        pe, rank = self._runner.pe.name, self._runner.group.rank
+        if rank is None:
+            raise KernelError(f"{line}: {pe} has no queues; install them before the launch")
+        planes = sorted({number for number, _ in queues})
+        if plane not in planes:
+            there = f"planes {', '.join(map(str, planes))}" if planes else "no plane"
+            raise KernelError(f"{line}: rank {rank} ({pe}) has {there}, and not plane {plane!r}")
+        there = ", ".join(one for one in DIRECTIONS if (plane, one) in queues)
+        raise KernelError(f"{line}: rank {rank} ({pe}) has no neighbour {direction} in plane {plane}, but {there}")
+
+
+def take(msg: IpcqRecvCmd) -> None:
+    """A message is there: its tensor is as it was sent. KernelError where it is not what the receive asked for."""
+    tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
+    message: Message = msg.message
+    ring: Ring = msg.ring
+    tile.flight = None
+    if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):
+        raise KernelError(
+            f"{msg.line}: {ring.target} receives {tile.dtype}{list(tile.shape)}, but {ring.source} sent "
+            f"{message.dtype}{list(message.shape)} ({message.line}); send and receive in the same order, with the same shapes"
+        )
+    tile.value = message.value
+    tile.op_id = message.op_id if ring.in_scratchpad else msg.op_id

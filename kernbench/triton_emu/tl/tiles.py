@@ -1,0 +1,254 @@
+"""The tiles of a program: where they are, how commands take them as operands, and what becomes of results."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kernbench.common.dtypes import Array, nbytes_of
+from kernbench.common.errors import InputError
+from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
+from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
+from kernbench.triton_emu.errors import KernelError, PoisonError
+from kernbench.triton_emu.handle import KernelTensor
+from kernbench.triton_emu.lengths import lengths_of
+from kernbench.triton_emu.scratchpad import Block, Owner, shown
+from kernbench.triton_emu.source_lines import line_of
+
+if TYPE_CHECKING:
+    from kernbench.components.builtin.flight import Flight
+    from kernbench.triton_emu.kernel_runner import KernelRunner
+    from kernbench.triton_emu.memory.side import Translation
+
+_nbytes = cache(nbytes_of)
+_OF_ONE = (DmaReadCmd, DmaWriteCmd, IpcqSendCmd, IpcqRecvCmd)  # commands on one tile
+
+
+class TlTiles:
+    """The part of `tl` that has the scratchpad."""
+
+    def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
+        self._runner = runner
+        self._translation = translation
+        self._windows: list[tuple[int, int, int]] = []  # of addresses, and where they are in memory: those used last
+        self._count = 0
+        self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
+        self._shape: tuple[int, ...] | None = None  # whose size was asked for last,
+        self._dtype = ""
+        self._nbytes = 0  # and what it was
+        self._owner: Owner | None = None  # of the last tile, but its number
+        self._code: Any = None  # that asked for a line last,
+        self._lines: dict[int, str] = {}  # and its lines so far, by the instruction;
+        self._codes: dict[int, dict[int, str]] = {}  # of all, by the codes' id(), as in source_lines
+
+    def line_of(self, frame: FrameType) -> str:
+        """The source line of a frame."""
+        code, at = frame.f_code, frame.f_lasti
+        if code is not self._code:
+            lines = self._codes.get(id(code))
+            if lines is None:
+                lines = self._codes[id(code)] = {}
+            self._code, self._lines = code, lines
+        line = self._lines.get(at)
+        if line is None:
+            line = self._lines[at] = line_of(frame)
+        return line
+
+    # Operands and results.
+
+    def operand_tile(self, value: Any, line: str) -> KernelTensor:
+        """A tensor as a command needs it: complete, and in the scratchpad."""
+        tile = self.placed_tile(value, line)
+        if tile.shared:
+            for flight in self._writers(tile):
+                self._runner.wait_implicitly(flight, tile.handle_id, line)
+        return tile
+
+    def placed_tile(self, value: Any, line: str) -> KernelTensor:
+        """The same, but that its parts may still be written."""
+        if not isinstance(value, KernelTensor):
+            raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
+        tile: KernelTensor = value
+        if tile._tl is not self:
+            raise KernelError(f"{line}: {tile.handle_id} ({tile.line}) is of another program; its tile went with that")
+        if tile.poison:
+            self._refuse_poison(tile, line)
+        if tile.flight is not None:
+            self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
+        if tile.addr < 0:
+            self._place(tile, line)
+        return tile
+
+    def _writers(self, tile: KernelTensor) -> list[Flight]:
+        """The commands on their way that write bytes of a tile."""
+        return [one for one in self._runner.scheduler.open if one.end < 0 and _writes(one.msg, tile)]
+
+    def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
+        """A command whose result is pending."""
+        runner = self._runner
+        if self._after:
+            msg.dependency_ids, self._after = self._after, ()
+        tile.op_id = msg.op_id
+        tile.flight = runner.issue(msg, line)
+
+    def result_tile(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
+        if out is None:
+            tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line)
+        else:
+            tile = self._into(out, shape, dtype, line)
+        tile.op = op
+        return tile
+
+    def _into(self, out: KernelTensor, shape: tuple[int, ...], dtype: str, line: str) -> KernelTensor:
+        """A tile that is written again: after everything that still uses it."""
+        if out.shape != shape or out.dtype != dtype:
+            raise KernelError(
+                f"{line}: the result is {dtype}{list(shape)}, and out is {out.dtype}{list(out.shape)} "
+                f"({out.handle_id}, {out.line})"
+            )
+        if out.addr < 0:
+            self._place(out, line)
+        for open_one in list(self._runner.scheduler.open):
+            flight: Flight = open_one
+            if flight.end < 0 and _uses(flight.msg, out):
+                self._runner.wait_implicitly(flight, out.handle_id, line)
+        out.value, out.poison, out.line = None, "", line
+        whole = out.whole
+        if whole is not None and whole.value is not None:  # what Phase 1 knows of it holds no longer
+            whole.value, whole.op, whole.line = None, "an op on a part of it", line
+        return out
+
+    def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
+        """Known elements that are nowhere yet."""
+        self._count += 1
+        size = self.size_of(value.shape, dtype, line)
+        tile = KernelTensor(self, f"t{self._count}", value.shape, dtype, size, line)  # type: ignore[arg-type]
+        tile.value = value
+        return tile
+
+    def _place(self, tile: KernelTensor, line: str) -> None:
+        """Known elements that an engine needs go into the scratchpad, in no time."""
+        room = self.new_tile(tile.shape, tile.dtype, tile.nbytes, line)
+        tile.block, tile.addr = room.block, room.addr
+        assert tile.value is not None
+        runner = self._runner
+        msg = MemoryWriteMsg(tile.space, tile.addr, tile.value, op_id=runner.memory.new_id(), line=line)
+        runner.on_placed(msg, runner.now)
+
+    def new_tile(
+        self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
+    ) -> KernelTensor:
+        """A tile of the scratchpad."""
+        if nbytes == 0:
+            self._refuse_empty(shape, dtype, line)
+        self._count += 1
+        tile = KernelTensor.__new__(KernelTensor)
+        tile.number = self._count
+        tile.known_name = name or None
+        tile.shape, tile.dtype, tile.line, tile.nbytes = shape, dtype, line, nbytes  # type: ignore[misc]
+        tile.value = tile.flight = tile.op_id = None
+        tile.space, tile.op, tile.poison = "tcm", "", ""
+        tile._tl = self  # type: ignore[assignment]  # it is part of a TLContext
+        size = nbytes if nbytes > travel else travel
+        who = self._owner
+        if who is None or who[3] is not line or who[2] is not shape or who[1] is not dtype or who[0] is not name:
+            who = self._owner = (name, dtype, shape, line)
+        block = self._runner.pad.take(size, who, self._count)
+        if block is None:
+            block = self._take(size, who, self._count)
+        tile.block = block
+        tile.addr = block.addr
+        return tile
+
+    def _take(self, nbytes: int, who: Owner, number: int = 0) -> Block:
+        """Scratchpad; the kernel waits where commands on their way may make room."""
+        runner = self._runner
+        while True:
+            block = runner.pad.take(nbytes, who, number)
+            if block is not None:
+                return block
+            if not runner.scheduler.open:
+                raise runner.pad.refusal(nbytes, who, number)
+            runner.pause(f"{nbytes} bytes of scratchpad for {shown(who, number)}", None, True)
+
+    def size_of(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+        if dtype is self._dtype and (shape is self._shape or _alike(shape, self._shape)):  # as in a loop
+            return self._nbytes
+        for one in shape:
+            if type(one) is not int:
+                lengths_of(shape, line)  # KernelError where it is no integer at all
+                break
+        if shape and min(shape) < 0:
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
+        try:
+            nbytes = _nbytes(shape, dtype)
+        except (ValueError, TypeError, InputError) as error:
+            raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: {error}") from None
+        self._shape, self._dtype, self._nbytes = shape, dtype, nbytes
+        return nbytes
+
+    # The same for modules that are not compiled: a call through a method that a class may replace costs more than what it does.
+
+    def operand(self, value: Any, line: str) -> KernelTensor:
+        return self.operand_tile(value, line)
+
+    def _placed(self, value: Any, line: str) -> KernelTensor:
+        return self.placed_tile(value, line)
+
+    def issue_compute(self, msg: Any, tile: KernelTensor, line: str) -> None:
+        self.issue_for(msg, tile, line)
+
+    def _result(self, out: KernelTensor | None, shape: tuple[int, ...], dtype: str, line: str, op: str) -> KernelTensor:
+        return self.result_tile(out, shape, dtype, line, op)
+
+    def _new(self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0) -> KernelTensor:
+        return self.new_tile(shape, dtype, nbytes, line, travel)
+
+    def _size(self, shape: tuple[int, ...], dtype: str, line: str) -> int:
+        return self.size_of(shape, dtype, line)
+
+    def _refuse_empty(self, shape: tuple[int, ...], dtype: str, line: str) -> NoReturn:
+        raise KernelError(f"{line}: a tensor of {dtype}{list(shape)} has no elements, and a command needs one at least")
+
+    def _refuse_poison(self, tile: KernelTensor, line: str) -> None:
+        raise PoisonError(
+            f"{line}: {tile.handle_id} {tile.dtype}{list(tile.shape)} is read, but nothing has written it since it was taken "
+            f"in {tile.poison}; give it as out= to a load or an op first"
+        )
+
+
+def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
+    """Whether a shape is of one axis, a plain integer, and as the known one."""
+    return known is not None and len(shape) == 1 and len(known) == 1 and type(shape[0]) is int and shape[0] == known[0]
+
+
+def _uses(msg: Any, tile: KernelTensor) -> bool:
+    """Whether a command reads or writes a tile."""
+    if isinstance(msg, _OF_ONE):
+        return _touch(msg.handle, tile)
+    if isinstance(msg, CompositeCmd):
+        extra = any(_touch(one.operand, tile) for one in msg.epilogue)
+        return extra or _uses(msg.work, tile)
+    if isinstance(msg, GemmCmd):
+        return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
+    return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+
+
+def _writes(msg: Any, tile: KernelTensor) -> bool:
+    """Whether a command writes bytes of a tile."""
+    if isinstance(msg, (DmaWriteCmd, IpcqSendCmd, CompositeCmd)):
+        return False
+    return _touch(msg.handle if isinstance(msg, _OF_ONE) else msg.out, tile)
+
+
+def _touch(one: Any, tile: KernelTensor) -> bool:
+    """Whether they have bytes in common: parts of a tile lie in its block."""
+    if one is tile:
+        return True
+    if not isinstance(one, KernelTensor):
+        return False
+    other: KernelTensor = one
+    if other.block is None or other.block is not tile.block:
+        return False
+    return bool(other.addr < tile.addr + tile.nbytes and tile.addr < other.addr + other.nbytes)

@@ -1,9 +1,0 @@
-cimport cython
-
-from kernbench.components.builtin.flight cimport Flight
-from kernbench.triton_emu.handle cimport KernelTensor
-from kernbench.triton_emu.tl_math cimport TlMath
-
-cdef class TlWaits(TlMath):
-    @cython.locals(flight=Flight)
-    cpdef _wait_tile(self, KernelTensor tile)

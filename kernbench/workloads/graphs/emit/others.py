@@ -1,0 +1,153 @@
+"""Vector operations, pools, copies and rows of tables as jobs, block after block."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, window_source
+from kernbench.workloads.graphs.graph import Copy, Pool, Product, Rows, Vector, Work
+from kernbench.workloads.graphs.memory import Memory
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
+from kernbench.workloads.layer.dram import Span
+
+_STRIDE = 7919  # a prime: rows of a table that are not neighbours
+
+
+def emit_work(memory: Memory, work: Work, size: Size, meta: dict[str, Any]) -> None:
+    """All jobs of a piece of work; `meta`: fields of every entry."""
+    match work:
+        case Product():
+            ProductJobs(memory, work, size, meta).run()
+        case Vector():
+            _vector(memory, work, size, meta)
+        case Pool():
+            _pool(memory, work, size, meta)
+        case Copy():
+            _copy(memory, work, size, meta)
+        case Rows():
+            _rows(memory, work, size, meta)
+
+
+def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> None:
+    emit, tensors = memory.emit, memory.lowered.tensors
+    a, out = tensors[work.a].bits // 8, tensors[work.out].bits // 8
+    flat = work.op in ELEMENTWISE
+    total, step, length = (work.length * work.batch, size.rows, 1) if flat else (work.batch, size.rows, work.length)
+    params = [] if size.streamed else [_whole(memory, name, meta)[1] for name in work.params]
+    for first in range(0, total, step):
+        count = min(step, total - first)
+        source, _ = memory.read(work.a, first * length * a, count * length * a, **meta)
+        second = _along(memory, work.b, first * length, count * length, meta)[0] if work.b else None
+        again = work.params if size.streamed else ()
+        beside = [*params, *(_along(memory, name, first * length, count * length, meta)[1] for name in again)]
+        results = count * (1 if work.reduces else length)
+        at = first * (1 if work.reduces else length) * out
+        place = memory.place(work.out, at, results * out)
+        if work.op in ("add", "mul") and second is None:
+            second = source  # what is broadcast is no stream
+        fields = {"length": count if flat else length, "batch": 1 if flat else count, "qbits_activation": out * 8}
+        job = emit.ve(work.op, source, place, second, **fields, **meta)
+        for span in beside:
+            emit.after(job, *span)
+        memory.written(work.out, at, results * out, place, **meta)
+
+
+def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> Place:
+    tensor = memory.lowered.tensors[name]
+    return memory.read(name, 0, bytes_of(tensor.elements, tensor.bits), "params", **meta)
+
+
+def _along(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> Place:
+    """The part of a second input that belongs to some elements; what is smaller is read again from its beginning on."""
+    tensor = memory.lowered.tensors[name]
+    size = tensor.bits // 8
+    count = min(count, tensor.elements)
+    first = min(first % tensor.elements, tensor.elements - count)
+    return memory.read(name, first * size, count * size, **meta)
+
+
+def _pool(memory: Memory, work: Pool, size: Size, meta: dict[str, Any]) -> None:
+    emit, window = memory.emit, work.window
+    bits = memory.lowered.tensors[work.out].bits
+    outputs, row = prod(window.out), window.channels * bits // 8
+    for image in range(window.images):
+        for first in range(0, outputs, size.rows):
+            rows = min(size.rows, outputs - first)
+            source, nbytes, waits = window_source(memory, work.a, window, image, first, rows, meta)
+            start = (image * outputs + first) * row
+            place = memory.place(work.out, start, rows * row)
+            for position in range(window.positions):
+                for done, part in pieces(rows * row, nbytes):
+                    fields = {"length": part * 8 // bits, "batch": 1, "qbits_activation": bits}
+                    at = place + done
+                    first_one = position == 0
+                    second = None if first_one else source
+                    job = emit.ve("copy" if first_one else "add", source if first_one else at, at, second, **fields, **meta)
+                    emit.after(job, *waits)
+            memory.written(work.out, start, rows * row, place, **meta)
+
+
+def _copy(memory: Memory, work: Copy, size: Size, meta: dict[str, Any]) -> None:
+    """Each block waits for all of its source, wherever its elements come from."""
+    tensors = memory.lowered.tensors
+    out, total = tensors[work.out].bits // 8, tensors[work.out].elements
+    if len(work.sources) > 1:
+        memory.in_one_piece(work.out)
+    done = 0
+    for name in work.sources:
+        tensor = tensors[name]
+        wanted = tensor.elements if len(work.sources) > 1 else total
+        for first in range(0, wanted, size.rows):
+            count = min(size.rows, wanted - first)
+            start = (done + first) * out
+            place = memory.place(work.out, start, count * out)
+            _copy_block(memory, name, first, count, place, out, meta)
+            memory.written(work.out, start, count * out, place, **meta)
+        done += wanted
+    memory.complete(work.out, meta)
+
+
+def _copy_block(memory: Memory, name: str, first: int, count: int, place: int, out: int, meta: dict[str, Any]) -> None:
+    """`count` elements of a tensor from about `first` on, to `place`, `out` bytes each."""
+    emit, tensor = memory.emit, memory.lowered.tensors[name]
+    for done, part in pieces(count, tensor.elements):
+        start = min((first + done) % tensor.elements, tensor.elements - part)
+        size = tensor.bits // 8
+        source, _ = memory.read(name, start * size, part * size, **meta)
+        if memory.storage(name) is not None and not _stays(memory, name):
+            memory.wait_for_all(name)
+        fields = {"length": part, "batch": 1, "qbits_activation": out * 8}
+        emit.ve("copy", source, place + done * out, **fields, **meta)
+        if _stays(memory, name):
+            memory.wait_for_all(name)
+
+
+def _stays(memory: Memory, name: str) -> bool:
+    storage = memory.storage(name)
+    return storage is not None and storage.spm is not None
+
+
+def _rows(memory: Memory, work: Rows, size: Size, meta: dict[str, Any]) -> None:
+    """A load for each row, when its index is there. An index that is not known is made up: no two are neighbours."""
+    emit, tensors = memory.emit, memory.lowered.tensors
+    table, out = tensors[work.table], tensors[work.out]
+    row_bytes, wide = bytes_of(work.length, table.bits), work.length * out.bits // 8
+    indices = _whole(memory, work.indices, meta)[1] if work.indices else None
+    words = table.elements // work.length
+    for first in range(0, work.count, size.rows):
+        count = min(size.rows, work.count - first)
+        place = memory.place(work.out, first * wide, count * wide)
+        for number in range(first, first + count):
+            word = work.known[number] if work.known else number * _STRIDE % words
+            at = memory.table(work.table) + word * row_bytes
+            room = ceil_div(max(row_bytes, wide), memory.align) * memory.align + memory.align
+            slot = memory.rings["blocks"].take(room)
+            job = emit.load("embedding", table.bits, Span(at, 1, work.length, row_bytes), slot, **meta)
+            if indices is not None:
+                emit.after(job, *indices)
+            fields = {"length": work.length, "batch": 1, "qbits_activation": out.bits}
+            emit.ve("copy", slot + at % memory.align, place + (number - first) * wide, **fields, **meta)
+        memory.written(work.out, first * wide, count * wide, place, **meta)

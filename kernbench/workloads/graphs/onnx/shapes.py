@@ -1,0 +1,186 @@
+"""Shapes of an ONNX graph: inference, and the computation of what shapes depend on, in turns until nothing is new."""
+
+from __future__ import annotations
+
+import warnings
+from collections import ChainMap
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.workloads.graphs.graph import Array
+from kernbench.workloads.graphs.onnx.values import SMALL, array_of
+
+if TYPE_CHECKING:
+    import onnx
+
+_MADE = 1 << 23  # [element] of all constants that are made
+_ROUNDS = 64
+_LINE = 300  # [character] of another library's message
+_SAME_SHAPE = frozenset(("Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization", "GroupNormalization"))
+#: What shapes are computed with, each in time and memory that go with its elements.
+_FOLDED = frozenset((
+    "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
+    "ConstantOfShape", "Cos", "CumSum", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
+    "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "OneHot", "Or", "Pad", "Pow", "Range", "Reciprocal", "ReduceL1",
+    "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape",
+    "Round", "ScatterElements", "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze",
+    "Sub", "Sum", "Tan", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+))  # fmt: skip
+
+
+Shapes = dict[str, tuple[int, ...] | None]
+
+
+def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
+    """Infers all shapes, in the model; nodes whose outputs are known become initializers. The known values by name.
+
+    InputError where shapes do not fit together.
+    """
+    from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+    from onnx import shape_inference
+
+    imported = {item.domain for item in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} - imported - {"", "ai.onnx"}):
+        model.opset_import.add(domain=domain, version=1)  # else nothing at all is inferred
+    known: dict[str, Array] = {}
+    for item in model.graph.initializer:
+        if prod(item.dims) <= SMALL:
+            known[item.name] = array_of(item, where)
+    given = sum(value.size for value in known.values())
+    for _ in range(_ROUNDS):
+        try:
+            inferred = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True).graph
+        except (shape_inference.InferenceError, ValueError, RuntimeError, DecodeError, EncodeError) as error:
+            raise InputError(Problem(where, f"its shapes cannot be inferred: {first_line(error)}")) from None
+        del model.graph.value_info[:]
+        model.graph.value_info.extend(inferred.value_info)
+        for mine, its in zip(model.graph.output, inferred.output, strict=True):
+            mine.type.CopyFrom(its.type)
+        if not _keep_shapes(model) and not _fold(model, known, _MADE + given - sum(value.size for value in known.values())):
+            break
+    return known
+
+
+def why_unknown(model: onnx.ModelProto) -> dict[int, str]:
+    """What onnx says of nodes whose outputs have no shape though their inputs have, by number."""
+    from onnx import TypeProto, helper, shape_inference
+
+    graph, found = model.graph, dict[int, str]()
+    values = {item.name: item for item in (*graph.value_info, *graph.output, *graph.input) if shape_of(item) is not None}
+    stored = {item.name: item for item in graph.initializer}
+    for number, node in enumerate(graph.node):
+        inputs = [name for name in dict.fromkeys(node.input) if name]
+        known = all(name in values or name in stored for name in inputs)
+        if not known or all(not name or name in values for name in node.output) or node.domain not in ("", "ai.onnx"):
+            continue
+        feeds = [values[name] for name in inputs if name not in stored]
+        results = [helper.make_value_info(name, TypeProto()) for name in node.output if name]
+        small = helper.make_graph([node], "one", feeds, results, [stored[name] for name in inputs if name in stored])
+        try:
+            shape_inference.infer_shapes(
+                helper.make_model(small, opset_imports=list(model.opset_import)), strict_mode=True, data_prop=True
+            )
+        except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
+            found[number] = first_line(error).rpartition("Error] ")[2].rstrip(".")
+        if len(found) >= MAX_PROBLEMS_SHOWN:
+            break
+    return found
+
+
+def _keep_shapes(model: onnx.ModelProto) -> bool:
+    """Gives outputs of operators that keep the shape, and of which onnx does not know it, that of the input; whether one."""
+    graph = model.graph
+    types = {item.name: item.type for item in (*graph.value_info, *graph.output, *graph.input) if shape_of(item) is not None}
+    outputs = {item.name: item for item in graph.output}
+    found = False
+    for node in graph.node:
+        if node.op_type not in _SAME_SHAPE or node.domain not in ("", "ai.onnx", "com.microsoft"):
+            continue
+        out = node.output[0]
+        if out and out not in types and node.input[0] in types:
+            item = outputs.get(out)
+            item = graph.value_info.add(name=out) if item is None else item
+            item.type.CopyFrom(types[node.input[0]])
+            types[out], found = item.type, True
+    return found
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, as one line."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."
+
+
+def shape_of(item: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """The shape of a tensor; None where it is not known whole."""
+    kind = item.type.tensor_type
+    if not item.type.HasField("tensor_type") or not kind.HasField("shape"):
+        return None
+    dims = tuple(dim.dim_value for dim in kind.shape.dim if dim.HasField("dim_value"))
+    return dims if len(dims) == len(kind.shape.dim) and all(dim > 0 for dim in dims) else None
+
+
+def _fold(model: onnx.ModelProto, known: dict[str, Array], room: int) -> bool:
+    """Computes the nodes that can be, of `room` elements together, and takes them out; whether there was one."""
+    from onnx import numpy_helper
+
+    graph = model.graph
+    shapes: Shapes = {item.name: shape_of(item) for item in (*graph.value_info, *graph.output, *graph.input)}
+    shapes.update({item.name: tuple(item.dims) for item in graph.initializer})
+    left, made = [], dict[str, Array]()
+    for node in graph.node:
+        values = _value(node, model, ChainMap(made, known), shapes, room)
+        if values is None:
+            left.append(node)
+        made.update(values or {})
+        room -= sum(value.size for value in (values or {}).values())
+    for name, value in made.items():
+        graph.initializer.append(numpy_helper.from_array(value, name))
+    known.update(made)
+    if made:
+        del graph.node[:]
+        graph.node.extend(left)
+    return bool(made)
+
+
+def _value(
+    node: onnx.NodeProto, model: onnx.ModelProto, known: Mapping[str, Array], shapes: Shapes, room: int
+) -> dict[str, Array] | None:
+    """The outputs of a node that depends on no input, by name; None of others."""
+    import numpy as np
+
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _FOLDED:
+        return None
+    inputs = [name for name in node.input if name]
+    if node.op_type in ("Shape", "Size") and shapes.get(node.input[0]) is not None:
+        of = shapes[node.input[0]]
+        return _run(node, model, {node.input[0]: np.broadcast_to(np.float32(0), of or ())})
+    if not all(name in known for name in inputs):
+        return None
+    sizes = [shapes.get(name) for name in node.output if name]
+    if node.op_type != "Constant" and any(size is None or prod(size) > room for size in sizes):
+        return None
+    return _run(node, model, {name: known[name] for name in inputs})
+
+
+def _run(node: onnx.NodeProto, model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Array] | None:
+    """What the reference implementation makes of a node; None where it has none, or the node is not valid."""
+    from onnx import TypeProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = [helper.make_value_info(name, TypeProto()) for name in inputs]
+    results = [helper.make_value_info(name, TypeProto()) for name in node.output if name]
+    small = helper.make_model(helper.make_graph([node], "one", feeds, results), opset_imports=list(model.opset_import))
+    try:
+        with warnings.catch_warnings(action="ignore"):  # numpy's, of divisions by zero and the like
+            values = ReferenceEvaluator(small).run(None, inputs)
+    except Exception:  # whatever is wrong with the node, its lowering says so
+        return None
+    import numpy as np
+
+    if not all(isinstance(value, np.ndarray | np.generic) for value in values):
+        return None
+    return {item.name: np.asarray(value) for item, value in zip(results, values, strict=True)}

@@ -1,0 +1,1 @@
+"""One decoder layer as a program: buffers, DRAM, stages."""

@@ -1,0 +1,283 @@
+"""What a decoder layer needs of a scratchpad, buffer by buffer, for given tiles and token blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig, Te
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, slot_bytes
+from kernbench.workloads.models import Matrix, ModelShape
+from kernbench.workloads.routing import largest_part
+from kernbench.workloads.scratchpad import Need
+
+ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
+STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
+_STRIP_BYTES = 1 << 10  # a strip is at least this, so that one token does not make an entry for every few elements
+_KV_TOKENS = 64  # KV tiles are whole multiples of it
+_EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """How much is in flight at a time."""
+
+    tile_bytes: int  #: [byte] of a weight tile, at most
+    weight_tiles: int  #: weight tiles in the ring
+    kv_parts: int  #: a head's cached tokens go through the scratchpad in so many tiles
+    kv_tiles: int  #: KV tiles in the ring
+    depth: int  #: 2: intermediate results are double-buffered
+
+
+class LayerBuffers:
+    """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
+
+    `page_tokens`: of a page of the KV cache; 0 where it has none.
+    `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
+    """
+
+    def __init__(
+        self, model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.seq_tokens = tokens
+        self.batch = batch
+        self.tokens = tokens * batch
+        self.context = context
+        self.page_tokens = page_tokens
+        self.matrices = model.matrices
+        self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
+        self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
+        self.systolic: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `systolic_cycles`
+        self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
+        self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
+        self.part_rows = largest_part(model, self.tokens)
+        self.capacity = config.spm.size_bytes
+        self.line = config.spm.bank_width_bytes
+        #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
+        self.skew = (config.spm.num_banks // 4 + 1) * self.line
+        self._align = config.dma.alignment_bytes
+
+    def activation_bytes(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return bytes_of(elements, self.model.activation_bits)
+
+    def has_tiles(self, level: Buffering) -> bool:
+        """Whether one column of every matrix fits a tile."""
+        return all(ceil_div(m.rows * self.widest(m), 8) <= level.tile_bytes for m in self.matrices)
+
+    def widest(self, matrix: Matrix) -> int:
+        """Most bits of a weight of a matrix: some heads may have more than others."""
+        return self._widest[matrix.name]
+
+    def _most_bits(self, matrix: Matrix) -> int:
+        if not self.model.head_bits or matrix.name not in STAGE_MATRICES[ATTENTION]:
+            return matrix.bits
+        heads = self.model.heads if matrix.name == "wq" else self.model.kv_heads
+        return max(self.model.slice_bits(matrix.name, head) for head in range(heads))
+
+    def rows(self, stage: int) -> int:
+        """[token] rows that go through a stage together where nothing divides them."""
+        if stage == ATTENTION:
+            return self.batch if self.seq_tokens == 1 else self.seq_tokens
+        return self.part_rows if stage in (GATE_UP, DOWN) else self.tokens
+
+    def stage_matrices(self, stage: int) -> tuple[str, ...]:
+        """What a stage multiplies by, of one expert."""
+        return STAGE_MATRICES[stage] if stage != GATE_UP or self.model.gated else ("w_up",)
+
+    def tile_cols(self, level: Buffering) -> dict[str, int]:
+        """Columns of a weight tile by matrix; a tile of `wq`, `wk` or `wv` is inside one head."""
+        if level.tile_bytes not in self._tile_cols:
+            self._tile_cols[level.tile_bytes] = self._new_tile_cols(level)
+        return self._tile_cols[level.tile_bytes]
+
+    def _new_tile_cols(self, level: Buffering) -> dict[str, int]:
+        return {
+            m.name: even_split(
+                self.model.head_dim if m.name in STAGE_MATRICES[ATTENTION] else m.cols,
+                level.tile_bytes * 8 // (m.rows * self.widest(m)),
+                array_columns(self.config.te),
+            )
+            for m in self.matrices
+        }
+
+    def strip_cols(self, level: Buffering, stage: int, m: int) -> int:
+        """Columns of the output that are finished, and spilled, at a time: whole tiles, and whole aligned lines."""
+        if stage == ATTENTION:
+            return self.model.head_dim
+        name = self.stage_matrices(stage)[0]
+        tile, width = self.tile_cols(level)[name], self._width(name)
+        step = lcm(tile, ceil_div(self._align * 8, self.model.activation_bits))
+        if step > width:
+            step = tile
+        wanted = ceil_div(_STRIP_BYTES * 8, self.model.activation_bits * m)
+        return min(width, step * ceil_div(wanted, step))
+
+    def strip_bytes(self, level: Buffering, stage: int, m: int) -> int:
+        """Bytes of a strip of `m` tokens, with room for the alignment of each of its rows in DRAM."""
+        cols = self.strip_cols(level, stage, m)
+        width = self.model.attention_width if stage == ATTENTION else self._width(self.stage_matrices(stage)[0])
+        if self.activation_bytes(cols) % self._align == 0 and self.activation_bytes(width) % self._align == 0:
+            return self.activation_bytes(m * cols)
+        return m * (self.activation_bytes(cols) + 2 * self._align)
+
+    def kv_tile_tokens(self, level: Buffering) -> int:
+        """[token] cached tokens of a KV tile, at most: a multiple of 64, so that no machine gets tiny ones."""
+        cached = max(self.context + self.seq_tokens - 1, 1)  # of the last token
+        if self.model.window:
+            cached = min(cached, self.model.window + self.kv_step)
+        return ceil_div(ceil_div(cached, level.kv_parts), self.kv_step) * self.kv_step
+
+    def kv_slot_bytes(self, level: Buffering, m: int) -> int:
+        """Bytes of a KV tile with the `m` tokens of a block."""
+        m = 1 if self.seq_tokens == 1 else m
+        cached = self.context + (ceil_div(self.seq_tokens, m) - 1) * m  # before the last block
+        return slot_bytes(self.model, min(self.kv_tile_tokens(level), cached) + m, self._align)
+
+    def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
+        """Bytes that are live in a stage with blocks of `m` tokens."""
+        shared = [need for need in self._shared(level, resident) if need.first <= stage <= need.last]
+        return sum(self._lines(need.nbytes) for need in (*shared, *self._local(level, resident, stage, m)))
+
+    def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
+        """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""
+        local = [need for stage in STAGES for need in self._local(level, resident, stage, blocks[stage])]
+        return [*self._shared(level, resident), *local]
+
+    def _copies(self, level: Buffering, products: int) -> int:
+        """How many copies of results, each made by `products` matrix products, keep all tensor engines busy."""
+        return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
+
+    def _width(self, name: str) -> int:
+        return next(matrix.cols for matrix in self.matrices if matrix.name == name)
+
+    def _lines(self, nbytes: int) -> int:
+        return ceil_div(nbytes, self.line) * self.line
+
+    def _moved(self, nbytes: int, unit: int) -> int:
+        """Bytes that DMA needs for `nbytes` that begin at a multiple of `unit` bytes in DRAM."""
+        if unit % self._align == 0 and nbytes % self._align == 0:
+            return nbytes
+        return ceil_div(nbytes, self._align) * self._align + self._align
+
+    def _shared(self, level: Buffering, resident: frozenset[str]) -> list[Need]:
+        """What lives in more than one stage."""
+        model, act = self.model, self.activation_bytes
+        cols = self.tile_cols(level)
+        tile = max(self._moved(bytes_of(m.rows * cols[m.name], self.widest(m)), self._align) for m in self.matrices)
+        gain = self._moved(model.gain_bytes, self._align)
+        needs = [
+            Need("weights", level.weight_tiles * (self._lines(tile) + self.skew), ATTENTION, DOWN),
+            Need("gain_mlp", gain, ATTENTION, GATE_UP),
+        ]
+        if model.post_norms:
+            needs.append(Need("gain_post_attention", gain, ATTENTION, OUT))
+            needs.append(Need("gain_post_mlp", gain, ATTENTION, DOWN))
+        if model.bias_bytes:
+            needs.append(Need("biases", self._moved(model.bias_bytes, self._align), ATTENTION, DOWN))
+        if model.experts:
+            needs.append(Need("routes", act(self.tokens * model.experts), GATE_UP, DOWN))
+            router = next(matrix for matrix in self.matrices if matrix.name == "router")
+            tiles = ceil_div(router.cols, cols["router"])
+            needs.append(Need("router", router.nbytes + tiles * self._align, GATE_UP, GATE_UP))
+        if "residual" in resident:
+            needs.append(Need("residual", self._moved(act(self.tokens * model.hidden), self._align), ATTENTION, DOWN))
+        if "attention" in resident:
+            needs.append(Need("attention", act(self.tokens * model.attention_width), ATTENTION, OUT))
+        if "ffn" in resident:
+            needs.append(Need("ffn", act(self.part_rows * model.ffn), GATE_UP, DOWN))
+        return needs
+
+    def _local(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> list[Need]:
+        """What lives in one stage with blocks of `m` tokens."""
+        if stage == ATTENTION:
+            return self._attention(level, resident, m)
+        model, act = self.model, self.activation_bytes
+        needs = []
+        if stage == GATE_UP:
+            needs.append(self._normed(stage, m))
+        if stage == OUT and "attention" not in resident:
+            row = act(model.attention_width)
+            needs.append(Need("attention_block", self._moved(m * row, row), stage, stage))
+        if stage == DOWN and "ffn" not in resident:
+            row = act(model.ffn)
+            needs.append(Need("ffn_block", self._moved(m * row, row), stage, stage))
+        if model.whole_rows and stage in (OUT, DOWN):
+            row = act(model.hidden)
+            needs.append(Need(f"post_{stage}", self._moved(m * row, row), stage, stage))
+            if model.shards > 1:
+                parts = (model.shards - 1) * chunk_bytes(m * row, model.shards, self.line)
+                needs.append(Need(f"parts_{stage}", parts, stage, stage))
+            if "residual" not in resident:
+                needs.append(Need(f"added_{stage}", self._moved(m * row, row), stage, stage))
+            return needs
+        strips = 2 if stage == GATE_UP or "residual" not in resident else 1
+        strip = self._lines(self.strip_bytes(level, stage, m))
+        names = self.stage_matrices(stage)
+        products = ceil_div(self.strip_cols(level, stage, m), self.tile_cols(level)[names[0]]) * len(names)
+        needs.append(Need(f"strips_{stage}", self._copies(level, products) * strips * strip, stage, stage))
+        return needs
+
+    def _normed(self, stage: int, m: int) -> Need:
+        row = self.activation_bytes(self.model.hidden)
+        return Need(f"normed_{stage}", self._moved(m * row, row), stage, stage)
+
+    def _attention(self, level: Buffering, resident: frozenset[str], m: int) -> list[Need]:
+        model, act = self.model, self.activation_bytes
+        t_all = self.context + self.seq_tokens
+        if model.window:
+            t_all = min(t_all, model.window - 1 + m + self.kv_step)
+        head = self._lines(act(m * model.head_dim))
+        table = self._moved(act(m * model.head_dim), act(model.head_dim))
+        per_group = model.group + 2 + (model.group + 1 if model.rope else 0)  # q, k, v; a temporary for each RoPE
+        seq_rows = 1 if self.seq_tokens == 1 else m
+        products = (model.group + 2) * ceil_div(model.head_dim, self.tile_cols(level)["wq"])
+        depth = self._copies(level, products)
+        needs = [
+            Need("gain_attention", self._moved(model.gain_bytes, self._align), ATTENTION, ATTENTION),
+            self._normed(ATTENTION, m),
+            *(Need(name, table, ATTENTION, ATTENTION) for name in (("rope_cos", "rope_sin") if model.rope else ())),
+            Need("kv", level.kv_tiles * self._lines(self.kv_slot_bytes(level, m)), ATTENTION, ATTENTION),
+            Need("heads", depth * per_group * head, ATTENTION, ATTENTION),
+            Need("scores", depth * model.group * self._lines(act(seq_rows * t_all)), ATTENTION, ATTENTION),
+        ]
+        if self.pages:
+            row = self._moved(bytes_of(self.pages, PAGE_NUMBER_BITS), 1)
+            needs.append(Need("page_table", self.batch * row, ATTENTION, ATTENTION))
+        if level.kv_parts > 1:
+            needs.append(Need("partials", depth * head, ATTENTION, ATTENTION))
+        if "attention" not in resident:
+            strip = self._lines(self.strip_bytes(level, ATTENTION, m))
+            needs.append(Need(f"strips_{ATTENTION}", depth * model.group * strip, ATTENTION, ATTENTION))
+        return needs
+
+
+def chunk_bytes(nbytes: int, shards: int, line: int) -> int:
+    """Bytes of the part of some results that each of several shards adds up: whole lines."""
+    return ceil_div(ceil_div(nbytes, shards), line) * line
+
+
+def array_columns(te: Te) -> int:
+    """Columns of a result that one pass of a systolic array makes; 1 where the number of columns costs nothing of its own."""
+    return te.cols if te.cols is not None and te.dataflow in ("os", "ws") else 1
+
+
+def even_split(width: int, most: int, together: int = 1) -> int:
+    """Columns of each of the fewest tiles of at most `most` columns that make up `width`, near even.
+
+    Whole multiples of `together` where a tile has room for one.
+    """
+    if most >= width:
+        return width
+    if most < _EVEN_COLS:
+        return 1 << most.bit_length() - 1
+    step = lcm(_EVEN_COLS, together)
+    step = step if step <= most else _EVEN_COLS
+    most = most // step * step
+    even = ceil_div(width, ceil_div(width, most))
+    return ceil_div(even, step) * step

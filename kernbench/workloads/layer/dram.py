@@ -1,0 +1,258 @@
+"""Where everything of one layer is in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, KvCache, PageTable, kv_layout_for
+from kernbench.workloads.models import Matrix, ModelShape
+from kernbench.workloads.planner import TENSORS, LayerPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the layers of one run share, so that each finds everything where the others do."""
+
+    own_base: int  #: DRAM address of the layer's weights and KV cache
+    shared_base: int  #: DRAM address of RoPE tables and activations
+    step: int  #: [byte] shared regions begin at multiples of it from shared_base on
+    rows: int  #: [token] room of each activation
+    positions: int  #: [token] room of tables and of the KV cache of a sequence
+    batch: int  #: sequences
+    swapped: bool = False  #: the layer reads where its neighbour writes
+    page_tokens: int = 0  #: of a page of the KV cache; 0: a sequence's cache is one piece
+
+
+class LayerDram:
+    """Where a layer's data is in DRAM. `regions`: all of it, in address order, what it shares behind the rest.
+
+    Without `room` the layer is alone: from address 0 on, with just the room that its plan needs.
+    """
+
+    def __init__(self, model: ModelShape, config: NpuConfig, plan: LayerPlan, room: Room | None = None) -> None:
+        own = DramMap(config, room.own_base if room else 0)
+        shared = DramMap(config, room.shared_base, room.step) if room else own
+        positions = plan.context + plan.seq_tokens
+        room = room or Room(0, 0, 0, plan.tokens, positions, plan.batch)
+        self._config, self._plan, self._room = config, plan, room
+        names = (*model.norms, *(("biases",) if model.bias_bytes else ()))
+        sizes = {"biases": model.bias_bytes}
+        self.gains = {name: own.allocate(name, sizes.get(name, model.gain_bytes)).base for name in names}
+        self.weights = self._weights(model, own)
+        self.kv = self._cache(model, own)
+        # cos and sin of every position up to the last
+        tables = ("rope_cos", "rope_sin") if model.rope else ()
+        rows = max(room.positions, room.rows)
+        self.rope = {name: _activations(name, rows, model.head_dim, 1, model, shared) for name in tables}
+        table = self.kv.pages
+        self.page_table = 0
+        if table is not None:
+            self.page_table = shared.allocate("page_table", table.sequences * bytes_of(table.pages, PAGE_NUMBER_BITS)).base
+        # What goes from stage to stage is here only where it does not stay in the scratchpad.
+        stream, attended, inner = model.hidden, model.attention_width, model.ffn
+        between = {"residual": ("x1", stream), "attention": ("attention", attended), "ffn": ("ffn", inner)}
+        spilled = dict(between[tensor] for tensor in TENSORS if tensor not in plan.resident)
+        ends = ("y", "x") if room.swapped else ("x", "y")
+        widths = {**dict.fromkeys(ends, stream), **spilled}
+        self.activations = {
+            name: _activations(name, room.rows, width, plan.granule, model, shared) for name, width in widths.items()
+        }
+        self.regions = own.regions if shared is own else [*own.regions, *shared.regions]
+        self.own_end = max(region.end for region in own.regions)
+        self.shared_end = max(region.end for region in shared.regions)
+
+    def _weights(self, model: ModelShape, own: DramMap) -> dict[str, WeightLayout]:
+        """The layouts by name; those of an expert's matrices by `name.expert`."""
+        found = {}
+        for matrix in model.matrices:
+            heads = {"wq": model.heads, "wk": model.kv_heads, "wv": model.kv_heads}.get(matrix.name, 0)
+            bits = [model.slice_bits(matrix.name, head) for head in range(heads)]
+            columns = model.head_dim if heads else matrix.cols
+            shared = model.experts and matrix.name in ("w_gate", "w_up", "w_down")
+            for name in [f"{matrix.name}.{e}" for e in range(model.experts)] if shared else [matrix.name]:
+                tile = self._plan.tile_cols[matrix.name]
+                alignment = self._config.dma.alignment_bytes
+                found[name] = WeightLayout(matrix, tile, columns, own, alignment, name=name, bits=bits)
+        return found
+
+    def _cache(self, model: ModelShape, own: DramMap) -> KvCache:
+        room, config = self._room, self._config
+        pages = None
+        if room.page_tokens:
+            pages = PageTable(room.batch, ceil_div(room.positions, room.page_tokens))
+        layout_id = kv_layout_for(model, room.page_tokens or room.positions, config, exact=pages is not None)
+        t_max = config.kv_layouts[layout_id].t_max
+        bits = tuple(model.kv_bits_of(head) for head in range(model.kv_heads))
+        if pages is not None:
+            _check_pages(model, room.page_tokens, bits, config)
+        several = len(set(bits)) > 1
+        bases = {}
+        for kind in "kv":
+            for width in sorted(set(bits)):
+                nbytes = KvCache.nbytes(model, t_max, width) * (room.batch if pages is None else pages.pool)
+                name = f"{kind}_cache_{width}" if several else f"{kind}_cache"
+                bases[kind, width] = own.allocate(name, nbytes).base
+        alignment = config.dma.alignment_bytes
+        return KvCache(bases, layout_id, t_max, model.head_dim, bits, alignment, model.kv_heads, pages)
+
+
+def _check_pages(model: ModelShape, page_tokens: int, bits: tuple[int, ...], config: NpuConfig) -> None:
+    """InputError where the tokens of a head in a page are not whole aligned lines."""
+    alignment = config.dma.alignment_bytes
+    nbytes = page_tokens * bytes_of(model.head_dim, min(bits))
+    if nbytes % alignment:
+        rule = f"a head's part of a page, {nbytes} bytes, must be a multiple of dma.alignment_bytes = {alignment}"
+        raise InputError(Problem(f"model {model.name}", rule, "page", page_tokens))
+
+
+def _activations(name: str, tokens: int, cols: int, granule: int, model: ModelShape, dram: DramMap) -> ActivationLayout:
+    base = dram.allocate(name, bytes_of(tokens * cols, model.activation_bits)).base
+    return ActivationLayout(base, tokens, cols, granule, model.activation_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class DramRegion:
+    """A named range of DRAM, aligned to the machine's transfers at both ends."""
+
+    name: str
+    base: int
+    nbytes: int
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.base + self.nbytes
+
+
+class DramMap:
+    """Hands out regions one after the other from `base` on. InputError where the DRAM is full.
+
+    `step`: regions begin at multiples of it, counted from `base`; the machine's alignment where it is None. `what`: whose
+    they are, for the error.
+    """
+
+    def __init__(self, config: NpuConfig, base: int = 0, step: int | None = None, what: str = "the layer") -> None:
+        self._config = config
+        self._what = what
+        self._base = self._next = base
+        self._step = step or config.dma.alignment_bytes
+        self.regions: list[DramRegion] = []
+
+    def allocate(self, name: str, nbytes: int) -> DramRegion:
+        """`nbytes` bytes, widened to whole aligned lines."""
+        alignment = self._config.dma.alignment_bytes
+        start = self._base + ceil_div(self._next - self._base, self._step) * self._step
+        region = DramRegion(name, start, ceil_div(nbytes, alignment) * alignment)
+        self._next = region.end
+        capacity = self._config.dram.capacity_bytes
+        if self._next > capacity:
+            rule = f"{self._what} needs {self._next} bytes up to {name}"
+            remedy = "give the DRAM more capacity"
+            raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
+        self.regions.append(region)
+        return region
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTile:
+    """Some columns of a weight matrix with all their rows: one contiguous transfer, and one product."""
+
+    index: int  #: `tile_id` within the matrix
+    cols: int
+    bits: int  #: per weight
+    elements: int
+    nbytes: int
+    moved_bytes: int  #: [byte] with alignment: what its transfer moves
+    dram_addr: int
+
+
+class WeightLayout:
+    """A weight matrix in DRAM, tile after tile; every tile begins at an aligned address.
+
+    `tile_cols`: columns of a tile; no tile crosses a multiple of `slice_cols` (a head's columns, or all of them).
+    `bits`: of a weight by slice, where they are not the matrix's.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        tile_cols: int,
+        slice_cols: int,
+        dram: DramMap,
+        alignment: int,
+        *,
+        name: str = "",
+        bits: Sequence[int] = (),
+    ) -> None:
+        self.matrix = matrix
+        bits = bits or [matrix.bits] * ceil_div(matrix.cols, slice_cols)
+        widths = [
+            [min(tile_cols, slice_cols - col) for col in range(0, slice_cols, tile_cols)]
+            for _ in range(0, matrix.cols, slice_cols)
+        ]
+        sizes = [[bytes_of(matrix.rows * cols, own) for cols in columns] for columns, own in zip(widths, bits, strict=True)]
+        steps = [[ceil_div(nbytes, alignment) * alignment for nbytes in row] for row in sizes]
+        addr = dram.allocate(name or matrix.name, sum(map(sum, steps))).base
+        index = 0
+        self._slices: list[list[WeightTile]] = []
+        for columns, row, step, own in zip(widths, sizes, steps, bits, strict=True):
+            self._slices.append([])
+            for cols, nbytes, moved in zip(columns, row, step, strict=True):
+                self._slices[-1].append(WeightTile(index, cols, own, matrix.rows * cols, nbytes, moved, addr))
+                index, addr = index + 1, addr + moved
+
+    def tiles(self, slice_index: int = 0) -> list[WeightTile]:
+        """The tiles of one slice, in the order of their columns."""
+        return self._slices[slice_index]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One transfer of an activation: `rows` pieces of `row_elements`, `stride_bytes` apart."""
+
+    dram_addr: int
+    rows: int
+    row_elements: int
+    stride_bytes: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of all rows."""
+        return self.rows * self.row_elements
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationLayout:
+    """`tokens` by `cols` activations in DRAM, in groups of `granule` tokens, and inside a group column after column.
+
+    So whole groups are contiguous, and some columns of a few groups are one transfer with a row per group.
+    """
+
+    base: int
+    tokens: int
+    cols: int
+    granule: int  #: [token] of a group; the last one may have fewer
+    bits: int
+
+    def spans(self, t_start: int, t_len: int, col: int = 0, cols: int | None = None) -> list[Span]:
+        """The transfers of columns `[col, col + cols)`, by default all, of tokens that begin and end with groups."""
+        cols = self.cols - col if cols is None else cols
+        if cols == self.cols:
+            return [Span(self._addr(t_start, 0, 0), 1, t_len * cols, bytes_of(t_len * cols, self.bits))]
+        whole, rest = divmod(t_len, self.granule)
+        stride = bytes_of(self.granule * self.cols, self.bits)
+        found = []
+        if whole:
+            found.append(Span(self._addr(t_start, self.granule, col), whole, self.granule * cols, stride))
+        if rest:
+            at = self._addr(t_start + whole * self.granule, rest, col)
+            found.append(Span(at, 1, rest * cols, bytes_of(rest * cols, self.bits)))
+        return found
+
+    def _addr(self, t_start: int, group_tokens: int, col: int) -> int:
+        return self.base + bytes_of(t_start * self.cols + group_tokens * col, self.bits)

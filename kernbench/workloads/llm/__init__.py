@@ -1,0 +1,1 @@
+"""Whole language models: their steps, shards, runs and reports."""

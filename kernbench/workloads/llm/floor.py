@@ -1,0 +1,93 @@
+"""What a step must move and multiply at least, from the model's shape and the machine's rates alone.
+
+Weights once a step (of a mixture those of the experts in use), K and V as often as one block of tokens needs them, the
+input and output of each layer; nothing is spilled, and no score that is masked is computed. No plan takes part in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
+from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes
+from kernbench.workloads.layer.macs import stage_macs
+from kernbench.workloads.llm.steps import LlmPrograms, Step
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.planner import TENSORS
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Bytes by role, MACs, and the cycles that each takes at full rate."""
+
+    weights: int
+    kv: int
+    activations: int
+    macs: int
+    dram_cycles: int
+    mac_cycles: int
+
+    def __add__(self, other: Floor) -> Floor:
+        """Both, one after the other."""
+        return Floor(
+            self.weights + other.weights,
+            self.kv + other.kv,
+            self.activations + other.activations,
+            self.macs + other.macs,
+            self.dram_cycles + other.dram_cycles,
+            self.mac_cycles + other.mac_cycles,
+        )
+
+
+def floor_of(programs: LlmPrograms, step: Step) -> Floor:
+    """The floor of one step."""
+    layers = {shape: _layer(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
+    found = [layers[shape] for shape in programs.shapes] + [_ends(programs, step)]
+    total = found[0]
+    for part in found[1:]:
+        total += part
+    parts = programs.job.shards  # they take the same time, and all together so much
+    more = {name: getattr(total, name) * parts for name in ("weights", "kv", "activations", "macs")}
+    return replace(total, **more)
+
+
+def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
+    machine, job = programs.machine, programs.job
+    buffers = LayerBuffers(shape, machine, step.tokens, step.context, job.batch, job.page_tokens)
+    blocks = [buffers.rows(stage) for stage in STAGES]
+    moved = layer_bytes(buffers, frozenset(TENSORS), blocks)
+    macs, cycles = 0, 0
+    for stage in STAGES:
+        for bits, count in sorted(stage_macs(buffers, stage, blocks[stage], masked=False).items()):
+            macs += count
+            cycles += _mac_cycles(machine, count, bits, shape.activation_bits)
+    return _floor(machine, moved, macs, cycles)
+
+
+def _ends(programs: LlmPrograms, step: Step) -> Floor:
+    """Embedding and LM head."""
+    machine, batch, model = programs.machine, programs.job.batch, programs.model
+    vocab = ceil_div(model.vocab, programs.job.shards)
+    shape, hidden = programs.shapes[-1], model.shape.hidden
+    act = shape.activation_bits
+    rows = step.tokens * batch
+    head_bits = programs.precision.role("embedding" if model.tied else "lm_head")
+    weights = bytes_of(hidden * vocab, head_bits) + shape.gain_bytes
+    row = bytes_of(hidden, programs.precision.role("embedding"))
+    activations = rows * row + bytes_of((rows + batch) * hidden + batch * vocab, act)
+    macs = batch * hidden * vocab
+    return _floor(machine, LayerBytes(weights, 0, activations), macs, _mac_cycles(machine, macs, head_bits, act))
+
+
+def _floor(machine: NpuConfig, moved: LayerBytes, macs: int, mac_cycles: int) -> Floor:
+    rate = machine.dram.capacity * machine.dram.channels
+    dram_cycles = ceil_div(moved.total * rate.denominator, rate.numerator)
+    return Floor(moved.weights, moved.kv, moved.activations, macs, dram_cycles, mac_cycles)
+
+
+def _mac_cycles(machine: NpuConfig, macs: int, bits: int, activation_bits: int) -> int:
+    rate = machine.te.rate(bits, activation_bits) * machine.te.engines
+    return ceil_div(macs * rate.denominator, rate.numerator)

@@ -1,0 +1,148 @@
+"""Runs a language model: every segment that differs from the others once, or all of them, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InternalError
+from kernbench.config.schema import NpuConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.limit import StoppedError
+from kernbench.workloads.llm.steps import LlmPrograms, Segment, Step
+
+ROLES = ("weights", "kv", "activations")  #: what DRAM bytes are for; the embedding and RoPE tables are activations
+Progress = Callable[[int, int], None]  #: segments run so far, of how many
+
+
+@dataclass(slots=True)
+class Tally:
+    """What some segments took, together. Bounds and energy are added up: segments run one after the other."""
+
+    cycles: int = 0
+    bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
+    macs: int = 0
+    te_busy: int = 0  #: [engine-cycle]
+    te_cycles: int = 0  #: [engine-cycle] that there were
+    bounds: Counter[str] = field(default_factory=Counter)  #: [cycle] by resource, engine and critical path
+    energy_pj: Counter[str] = field(default_factory=Counter)
+    entries: int = 0
+
+    def add(self, other: Tally, times: int = 1) -> None:
+        """Counts `other` so many times more."""
+        self.cycles += other.cycles * times
+        self.macs += other.macs * times
+        self.te_busy += other.te_busy * times
+        self.te_cycles += other.te_cycles * times
+        self.entries += other.entries * times
+        for mine, its in ((self.bytes, other.bytes), (self.bounds, other.bounds), (self.energy_pj, other.energy_pj)):
+            for name, value in its.items():
+                mine[name] += value * times
+
+    @property
+    def limit(self) -> tuple[str, int]:
+        """The largest bound, its name first."""
+        name = max(sorted(self.bounds), key=lambda key: self.bounds[key]) if self.bounds else "critical path"
+        return name, self.bounds[name]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """A step: all of it, and by kind of segment."""
+
+    step: Step
+    total: Tally
+    kinds: dict[str, Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRun:
+    """All steps, and how many segments were simulated for them."""
+
+    programs: LlmPrograms
+    steps: list[StepRun]
+    simulated: int
+    segments: int
+
+
+def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
+    """Simulates a job. `reuse`: segments that take the same are simulated once; else each step is one program.
+
+    The cycles are the same either way. StoppedError where they are not less than `programs.max_cycles`.
+    """
+    reuse = reuse and _periods_are_one(programs.machine)
+    work = [(step, Counter(segment.key for segment in programs.segments(step))) for step in programs.steps]
+    total = sum(len(keys) if reuse else 1 for _, keys in work)
+    done, steps = 0, []
+    for step, keys in work:
+        whole, kinds = Tally(), dict[str, Tally]()
+        if not reuse:
+            whole = run_program(programs.step_program(step), programs)
+            done += 1
+        first: dict[Any, Segment] = {}
+        for segment in programs.segments(step) if reuse else ():
+            first.setdefault(segment.key, segment)
+        for key, segment in first.items():
+            tally = run_program(programs.segment_program(segment), programs)
+            whole.add(tally, keys[key])
+            kinds.setdefault(segment.kind, Tally()).add(tally, keys[key])
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        steps.append(StepRun(step, whole, kinds))
+        if sum(one.total.cycles for one in steps) >= programs.max_cycles:  # as of one program: its END is in the cycle after
+            where = f"in {step.phase}, step {len(steps)} of {len(work)}"
+            raise StoppedError(programs.model.name, programs.max_cycles, where)
+    return LlmRun(programs, steps, done, sum(sum(keys.values()) for _, keys in work))
+
+
+def _periods_are_one(config: NpuConfig) -> bool:
+    """Else the cycle in which a segment begins would matter."""
+    return config.dma.period == config.te.period == config.ve.period == 1
+
+
+def run_program(program: Program, programs: LlmPrograms) -> Tally:
+    """One program from cycle 0 to its end."""
+    config = programs.machine
+    machine = Machine(programs.target, program)
+    machine.run()
+    result = machine.result()
+    if result.status == "aborted":
+        raise StoppedError(program.name, result.cycles)
+    if result.status != "done":
+        raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
+    given = result.metrics["bounds"]
+    bounds = {name: cycles for name, cycles in given.items() if name not in ("cycles", "limit", "critical_path")}
+    engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]
+    return Tally(
+        cycles=result.cycles,
+        bytes=role_bytes(program.entries, config),
+        macs=sum(engine["macs"] for engine in engines),
+        te_busy=sum(engine["busy"] for engine in engines),
+        te_cycles=result.cycles * config.te.engines * len(programs.places),
+        bounds=Counter({**bounds, "critical path": given["critical_path"]}),
+        energy_pj=Counter({name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total"}),
+        entries=len(program.entries),
+    )
+
+
+def role_bytes(entries: Iterable[Entry], config: NpuConfig) -> Counter[str]:
+    """DRAM bytes of transfers by what they are for."""
+    found = Counter(dict.fromkeys(ROLES, 0))
+    for entry in entries:
+        if isinstance(entry, KvEntry):
+            found["kv"] += transfer_of(entry, config).bytes_aligned
+        elif isinstance(entry, DmaEntry):
+            role = {"weight": "weights", "kv": "kv"}.get(entry.tensor_role, "activations")  # a page table is of the cache
+            found[role] += transfer_of(entry, config).bytes_aligned
+    return found
+
+
+def program_macs(entries: Iterable[Entry]) -> int:
+    """MACs of all products of a program."""
+    return sum(work_of(entry) for entry in entries if entry.engine == "te")

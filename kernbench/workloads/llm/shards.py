@@ -1,0 +1,137 @@
+"""Tensor parallelism: a model cut into equal parts over the PEs of a system.
+
+Each PE has its share of the heads and of the columns inside the feed-forward network, with their weights and KV cache in
+its own slice of memory. What the output and the down projection make is a part of a sum on each PE. The rows are cut
+into as many chunks as there are PEs: every PE sends each other one its part of that one's chunk, adds up its own, and
+sends the sum to all others. Norms, the router and the embedding are on every PE; the LM head's words are shared out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common import naming
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.one_pe import pe_as_npu
+from kernbench.config.schema import Dram, NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.policy.routing import PathRouter
+from kernbench.topology.builder import build_topology
+from kernbench.workloads.layer.buffers import chunk_bytes
+from kernbench.workloads.layer.layer import Layer
+from kernbench.workloads.layer.projections import PartialRows
+from kernbench.workloads.models import ModelShape
+
+Reduction = Literal["direct", "ring"]
+REDUCTIONS: tuple[Reduction, ...] = ("direct", "ring")
+_DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who runs a part: a PE with its memory from `dram_base` on, or the NPU itself."""
+
+    node: str | None
+    dram_base: int
+
+
+def npu_view(config: SystemConfig) -> NpuConfig:
+    """A PE with its share of the HBM as the NPU that a part of a model is planned for."""
+    hbm = config.cube.hbm
+    per_slice = -(-config.cube.pes // config.slices)
+    dram = Dram(
+        channels=config.slice_channels,
+        capacity_bytes=config.slice_bytes // per_slice,
+        **{name: getattr(hbm, name) for name in _DRAM},
+    )
+    view = pe_as_npu(config).model_copy(update={"dram": dram})
+    view._source = config.source
+    return view
+
+
+def pe_places(config: SystemConfig, shards: int) -> list[Place]:
+    """The first `shards` PEs in the order of SIPs, cubes and numbers. InputError where there are not so many."""
+    if not 1 <= shards <= config.pes:
+        rule = f"{config.source} has {config.pes} PEs: it must be an integer from 1 to {config.pes}"
+        raise InputError(Problem("kbsim llm", rule, "tp", shards))
+    resolver = PathRouter(build_topology(config)).resolver
+    pes, slices = config.cube.pes, config.slices
+    found = []
+    for number in range(shards):
+        stack, pe = divmod(number, pes)
+        sip, cube = divmod(stack, config.cubes)
+        part = pe * slices // pes
+        before = pe - next(first for first in range(pes) if first * slices // pes == part)
+        offset = before * npu_view(config).dram.capacity_bytes
+        found.append(Place(naming.place(sip, cube=cube) + "." + naming.pe(pe), resolver.address(sip, cube, part, offset)))
+    return found
+
+
+def shard_of(shape: ModelShape, shards: int) -> ModelShape:
+    """One part of a layer; InputError where it cannot be cut into so many."""
+    for name in ("heads", "kv_heads", "ffn"):
+        if getattr(shape, name) % shards:
+            rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
+            raise InputError(Problem(f"model {shape.name}", rule, "tp", shards))
+    if shards > 1 and shape.head_bits:
+        raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be cut into parts", "tp", shards))
+    cut = {name: getattr(shape, name) // shards for name in ("heads", "kv_heads", "ffn")}
+    return replace(shape, **cut, shards=shards)
+
+
+def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
+    """Adds up the parts of all shards; afterwards every one has the sum where its part was."""
+    first, count = parts[0], len(layers)
+    total = bytes_of(first.elements, layers[0].act_bits)
+    chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
+    meta = {**first.meta, "phase": "ALL_REDUCE"}
+    sizes = [max(0, min(chunk, total - i * chunk)) for i in range(count)]
+    reduce = _direct if way == "direct" else _ring
+    reduce(layers, parts, chunk, sizes, meta)
+
+
+def _direct(
+    layers: Sequence[Layer], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each sends each other one its part of that one's chunk, adds up its own, and sends the sum to all."""
+    count, bits = len(layers), layers[0].act_bits
+    for i, owner in enumerate(layers):
+        for turn in range(1, count):  # from its neighbour on, so that not all send to one at a time
+            j = (i + turn) % count
+            if sizes[j]:
+                slot = parts[j].room + (turn - 1) * chunk
+                own = parts[i].place + j * chunk
+                owner.emit.send(layers[j].emit, own, slot, sizes[j] * 8 // bits, bits, **meta)
+    for i, owner in enumerate(layers):
+        mine = parts[i].place + i * chunk
+        for turn in range(1, count):
+            if sizes[i]:
+                owner.vector("add", sizes[i] * 8 // bits, 1, mine, mine, parts[i].room + (turn - 1) * chunk, **meta)
+    for i, owner in enumerate(layers):
+        for turn in range(1, count):
+            j = (i + turn) % count
+            if sizes[i]:
+                own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
+                owner.emit.send(layers[j].emit, own, its, sizes[i] * 8 // bits, bits, **meta)
+
+
+def _ring(
+    layers: Sequence[Layer], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each sends to the next one only: a chunk goes round and grows, then its sum goes round."""
+    count, bits = len(layers), layers[0].act_bits
+    for turn in range(2 * (count - 1)):
+        adds = turn < count - 1
+        for i, owner in enumerate(layers):
+            j, c = (i + 1) % count, (i - turn + (0 if adds else count)) % count
+            if sizes[c]:
+                target = parts[j].room + turn * chunk if adds else parts[j].place + c * chunk
+                owner.emit.send(layers[j].emit, parts[i].place + c * chunk, target, sizes[c] * 8 // bits, bits, **meta)
+        for j, owner in enumerate(layers if adds else ()):
+            c = (j - 1 - turn) % count
+            if sizes[c]:
+                mine = parts[j].place + c * chunk
+                owner.vector("add", sizes[c] * 8 // bits, 1, mine, mine, parts[j].room + turn * chunk, **meta)

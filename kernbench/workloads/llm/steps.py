@@ -1,0 +1,248 @@
+"""A run of a language model cut into steps and segments, and the programs of these.
+
+A step is one pass through the model: the prompt, or one more token of every sequence. A segment is the embedding, a
+layer, or the LM head: it starts when the one before it has ended, so segments that do the same take the same cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import KvLayout, NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.layer.decoder import emit_layer
+from kernbench.workloads.layer.dram import LayerDram, Room
+from kernbench.workloads.layer.layer import Layer
+from kernbench.workloads.limit import ENDLESS
+from kernbench.workloads.llm.dram import LlmDram, machine_with_layout, place_model
+from kernbench.workloads.llm.ends import Ends, emit_embedding, emit_head
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, npu_view, pe_places, shard_of
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.planner import LayerPlan, plan_layer
+
+Phase = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`tokens` new tokens after `context` earlier ones, in each sequence."""
+
+    phase: Phase
+    tokens: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a step. Two with the same `key` take the same cycles."""
+
+    step: Step
+    kind: Literal["embedding", "layer", "head"]
+    layer: int  #: its number; of the embedding 0, of the LM head the number of layers
+    shape: ModelShape
+
+    @property
+    def key(self) -> tuple[Step, str, ModelShape]:
+        """What its cycles depend on."""
+        return self.step, self.kind, self.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is asked: a prompt of `prompt` tokens, then `tokens` decoded ones, of `batch` sequences.
+
+    `reduction`: how shards add up what each has a part of.
+    `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
+    PEs of a system that share the model.
+    """
+
+    prompt: int
+    tokens: int
+    batch: int = 1
+    layers: int | None = None
+    phases: tuple[Phase, ...] = PHASES
+    page_tokens: int = 0
+    shards: int = 1
+    reduction: Reduction = "direct"
+
+    def steps(self) -> list[Step]:
+        """The passes through the model in their order."""
+        found = [Step("prefill", self.prompt, 0)] if "prefill" in self.phases else []
+        if "decode" in self.phases:
+            found += [Step("decode", 1, self.prompt + i) for i in range(self.tokens)]
+        return found
+
+
+class LlmPrograms:
+    """The programs of a job on an NPU, or on PEs of a system.
+
+    `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
+    lacked; both have it. `max_cycles`: of all steps; None: as many as they take, whatever the machine's file says of programs.
+
+    Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    """
+
+    def __init__(
+        self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
+    ) -> None:
+        _check(model, job)
+        precision.check_layers(model.layers, model.name)
+        if isinstance(config, SystemConfig):
+            self.places, view = pe_places(config, job.shards), npu_view(config)
+        elif job.shards == 1:
+            self.places, view = [Place(None, 0)], config
+        else:
+            rule, remedy = f"{config.source} is one NPU", "take a machine of kernbench/system/1, as single_cube"
+            raise InputError(Problem("kbsim llm", rule, "tp", job.shards, remedy))
+        self.model, self.precision, self.job = model, precision, job
+        self.layers = job.layers or model.layers
+        self.steps = job.steps()
+        self.positions = max(step.context + step.tokens for step in self.steps)
+        self.added: KvLayout | None
+        machine, self.added = machine_with_layout(view, model, self.positions, job.page_tokens)
+        self.max_cycles = ENDLESS if max_cycles is None else max_cycles
+        endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
+        self.machine: NpuConfig = machine.model_copy(update=endless)
+        self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
+        self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
+        self.shapes = [shard_of(model.layer(i, precision), job.shards) for i in range(self.layers)]
+
+    def plan(self, shape: ModelShape, step: Step) -> LayerPlan:
+        """How a layer of this shape runs in a step."""
+        key = shape, step
+        if key not in self._plans:
+            made = plan_layer(shape, self.machine, step.tokens, step.context, self.job.batch, self.job.page_tokens)
+            self._plans[key] = made
+        return self._plans[key]
+
+    @cached_property
+    def dram(self) -> LlmDram:
+        """Where everything is."""
+        room = Room(0, 0, 0, 0, self.positions, self.job.batch, False, self.job.page_tokens)
+        rows = max(step.tokens for step in self.steps) * self.job.batch
+        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes)
+
+    def _plans_of(self, shape: ModelShape) -> list[LayerPlan]:
+        return [self.plan(shape, step) for step in self.steps]
+
+    def segments(self, step: Step) -> Iterator[Segment]:
+        """The segments of a step in their order."""
+        yield Segment(step, "embedding", 0, self.shapes[0])
+        for number, shape in enumerate(self.shapes):
+            yield Segment(step, "layer", number, shape)
+        yield Segment(step, "head", self.layers, self.shapes[-1])
+
+    def segment_program(self, segment: Segment) -> Program:
+        """One segment by itself."""
+        program = Program(self._name(segment))
+        self._emit(segment, program)
+        program.end(**self._common(segment))
+        return program
+
+    def step_program(self, step: Step) -> Program:
+        """A whole step, segment after segment."""
+        return self._joined([step], f"{self.model.name}, {_step_name(step)}")
+
+    def whole_program(self) -> Program:
+        """All steps."""
+        job = self.job
+        return self._joined(self.steps, f"{self.model.name}, {len(self.steps)} steps of {job.batch} x {job.prompt} tokens")
+
+    def _joined(self, steps: list[Step], name: str) -> Program:
+        program = Program(name)
+        for index, step in enumerate(steps):
+            common: dict[str, object] = {}
+            for segment in self.segments(step):
+                first = len(program)
+                self._emit(segment, program)
+                common = self._common(segment)
+                program.barrier(wait_for=_last_ones(program, first), **common)
+            common["token_idx"] = step.context + step.tokens - 1
+            program.nop(token=index, **common)
+            if index + 1 == len(steps) or steps[index + 1].phase != step.phase:
+                program.nop(marker=DONE[step.phase], **common)
+        program.end(model_name=self.model.name)
+        return program
+
+    def _emit(self, segment: Segment, program: Program) -> None:
+        step, job, common = segment.step, self.job, self._common(segment)
+        emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
+        if segment.kind == "layer":
+            plan = self.plan(segment.shape, step)
+            dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
+            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], job.reduction)
+            return
+        cap, words = self.model.final_softcap, self.model.vocab
+        shared = ceil_div(words, job.shards)
+        for number, emit in enumerate(emits):
+            vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
+            ends = Ends(segment.shape, vocab, cap, self.machine, self.dram, step.tokens, step.context, job.batch)
+            if segment.kind == "embedding":
+                emit_embedding(ends, emit)
+            else:
+                emit_head(ends, emit, self.layers)
+
+    def _common(self, segment: Segment) -> dict[str, object]:
+        return {
+            "layer_id": segment.layer,
+            "seq_len": segment.step.context + segment.step.tokens,
+            "precision": segment.shape.precision,
+            "model_name": self.model.name,
+        }
+
+    def _name(self, segment: Segment) -> str:
+        what = f"layer {segment.layer}" if segment.kind == "layer" else segment.kind
+        return f"{self.model.name} {what}, {_step_name(segment.step)}"
+
+
+def _emit_together(layers: list[Layer], way: Reduction) -> None:
+    """The same layer on each shard; where their parts must be added up, all of them are."""
+    running = [emit_layer(layer) for layer in layers]
+    while True:
+        parts = [next(one, None) for one in running]
+        complete = [part for part in parts if part is not None]
+        if not complete:
+            return
+        all_reduce(layers, complete, way)
+
+
+def _step_name(step: Step) -> str:
+    return f"{step.phase} of {step.tokens} token{'s' * (step.tokens > 1)} after {step.context}"
+
+
+def _last_ones(program: Program, first: int) -> list[int]:
+    """Ids of the entries from index `first` on that nobody of these waits for."""
+    entries = program.entries[first:]
+    waited = {other for entry in entries for other in entry.deps_before}
+    return [entry.id for entry in entries if entry.id not in waited]
+
+
+_OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and sweeps call a field of `Job`
+
+
+def _check(model: Model, job: Job) -> None:
+    """InputError where a number is out of range."""
+    most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
+    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
+    if job.reduction not in REDUCTIONS:
+        raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(REDUCTIONS)}", "reduce", job.reduction))
+    for name, least in low.items():
+        value = getattr(job, name)
+        if value is None:
+            continue
+        if type(value) is not int or not least <= value <= most.get(name, value):
+            far = name in most and type(value) is int and value > most[name]
+            allowed = f"from {least} to {most[name]}" if far or name == "layers" else f"of at least {least}"
+            rule = f"it must be an integer {allowed}"
+            raise InputError(Problem("kbsim llm", rule, _OPTIONS.get(name, name), value))

@@ -202,7 +202,7 @@ def _ports(ran: Ran) -> Iterator[str]:
 def _conserving(ran: Ran) -> Iterator[str]:
     """What shares by any rule: the resource that is scarcest in a cycle is used up. Held flows wait for banks instead, and a
     part of a burst of DRAM rows takes the time of a whole one."""
-    if ran.plan.machine.get("rows") is not None:
+    if ran.plan.machine.get("devices") is not None:
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return

@@ -64,30 +64,30 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def rows_table(dram: NpuDram) -> dict[str, Any] | None:
-    """The banks of a machine's DRAM channels as the core takes them, in core cycles; None where they have no rows."""
-    rows = dram.row_buffer
-    if rows is None:
+def device_table(dram: NpuDram) -> dict[str, Any] | None:
+    """The banks of a machine's DRAM channels as the core takes them, in core cycles; None without `dram.row_buffer`."""
+    device = dram.row_buffer
+    if device is None:
         return None
     period = dram.period
-    times = {name: value for name, value in rows if name.startswith("t_")} | {"burst": dram.dram_burst_cycles}
+    times = {name: value for name, value in device if name.startswith("t_")} | {"burst": dram.dram_burst_cycles}
     table = [
         (SCOPES.index(rule.scope), COMMANDS.index(rule.after), COMMANDS.index(rule.before), period * rule.clocks(times))
         for rule in RULES
     ]
     return {
-        "banks": rows.banks,
-        "groups": rows.bank_groups,
-        "columns": rows.row_bytes // dram.bus_width_bytes,
+        "banks": device.banks,
+        "groups": device.bank_groups,
+        "columns": device.row_bytes // dram.bus_width_bytes,
         "burst": dram.bus_width_bytes,
         "period": period,
         "burst_cycles": dram.dram_burst_cycles * period,
-        "to_read": rows.t_cl * period,
-        "to_write": rows.t_cwl * period,
-        "faw": rows.t_faw * period,
-        "refi": rows.t_refi * period,
-        "depth": rows.queue_bursts,
-        "room": rows.buffer_bursts,
-        "batch": rows.batch_bursts,
+        "to_read": device.t_cl * period,
+        "to_write": device.t_cwl * period,
+        "faw": device.t_faw * period,
+        "refi": device.t_refi * period,
+        "depth": device.queue_bursts,
+        "room": device.buffer_bursts,
+        "batch": device.batch_bursts,
         "rules": np.array(table, dtype=np.int64),
     }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernbench.cmdq.dram_timing import rows_table
+from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.footprint import Region, ServiceTime, Transfer, regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.program import Program
@@ -64,7 +64,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
-        "rows": rows_table(config.dram),
+        "devices": device_table(config.dram),
         "own_routes": True,
         **resource_tables(resource_capacities(config)),
         **_routes(config),

@@ -77,13 +77,13 @@ def unused_values(config: MachineConfig) -> Iterator[Unused]:
     if isinstance(config, NpuConfig):
         yield from _of_engines(config.te, config.spm, "")
         yield from _of_queues(config.dma, 0, "")
-        yield from _of_memory(config.dram, config.dram.channels, "dram", rows=config.allocation == "row_buffer_v1")
+        yield from _of_memory(config.dram, config.dram.channels, "dram", device=config.allocation == "row_buffer_v1")
         yield from _of_npu(config)
         return
     system: SystemConfig = config  # type: ignore[assignment]  # the only other kind
     yield from _of_engines(system.pe.te, system.pe.spm, "pe.")
     yield from _of_queues(system.pe.dma, system.pe.ipcq.max_concurrent, "pe.")
-    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm", rows=False)
+    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm", device=False)
     if system.system.sips == 1:
         for key in ("bytes_per_cycle", "cycles", "mm"):
             yield Unused(f"system.link.{key}", "there is one SIP, and no link between SIPs", "set system.sips")
@@ -119,13 +119,13 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
             yield Unused(f"{at}dma.channels.{name}.max_concurrent", why, f"raise {at}dma.{by}")
 
 
-def _of_memory(dram: Dram, channels: int, at: str, *, rows: bool) -> Iterator[Unused]:
-    """`channels`: of those that share addresses. `rows`: under `row_buffer_v1`, whose data bus is the peak."""
+def _of_memory(dram: Dram, channels: int, at: str, *, device: bool) -> Iterator[Unused]:
+    """`channels`: of those that share addresses. `device`: under `row_buffer_v1`, whose data bus is the peak."""
     bus, peak = Fraction(dram.bus_width_bytes, dram.dram_burst_cycles), dram.peak_bw_bytes_per_cycle
     if peak > bus:
         why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"
         yield Unused(f"{at}.peak_bw_bytes_per_cycle", why, "widen the bus or shorten its bursts")
-    elif peak < bus and not rows:
+    elif peak < bus and not device:
         why = f"{at}.peak_bw_bytes_per_cycle ({plain_number(peak)}) is less than what the bus moves, {plain_number(bus)}"
         beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
         yield Unused(f"{at}.bus_width_bytes", why, instead, beside)
@@ -135,7 +135,7 @@ def _of_memory(dram: Dram, channels: int, at: str, *, rows: bool) -> Iterator[Un
 
 
 def _of_npu(config: NpuConfig) -> Iterator[Unused]:
-    noc, dma, rows = config.noc, config.dma, config.dram.row_buffer
+    noc, dma, device = config.noc, config.dma, config.dram.row_buffer
     if noc is None:
         yield Unused("energy.noc_pj_per_byte_hop", "there is no noc", "add the section noc")
         if config.allocation == "fifo_v1":
@@ -145,7 +145,7 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
     elif len({*noc.dma_at, *noc.dram_at}) == 1:
         for key in ("noc.link_bytes_per_cycle", "noc.hop_latency_cycles", "energy.noc_pj_per_byte_hop"):
             yield Unused(key, "all DMA engines and DRAM channels are at one place", "set noc.dma_at or noc.dram_at")
-    if rows is not None and rows.t_refi == 0:
+    if device is not None and device.t_refi == 0:
         why = "dram.row_buffer.t_refi is 0, so nothing is refreshed"
         yield Unused("dram.row_buffer.t_rfc", why, "set dram.row_buffer.t_refi", "dram.row_buffer.t_refi")
     yield from _of_ports(config.spm, config.te, config.ve, dma.engines * dma.at_a_time * config.dram.channels)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from kernbench.config.dram_rows import RowBuffer, row_rules
+from kernbench.config.dram_device import RowBuffer, device_rules
 from kernbench.config.fields import (
     MAX_BANKS,
     MAX_MESH_SIDE,
@@ -288,4 +288,4 @@ class NpuConfig(MachineConfig):
     energy: EnergyModel = ENERGY
 
     def broken_rules(self) -> list[BrokenRule]:
-        return [*row_rules(self), *broken_rules(self)]
+        return [*device_rules(self), *broken_rules(self)]

@@ -47,7 +47,7 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
         return False
     if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
         return False
-    if s.plugs != NULL or s.share.rows != NULL or p.n_asks or p.n_pairs:
+    if s.plugs != NULL or s.share.devices != NULL or p.n_asks or p.n_pairs:
         return False
     for k in range(p.n_order):
         if not s.requester[p.order[k]].compute:

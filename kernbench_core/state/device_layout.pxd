@@ -2,4 +2,4 @@
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 
-cdef int lay_out_rows(Sim* s, Arena a, dict spec) except -1
+cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1

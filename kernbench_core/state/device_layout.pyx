@@ -1,7 +1,7 @@
 """Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
 from kernbench_core.state.arrays cimport int64_rows
-from kernbench_core.model.dram.queue cimport Burst, Fetch, Given, RowChannel, Rows
-from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, RowTiming
+from kernbench_core.model.dram.queue cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, DeviceTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 
 cdef enum:
@@ -9,7 +9,7 @@ cdef enum:
     IN_GROUP = 1
 
 
-cdef int fill_timing(RowTiming* t, dict spec) except -1:
+cdef int fill_timing(DeviceTiming* t, dict spec) except -1:
     cdef int32_t n = len(spec["rules"]), _k, after, before
     cdef const int64_t* rule = int64_rows(spec["rules"], n, 4)
     cdef cycle_t* place
@@ -29,7 +29,7 @@ cdef int fill_timing(RowTiming* t, dict spec) except -1:
     return 0
 
 
-cdef int lay_out_device(Device* d, Arena a, RowTiming* t) except -1:
+cdef int lay_out_device(Device* d, Arena a, DeviceTiming* t) except -1:
     cdef int32_t k
     a.own(<void**>&d.bank, t.banks, sizeof(Bank))
     a.own(<void**>&d.group, t.groups * COMMANDS, sizeof(cycle_t))
@@ -40,29 +40,29 @@ cdef int lay_out_device(Device* d, Arena a, RowTiming* t) except -1:
     return 0
 
 
-cdef int lay_out_rows(Sim* s, Arena a, dict spec) except -1:
-    """`spec`: None where the machine's DRAM has no rows. The memories and shares are laid out already."""
-    cdef Rows* r
-    cdef RowChannel* c
+cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1:
+    """`spec`: None without `dram.row_buffer`. The memories and shares are laid out already."""
+    cdef Devices* d
+    cdef Controller* c
     cdef int32_t k
     if spec is None:
         return 0
-    a.own(&s.share.rows, 1, sizeof(Rows))
-    r = <Rows*>s.share.rows
-    fill_timing(&r.timing, spec)
-    r.n = s.share.channels
-    r.depth, r.room, r.batch = spec["depth"], spec["room"], spec["batch"]
-    r.columns, r.burst = spec["columns"], spec["burst"]
-    r.next = 0
-    a.alias(<void**>&r.memory, s.memory)
-    a.own(<void**>&r.fetch, s.n_flows, sizeof(Fetch))
-    a.own(<void**>&r.channel, r.n, sizeof(RowChannel))
-    for k in range(r.n):
-        c = &r.channel[k]
-        a.own(<void**>&c.queue, r.depth, sizeof(Burst))
-        a.own(<void**>&c.given, r.room, sizeof(Given))
-        lay_out_device(&c.device, a, &r.timing)
-        c.refresh = r.timing.refi
+    a.own(&s.share.devices, 1, sizeof(Devices))
+    d = <Devices*>s.share.devices
+    fill_timing(&d.timing, spec)
+    d.n = s.share.channels
+    d.depth, d.room, d.batch = spec["depth"], spec["room"], spec["batch"]
+    d.columns, d.burst = spec["columns"], spec["burst"]
+    d.next = 0
+    a.alias(<void**>&d.memory, s.memory)
+    a.own(<void**>&d.fetch, s.n_flows, sizeof(Fetch))
+    a.own(<void**>&d.channel, d.n, sizeof(Controller))
+    for k in range(d.n):
+        c = &d.channel[k]
+        a.own(<void**>&c.queue, d.depth, sizeof(Burst))
+        a.own(<void**>&c.given, d.room, sizeof(Given))
+        lay_out_device(&c.device, a, &d.timing)
+        c.refresh = d.timing.refi
         c.turn_started = -1
         c.look_at = NEVER
         c.done = -1

@@ -6,17 +6,17 @@ from libc.stdlib cimport calloc, free
 
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
 from kernbench_core.model.dram.extent cimport cursor_open
-from kernbench_core.model.dram.queue cimport Burst, Fetch, Given, RowChannel, Rows, queue_burst
-from kernbench_core.model.dram.device cimport COMMANDS, Bank, RowTiming
+from kernbench_core.model.dram.queue cimport Burst, Controller, Devices, Fetch, Given, queue_burst
+from kernbench_core.model.dram.device cimport COMMANDS, Bank, DeviceTiming
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.state.fields cimport (
-    BANK, BURST, DEVICE, FETCH, GIVEN, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, ROWCHANNEL, TIME, Unpack)
+    BANK, BURST, CONTROLLER, DEVICE, FETCH, GIVEN, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, TIME, Unpack)
 from kernbench_core.types cimport NONE, cycle_t, int64_t, nbytes_t
 
 cdef const cycle_t LONG_AGO = 0x10000000000      # before cycle 0: activations that did not happen (state/device_layout.pyx)
 
 
-cdef cycle_t longest(RowTiming* t) noexcept nogil:
+cdef cycle_t longest(DeviceTiming* t) noexcept nogil:
     """No command is kept waiting for longer by one that was given."""
     cdef cycle_t most = max(max(t.faw, t.to_read), t.to_write)
     cdef int32_t i, k
@@ -26,7 +26,7 @@ cdef cycle_t longest(RowTiming* t) noexcept nogil:
     return most
 
 
-cdef void renumber(RowChannel* c, slot_t* number) noexcept nogil:
+cdef void renumber(Controller* c, slot_t* number) noexcept nogil:
     """Name flows by other numbers: `number` of each."""
     cdef int32_t k
     for k in range(c.queued):
@@ -37,7 +37,7 @@ cdef void renumber(RowChannel* c, slot_t* number) noexcept nogil:
         c.serving = number[c.serving]
 
 
-cdef void settle(Sim* s, RowChannel* c) noexcept nogil:
+cdef void settle(Sim* s, Controller* c) noexcept nogil:
     """A flow that has finished has no bus any more: the next look sees it."""
     cdef Flow* f
     if c.serving == NONE:
@@ -47,74 +47,74 @@ cdef void settle(Sim* s, RowChannel* c) noexcept nogil:
         c.serving = NONE
 
 
-cdef int visit_rows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
+cdef int visit_devices(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
     """After the flows, whose positions in `live` stand for them."""
-    cdef Rows* r = <Rows*>s.share.rows
+    cdef Devices* d = <Devices*>s.share.devices
     cdef Unpack u = v if isinstance(v, Unpack) else None
     cdef slot_t* position = NULL
     cdef int32_t k
     if u is not None:
         u.limits.low[<int>RANGE_LATER] = u.limits.also[<int>RANGE_LATER] = -LONG_AGO
-        u.limits.high[<int>RANGE_LATER] = s.cycle + longest(&r.timing)
+        u.limits.high[<int>RANGE_LATER] = s.cycle + longest(&d.timing)
         u.limits.high[<int>RANGE_FLOW] = u.limits.high[<int>RANGE_FLOW_Q] = n - 1
-        u.limits.high[<int>RANGE_QUEUED] = r.depth
-        u.limits.high[<int>RANGE_GIVEN] = r.room
+        u.limits.high[<int>RANGE_QUEUED] = d.depth
+        u.limits.high[<int>RANGE_GIVEN] = d.room
     for k in range(n):
-        v.table(&FETCH, &r.fetch[live[k]], sizeof(Fetch), 1)
+        v.table(&FETCH, &d.fetch[live[k]], sizeof(Fetch), 1)
     position = <slot_t*>calloc(s.n_flows + 1, sizeof(slot_t))
     if position == NULL:
         raise MemoryError("no memory for a snapshot")
     try:
         for k in range(n):
             position[live[k]] = k
-        for k in range(r.n):
+        for k in range(d.n):
             if u is None:
-                settle(s, &r.channel[k])
-                renumber(&r.channel[k], position)
-            visit_channel(r, v, &r.channel[k])
-            renumber(&r.channel[k], live)
+                settle(s, &d.channel[k])
+                renumber(&d.channel[k], position)
+            visit_channel(d, v, &d.channel[k])
+            renumber(&d.channel[k], live)
     finally:
         free(position)
     return 0
 
 
-cdef int64_t most_row_bytes(Sim* s) noexcept nogil:
+cdef int64_t most_device_bytes(Sim* s) noexcept nogil:
     """[B] of flows' fetches, and of full queues and buffers."""
-    cdef Rows* r = <Rows*>s.share.rows
-    if r == NULL:
+    cdef Devices* d = <Devices*>s.share.devices
+    if d == NULL:
         return 0
-    return s.n_flows * <int64_t>FETCH.nbytes + r.n * (r.depth * <int64_t>BURST.nbytes + r.room * <int64_t>GIVEN.nbytes)
+    return s.n_flows * <int64_t>FETCH.nbytes + d.n * (d.depth * <int64_t>BURST.nbytes + d.room * <int64_t>GIVEN.nbytes)
 
 
-cdef int visit_channel(Rows* r, Visitor v, RowChannel* c) except -1:
-    v.table(&ROWCHANNEL, c, sizeof(RowChannel), 1)
+cdef int visit_channel(Devices* d, Visitor v, Controller* c) except -1:
+    v.table(&CONTROLLER, c, sizeof(Controller), 1)
     v.table(&DEVICE, &c.device, sizeof(c.device), 1)
-    v.table(&BANK, c.device.bank, sizeof(Bank), r.timing.banks)
-    v.table(&TIME, c.device.group, sizeof(cycle_t), r.timing.groups * COMMANDS)
+    v.table(&BANK, c.device.bank, sizeof(Bank), d.timing.banks)
+    v.table(&TIME, c.device.group, sizeof(cycle_t), d.timing.groups * COMMANDS)
     v.table(&BURST, c.queue, sizeof(Burst), c.queued)
     v.table(&GIVEN, c.given, sizeof(Given), c.n_given)
     return 0
 
 
-cdef void reset_rows(Sim* s) noexcept nogil:
-    cdef Rows* r = <Rows*>s.share.rows
-    cdef RowChannel* c
+cdef void reset_devices(Sim* s) noexcept nogil:
+    cdef Devices* d = <Devices*>s.share.devices
+    cdef Controller* c
     cdef int32_t k, i
-    r.looks = 0
-    r.next = s.cycle
-    for k in range(r.n):
-        c = &r.channel[k]
+    d.looks = 0
+    d.next = s.cycle
+    for k in range(d.n):
+        c = &d.channel[k]
         c.queued = c.n_given = 0
         c.serving = NONE
         c.nbytes = 0
         c.command_at = c.look_at = s.cycle
         c.done = -1
-        for i in range(r.timing.banks):
+        for i in range(d.timing.banks):
             c.device.bank[i].hits = 0
             c.device.bank[i].wanted = c.device.bank[i].seen = 0
 
 
-cdef int32_t waiting(RowChannel* c, slot_t flow) noexcept nogil:
+cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:
     """How many bursts of a flow are in the queue or in the buffer."""
     cdef int32_t k, n = 0
     for k in range(c.n_given):
@@ -124,12 +124,12 @@ cdef int32_t waiting(RowChannel* c, slot_t flow) noexcept nogil:
     return n
 
 
-cdef int resume_bursts(Sim* s, Rows* r, slot_t flow, Burst* ring, int32_t room) except -1:
+cdef int resume_bursts(Sim* s, Devices* d, slot_t flow, Burst* ring, int32_t room) except -1:
     """The bursts of a flow up to what it has asked for: the last of them are in the buffer and in the queue."""
     cdef Flow* f = &s.share.flow[flow]
-    cdef Fetch* x = &r.fetch[flow]
-    cdef RowChannel* c = &r.channel[f.bus]
-    cdef RowChannel walk
+    cdef Fetch* x = &d.fetch[flow]
+    cdef Controller* c = &d.channel[f.bus]
+    cdef Controller walk
     cdef nbytes_t asked = x.asked
     cdef int32_t mine = waiting(c, flow), k
     cdef int64_t n = 0, at
@@ -138,10 +138,10 @@ cdef int resume_bursts(Sim* s, Rows* r, slot_t flow, Burst* ring, int32_t room) 
         raise ValueError(f"{who}: asked = {asked} bytes of bursts, {mine} of them waiting: it has {f.total} bytes, and {f.left} left")
     walk.queue = ring
     x.asked = 0
-    cursor_open(&x.at, &r.memory[x.memory], &x.extent, f.channel)
+    cursor_open(&x.at, &d.memory[x.memory], &x.extent, f.channel)
     while x.asked < asked:
         walk.queued = <int32_t>(n % room)
-        queue_burst(&s.share, r, &walk, flow)
+        queue_burst(&s.share, d, &walk, flow)
         n += 1
     if x.asked != asked or n < mine:
         raise ValueError(f"{who}: asked = {asked} bytes of bursts: that is no end of a burst, or {mine} are more than there are")
@@ -157,9 +157,9 @@ cdef int resume_bursts(Sim* s, Rows* r, slot_t flow, Burst* ring, int32_t room) 
     return 0
 
 
-cdef int check_channel(Sim* s, Rows* r, int32_t bus) except -1:
-    cdef RowChannel* c = &r.channel[bus]
-    cdef cycle_t latest = s.cycle + max(r.timing.to_read, r.timing.to_write)
+cdef int check_channel(Sim* s, Devices* d, int32_t bus) except -1:
+    cdef Controller* c = &d.channel[bus]
+    cdef cycle_t latest = s.cycle + max(d.timing.to_read, d.timing.to_write)
     cdef int32_t k
     for k in range(c.n_given):
         if s.share.flow[c.given[k].flow].bus != bus or c.given[k].at >= latest:
@@ -169,24 +169,24 @@ cdef int check_channel(Sim* s, Rows* r, int32_t bus) except -1:
             raise ValueError(f"DRAM channel {bus}: the burst {k} in its queue is of another channel")
     if c.serving != NONE and s.share.flow[c.serving].bus != bus:
         raise ValueError(f"DRAM channel {bus}: the flow that it serves is of another channel")
-    if r.timing.refi and not s.cycle // r.timing.refi - 2 <= c.refreshes <= s.cycle // r.timing.refi:
-        raise ValueError(f"DRAM channel {bus}: refreshes = {c.refreshes}: one is due every {r.timing.refi} cycles, up to {s.cycle}")
-    c.refresh = r.timing.refi * (c.refreshes + 1)
+    if d.timing.refi and not s.cycle // d.timing.refi - 2 <= c.refreshes <= s.cycle // d.timing.refi:
+        raise ValueError(f"DRAM channel {bus}: refreshes = {c.refreshes}: one is due every {d.timing.refi} cycles, up to {s.cycle}")
+    c.refresh = d.timing.refi * (c.refreshes + 1)
     return 0
 
 
-cdef int resume_rows(Sim* s, slot_t* live, int32_t n) except -1:
-    cdef Rows* r = <Rows*>s.share.rows
-    cdef int32_t room = r.depth + r.room, k
+cdef int resume_devices(Sim* s, slot_t* live, int32_t n) except -1:
+    cdef Devices* d = <Devices*>s.share.devices
+    cdef int32_t room = d.depth + d.room, k
     cdef Burst* ring = <Burst*>calloc(room, sizeof(Burst))
     if ring == NULL:
         raise MemoryError("no memory to take up a snapshot")
     try:
-        for k in range(r.n):
-            check_channel(s, r, k)
+        for k in range(d.n):
+            check_channel(s, d, k)
         for k in range(n):
             if s.share.flow[live[k]].bus != NONE:
-                resume_bursts(s, r, live[k], ring, room)
+                resume_bursts(s, d, live[k], ring, room)
     finally:
         free(ring)
     return 0

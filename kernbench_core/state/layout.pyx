@@ -19,7 +19,7 @@ from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.fast.lookahead cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
-from kernbench_core.state.device_layout cimport lay_out_rows
+from kernbench_core.state.device_layout cimport lay_out_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
@@ -82,7 +82,7 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         a.keep_before(&s.share.flow[0].num)
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t), False)
-    return lay_out_rows(s, a, m.get("rows"))
+    return lay_out_devices(s, a, m.get("devices"))
 
 
 cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -1:

@@ -10,7 +10,7 @@ from kernbench_core.plugin.described cimport command_of
 from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
-from kernbench_core.model.dram.queue cimport RowChannel, Rows
+from kernbench_core.model.dram.queue cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
@@ -78,12 +78,12 @@ cdef dict compute_counters(Sim* s, Compute* e):
     }
 
 
-cdef dict row_counters(Sim* s, int32_t resource):
+cdef dict device_counters(Sim* s, int32_t resource):
     """What the controller of a DRAM channel under row_buffer_v1 gave."""
-    cdef RowChannel* c
-    if s.share.rows == NULL or resource >= s.share.channels:
+    cdef Controller* c
+    if s.share.devices == NULL or resource >= s.share.channels:
         return {}
-    c = &(<Rows*>s.share.rows).channel[resource]
+    c = &(<Devices*>s.share.devices).channel[resource]
     return {"bursts": c.bursts, "activations": c.activations, "refreshes": c.refreshes}
 
 
@@ -98,7 +98,7 @@ cdef dict counters_of(Sim* s):
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
-        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members, **row_counters(s, k)})
+        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members, **device_counters(s, k)})
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left

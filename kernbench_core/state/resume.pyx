@@ -31,7 +31,7 @@ from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair cimport far_requester
 from kernbench_core.model.phases cimport open_flows, open_requester
-from kernbench_core.state.device_snapshot cimport reset_rows, resume_rows
+from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
@@ -122,8 +122,8 @@ cdef void reset(Sim* s) noexcept nogil:
         memset(s.flow_trace, 0, s.n_flows * sizeof(FlowTrace))
         memset(s.stream_trace, 0, s.n_compute * MAX_REGIONS * sizeof(StreamTrace))
     s.n_running = s.n_paired = s.n_done_flow = s.n_done_compute = s.n_pressed = s.n_touched = 0
-    if s.share.rows != NULL:
-        reset_rows(s)
+    if s.share.devices != NULL:
+        reset_devices(s)
 
 
 cdef void resume_control(Sim* s) noexcept nogil:
@@ -480,8 +480,8 @@ cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* kno
     check_shares(s, live, n)
     resume_dma(s)
     resume_all_compute(s, known)
-    if s.share.rows != NULL:
-        resume_rows(s, live, n)
+    if s.share.devices != NULL:
+        resume_devices(s, live, n)
     groups_look(s)
     want_all(s)
     return 0

@@ -13,7 +13,7 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.pair cimport far_requester
-from kernbench_core.state.device_snapshot cimport most_row_bytes, visit_rows
+from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
@@ -72,8 +72,8 @@ cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
             visit_masks(s, v, far_requester(s, live[k]))
         if s.traced:
             v.table(&FLOWTRACE, &s.flow_trace[live[k]], sizeof(FlowTrace), 1)
-    if s.share.rows != NULL:
-        visit_rows(s, v, live, n)
+    if s.share.devices != NULL:
+        visit_devices(s, v, live, n)
     return 0
 
 
@@ -203,7 +203,7 @@ cdef int64_t most_bytes(Sim* s):
     """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
-    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_row_bytes(s)
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_device_bytes(s)
 
 
 cdef dict show_snapshot(Sim* s):

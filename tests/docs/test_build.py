@@ -15,7 +15,7 @@ import pytest
 
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, META_FIELDS, OPCODES
 from kernbench.config import NpuConfig, load_config
-from kernbench.config.dram_rows import RowBuffer
+from kernbench.config.dram_device import RowBuffer
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -10,7 +10,7 @@ import pytest
 
 from kernbench import Machine, load_config, load_program
 from kernbench.cli.main import exit_code
-from kernbench.cmdq.dram_timing import RULES, rows_table
+from kernbench.cmdq.dram_timing import RULES, device_table
 from kernbench.sim_engine.result import Result
 
 TIMES: dict[str, Any] = {
@@ -108,7 +108,7 @@ def test_an_older_burst_is_passed_by_so_many() -> None:
 
 def test_every_rule_has_a_source_and_is_lowered() -> None:
     dram = load_config(machine()).dram
-    table = rows_table(dram)
+    table = device_table(dram)
     assert table is not None and len(table["rules"]) == len(RULES) and (table["rules"][:, 3] > 0).all()
     assert all(rule.source and rule.times for rule in RULES)
     assert len({(rule.scope, rule.after, rule.before) for rule in RULES}) == len(RULES)

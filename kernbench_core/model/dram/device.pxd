@@ -13,7 +13,7 @@ cdef enum:
     COMMANDS = 5
     WINDOW = 4                # activations in t_faw
 
-cdef struct RowTiming:
+cdef struct DeviceTiming:
     int32_t banks             # of a channel
     int32_t groups
     cycle_t period            # a DRAM clock
@@ -41,12 +41,12 @@ cdef struct Device:
     cycle_t opened[WINDOW]    # @later the last activations
     int32_t oldest            # @window of them
 
-cdef void device_give(Device* d, RowTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil
-cdef void device_close(Device* d, RowTiming* t, cycle_t now) noexcept nogil
-cdef void device_refresh(Device* d, RowTiming* t, cycle_t now) noexcept nogil
-cdef cycle_t device_closable(Device* d, RowTiming* t, bint* closed) noexcept nogil
+cdef void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil
+cdef void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
+cdef void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
+cdef cycle_t device_closable(Device* d, DeviceTiming* t, bint* closed) noexcept nogil
 
-cdef inline cycle_t device_ready(Device* d, RowTiming* t, int32_t bank, int32_t command) noexcept nogil:
+cdef inline cycle_t device_ready(Device* d, DeviceTiming* t, int32_t bank, int32_t command) noexcept nogil:
     """No rule forbids the command from this cycle on."""
     return max(d.bank[bank].ready[command],
                max(d.ready[command], d.group[bank // (t.banks // t.groups) * COMMANDS + command]))

@@ -10,7 +10,7 @@ cdef inline void later(cycle_t* ready, cycle_t* gaps, cycle_t now) noexcept nogi
             ready[k] = max(ready[k], now + gaps[k])
 
 
-cdef void device_give(Device* d, RowTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil:
+cdef void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil:
     """ACT, PRE, RD or WR to one bank; the caller says which row ACT opens."""
     later(d.bank[bank].ready, t.in_bank[command], now)
     later(d.group + bank // (t.banks // t.groups) * COMMANDS, t.in_group[command], now)
@@ -23,7 +23,7 @@ cdef void device_give(Device* d, RowTiming* t, int32_t bank, int32_t command, cy
         d.ready[ACT] = max(d.ready[ACT], d.opened[d.oldest] + t.faw)
 
 
-cdef cycle_t device_closable(Device* d, RowTiming* t, bint* closed) noexcept nogil:
+cdef cycle_t device_closable(Device* d, DeviceTiming* t, bint* closed) noexcept nogil:
     """From which cycle on all banks can be closed at once; `closed`: they are."""
     cdef int32_t k
     cdef cycle_t at = 0
@@ -35,7 +35,7 @@ cdef cycle_t device_closable(Device* d, RowTiming* t, bint* closed) noexcept nog
     return at
 
 
-cdef void device_close(Device* d, RowTiming* t, cycle_t now) noexcept nogil:
+cdef void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil:
     """PRE to all open banks, one command."""
     cdef int32_t k
     for k in range(t.banks):
@@ -43,6 +43,6 @@ cdef void device_close(Device* d, RowTiming* t, cycle_t now) noexcept nogil:
             device_give(d, t, k, PRE, now)
 
 
-cdef void device_refresh(Device* d, RowTiming* t, cycle_t now) noexcept nogil:
+cdef void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil:
     """REF; all banks are closed."""
     later(d.ready, t.in_channel[REF], now)

@@ -1,6 +1,6 @@
 """The controller of a DRAM channel under row_buffer_v1: bursts that wait, in which order they go, and those on their way."""
 from kernbench_core.model.dram.extent cimport Cursor, Dram, Extent
-from kernbench_core.model.dram.device cimport Device, RowTiming
+from kernbench_core.model.dram.device cimport Device, DeviceTiming
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
@@ -26,7 +26,7 @@ cdef struct Fetch:            # of each flow slot
     nbytes_t asked            # @count [B] of bursts that were queued
     int64_t seen              # in the last look
 
-cdef struct RowChannel:
+cdef struct Controller:
     Device device
     Burst* queue              # [depth], the oldest first
     int32_t queued            # @queued bursts in it
@@ -48,9 +48,9 @@ cdef struct RowChannel:
     int64_t activations       # @count
     int64_t refreshes         # @count
 
-cdef struct Rows:
-    RowTiming timing
-    RowChannel* channel       # by resource
+cdef struct Devices:
+    DeviceTiming timing
+    Controller* channel       # by resource
     Fetch* fetch
     Dram* memory
     int32_t n, depth, room, batch
@@ -59,7 +59,7 @@ cdef struct Rows:
     int64_t looks
     cycle_t next              # no channel has something to do in an earlier cycle
 
-cdef void queue_burst(Share* s, Rows* r, RowChannel* c, slot_t flow) noexcept nogil
-cdef void queue_fill(Share* s, Rows* r, slot_t bus) noexcept nogil
-cdef void queue_turn(Rows* r, RowChannel* c, cycle_t now) noexcept nogil
+cdef void queue_burst(Share* s, Devices* d, Controller* c, slot_t flow) noexcept nogil
+cdef void queue_fill(Share* s, Devices* d, slot_t bus) noexcept nogil
+cdef void queue_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil
 cdef void queue_forget(Share* s, slot_t flow) noexcept nogil

@@ -1,13 +1,13 @@
 """P4 under row_buffer_v1."""
 from kernbench_core.model.dram.extent cimport Dram, Extent
-from kernbench_core.model.dram.queue cimport Rows
+from kernbench_core.model.dram.queue cimport Devices
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport cycle_t, int32_t, slot_t
 
-cdef void row_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil
-cdef void row_phase(Share* s, cycle_t now) noexcept nogil
-cdef bint row_still(Share* s) noexcept nogil
+cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil
+cdef void device_phase(Share* s, cycle_t now) noexcept nogil
+cdef bint devices_still(Share* s) noexcept nogil
 
-cdef inline cycle_t row_next(Share* s) noexcept nogil:
+cdef inline cycle_t devices_next(Share* s) noexcept nogil:
     """No channel has something to do in an earlier cycle, while nothing changes."""
-    return (<Rows*>s.rows).next
+    return (<Devices*>s.devices).next

@@ -7,19 +7,19 @@ from libc.string cimport memset
 
 from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.dram.extent cimport cursor_open
-from kernbench_core.model.dram.queue cimport Given, RowChannel, queue_fill, queue_turn
+from kernbench_core.model.dram.queue cimport Controller, Given, queue_fill, queue_turn
 from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 
-cdef void row_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil:
+cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil:
     """A transfer starts: its bursts are to be fetched from the first on."""
-    cdef Rows* r = <Rows*>s.rows
-    memset(&r.fetch[flow], 0, sizeof(r.fetch[flow]))
-    r.fetch[flow].extent = x[0]
-    r.fetch[flow].memory = memory
-    r.fetch[flow].write = write
-    cursor_open(&r.fetch[flow].at, &r.memory[memory], x, s.flow[flow].channel)
+    cdef Devices* d = <Devices*>s.devices
+    memset(&d.fetch[flow], 0, sizeof(d.fetch[flow]))
+    d.fetch[flow].extent = x[0]
+    d.fetch[flow].memory = memory
+    d.fetch[flow].write = write
+    cursor_open(&d.fetch[flow].at, &d.memory[memory], x, s.flow[flow].channel)
 
 
 cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil:
@@ -40,7 +40,7 @@ cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil
     return carry
 
 
-cdef int32_t on_bus(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
+cdef int32_t on_bus(Share* s, Controller* c, cycle_t now) noexcept nogil:
     """The first burst that has arrived, of a flow that may use its resources; NONE where there is none."""
     cdef int32_t k
     for k in range(c.n_given):
@@ -51,7 +51,7 @@ cdef int32_t on_bus(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
     return NONE
 
 
-cdef void take_off(RowChannel* c, int32_t k) noexcept nogil:
+cdef void take_off(Controller* c, int32_t k) noexcept nogil:
     """The k-th burst is over."""
     cdef int32_t i
     c.n_given -= 1
@@ -59,7 +59,7 @@ cdef void take_off(RowChannel* c, int32_t k) noexcept nogil:
         c.given[i] = c.given[i + 1]
 
 
-cdef int32_t end_bursts(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
+cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
     """Take bursts that are over off the bus; the one that has it then."""
     cdef int32_t k
     cdef bint over
@@ -79,7 +79,7 @@ cdef int32_t end_bursts(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
         take_off(c, k)
 
 
-cdef void seat(Share* s, RowChannel* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
+cdef void seat(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
     """Let the flow of the k-th burst be the channel's member, or nobody."""
     cdef slot_t flow = c.given[k].flow if k != NONE else NONE, member = s.res[bus].first
     if member != NONE:
@@ -95,10 +95,10 @@ cdef void seat(Share* s, RowChannel* c, slot_t bus, int32_t k, cycle_t now) noex
     c.nbytes = c.given[k].nbytes if k != NONE else 0
 
 
-cdef void row_share(Share* s, Rows* r, slot_t flow, cycle_t now) noexcept nogil:
+cdef void burst_share(Share* s, Devices* d, slot_t flow, cycle_t now) noexcept nogil:
     """As shared_bw_v1, but that the channel gives its burst the time of a whole one."""
     cdef Flow* f = &s.flow[flow]
-    cdef int64_t num = 0, den = 1, n, d
+    cdef int64_t num = 0, den = 1, part, of
     cdef int32_t h
     cdef slot_t res
     if f.rated == now:
@@ -107,18 +107,18 @@ cdef void row_share(Share* s, Rows* r, slot_t flow, cycle_t now) noexcept nogil:
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         if res == f.bus:
-            n = r.channel[res].nbytes
-            d = r.timing.burst
+            part = d.channel[res].nbytes
+            of = d.timing.burst
         else:
-            n = s.res[res].num * f.weight
-            d = s.res[res].den * s.res[res].weight
-        if h == 0 or n * den < num * d:
-            num = n
-            den = d
+            part = s.res[res].num * f.weight
+            of = s.res[res].den * s.res[res].weight
+        if h == 0 or part * den < num * of:
+            num = part
+            den = of
     set_rate(s, flow, num, den, now)
 
 
-cdef void look_ahead(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
+cdef void look_ahead(Share* s, Controller* c, cycle_t now) noexcept nogil:
     """When the burst on the bus may be over, at the earliest, or the next arrives."""
     cdef int32_t k = on_bus(s, c, now)
     cdef int64_t gap
@@ -136,56 +136,56 @@ cdef void look_ahead(Share* s, RowChannel* c, cycle_t now) noexcept nogil:
         c.look_at = now + quotient(gap - 1, s.flow[c.given[k].flow].num) + 1
 
 
-cdef void row_phase(Share* s, cycle_t now) noexcept nogil:
+cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
     """P4: every channel that has something to do, then the rates of all whose resources changed."""
-    cdef Rows* r = <Rows*>s.rows
-    cdef RowChannel* c
+    cdef Devices* d = <Devices*>s.devices
+    cdef Controller* c
     cdef int32_t k, served
     cdef slot_t node
-    if s.n_dirty == 0 and r.next > now:
+    if s.n_dirty == 0 and d.next > now:
         return
-    for k in range(r.n):
-        c = &r.channel[k]
+    for k in range(d.n):
+        c = &d.channel[k]
         if not s.res[k].dirty and c.command_at > now and c.look_at > now:
             continue
         c.done = now
         served = end_bursts(s, c, now)
-        if now % r.timing.period == 0:
-            queue_fill(s, r, k)
-        queue_turn(r, c, now)          # what is given now arrives later, and stands behind
+        if now % d.timing.period == 0:
+            queue_fill(s, d, k)
+        queue_turn(d, c, now)          # what is given now arrives later, and stands behind
         seat(s, c, k, served, now)
     for k in range(s.n_dirty):
         node = s.res[s.dirty[k]].first
         while node != NONE:
-            row_share(s, r, node >> s.hop_shift, now)
+            burst_share(s, d, node >> s.hop_shift, now)
             node = s.node_next[node]
     for k in range(s.n_dirty):
         s.res[s.dirty[k]].dirty = False
     s.n_dirty = 0
-    r.next = NEVER
-    for k in range(r.n):
-        c = &r.channel[k]
+    d.next = NEVER
+    for k in range(d.n):
+        c = &d.channel[k]
         if c.done == now or (c.serving != NONE and s.flow[c.serving].rated == now):
             look_ahead(s, c, now)
-        r.next = min(r.next, min(c.command_at, c.look_at))
+        d.next = min(d.next, min(c.command_at, c.look_at))
 
 
-cdef bint row_still(Share* s) noexcept nogil:
+cdef bint devices_still(Share* s) noexcept nogil:
     """After P4 of a cycle: no controller can do anything for a transfer until a flow enters, refreshes or not."""
-    cdef Rows* r = <Rows*>s.rows
-    cdef RowChannel* c
+    cdef Devices* d = <Devices*>s.devices
+    cdef Controller* c
     cdef int32_t k, i
     cdef slot_t flow
-    for k in range(r.n):
-        c = &r.channel[k]
-        if c.queued and c.n_given < r.room:
+    for k in range(d.n):
+        c = &d.channel[k]
+        if c.queued and c.n_given < d.room:
             return False
         for i in range(c.n_given):
             if s.flow[c.given[i].flow].entered:
                 return False
         flow = s.line[k]
-        while c.queued < r.depth and flow != NONE:
-            if r.fetch[flow].asked < s.flow[flow].total:
+        while c.queued < d.depth and flow != NONE:
+            if d.fetch[flow].asked < s.flow[flow].total:
                 return False
             flow = s.flow[flow].line_next
     return True

@@ -94,7 +94,7 @@ cdef struct Share:
     int32_t n_dirty
     slot_t* line              # fifo_v1, row_buffer_v1: per channel the first flow in line
     void* scratch             # max_min_v1: working space (model/share/max_min.pyx)
-    void* rows                # row_buffer_v1: its Rows (model/dram/queue.pxd), else NULL
+    void* devices             # row_buffer_v1: its Devices (model/dram/queue.pxd), else NULL
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last

@@ -57,10 +57,10 @@ class RowBuffer(Section):
         return self.bank_groups * self.banks_per_group
 
 
-def row_rules(config: NpuConfig) -> Iterator[BrokenRule]:
+def device_rules(config: NpuConfig) -> Iterator[BrokenRule]:
     """The rules between `allocation`, `dram` and `dram.row_buffer`."""
-    rows, dram = config.dram.row_buffer, config.dram
-    if rows is None:
+    device, dram = config.dram.row_buffer, config.dram
+    if device is None:
         if config.allocation == "row_buffer_v1":
             rule = "it needs dram.row_buffer: the banks of a channel and their times"
             yield BrokenRule(("allocation",), config.allocation, rule)
@@ -79,22 +79,22 @@ def row_rules(config: NpuConfig) -> Iterator[BrokenRule]:
         yield BrokenRule(("dram", "peak_bw_bytes_per_cycle"), plain_number(dram.peak_bw_bytes_per_cycle), rule)
     if burst * dram.period >= TERM_LIMIT:
         yield BrokenRule(("dram", "period"), dram.period, f"times dram_burst_cycles ({burst}) it must be below 2^31")
-    if rows.row_bytes % bus:
-        yield BrokenRule(("dram", "row_buffer", "row_bytes"), rows.row_bytes, whole)
-    yield from _time_rules(rows, burst)
+    if device.row_bytes % bus:
+        yield BrokenRule(("dram", "row_buffer", "row_bytes"), device.row_bytes, whole)
+    yield from _time_rules(device, burst)
 
 
-def _time_rules(rows: RowBuffer, burst: int) -> Iterator[BrokenRule]:
+def _time_rules(device: RowBuffer, burst: int) -> Iterator[BrokenRule]:
     def at_least(key: str, least: int, why: str) -> Iterator[BrokenRule]:
-        if getattr(rows, key) < least:
-            yield BrokenRule(("dram", "row_buffer", key), getattr(rows, key), f"it must be at least {least}: {why}")
+        if getattr(device, key) < least:
+            yield BrokenRule(("dram", "row_buffer", key), getattr(device, key), f"it must be at least {least}: {why}")
 
     yield from at_least("t_ccd_s", burst, "dram_burst_cycles, for which a burst is on the data bus")
-    yield from at_least("t_ccd_l", rows.t_ccd_s, "that of different groups (t_ccd_s)")
-    yield from at_least("t_rrd_l", rows.t_rrd_s, "that of different groups (t_rrd_s)")
-    yield from at_least("t_wtr_l", rows.t_wtr_s, "that of different groups (t_wtr_s)")
-    yield from at_least("t_cl", rows.t_cwl - burst - 1, "a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)")
-    closing = max(rows.t_ras, rows.t_rtp, rows.t_cwl + burst + rows.t_wr) + rows.t_rp + rows.t_rfc
-    if rows.t_refi:
+    yield from at_least("t_ccd_l", device.t_ccd_s, "that of different groups (t_ccd_s)")
+    yield from at_least("t_rrd_l", device.t_rrd_s, "that of different groups (t_rrd_s)")
+    yield from at_least("t_wtr_l", device.t_wtr_s, "that of different groups (t_wtr_s)")
+    yield from at_least("t_cl", device.t_cwl - burst - 1, "a write behind a read waits for it (t_cwl - dram_burst_cycles - 1)")
+    closing = max(device.t_ras, device.t_rtp, device.t_cwl + burst + device.t_wr) + device.t_rp + device.t_rfc
+    if device.t_refi:
         why = "a refresh ends before the next is due (closing rows, t_rp and t_rfc)"
         yield from at_least("t_refi", closing + 1, why)

@@ -51,6 +51,22 @@ cdef enum ArbiterRule:        # of the banks of a scratchpad (model/arbiter), in
     PLUGGED_IN                # the run's own (plugin/plugged_arbiter.pxd): behind all that have a name
     N_ARBITERS
 
+cdef enum SchedulerRule:      # of DRAM bursts (model/dram/scheduler), in the order of SCHEDULERS in kernbench/config/dram_device.py: append
+    FR_FCFS_CAP
+    FR_FCFS
+    FCFS
+    N_SCHEDULERS
+
+cdef enum PageRule:           # of DRAM rows (model/dram/page), in the order of PAGE_POLICIES there: append
+    OPEN_PAGE
+    CLOSED_PAGE
+    N_PAGE_POLICIES
+
+cdef enum AddressMapRule:     # of DRAM bursts (model/dram/map), in the order of ADDRESS_MAPS there: append
+    ROW_BANK_COLUMN_GROUP
+    ROW_COLUMN_BANK_GROUP
+    N_ADDRESS_MAPS
+
 cpdef enum Overlap:
     OVERLAP_NONE = 0
     OVERLAP_WARN = 1

@@ -6,9 +6,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from tests.machine_strategies import drawn_arbiter, machines
 from tests.strategies import crowds, programs
 
+RULES: list[dict[str, str]] = [  # of a controller; one machine in five names none
+    *({} for _ in range(3)),
+    *({"scheduler": one, "page": two, "map": three} for one in SCHEDULERS for two in PAGE_POLICIES for three in ADDRESS_MAPS),
+]
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 System = tuple[dict[str, Any], dict[str, Any]]
 
@@ -19,6 +24,7 @@ def row_systems(draw: Draw) -> System:
     machine = draw(machines())
     size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
     _give_rows(draw, machine, size, burst)
+    machine["dram"]["row_buffer"] |= draw(st.sampled_from(RULES))
     return machine, draw(programs(machine))
 
 
@@ -43,7 +49,9 @@ def pressed_row_systems(draw: Draw) -> System:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
     machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
     machine["spm"] = draw(_crowded_banks())
-    return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
+    program = draw(crowds(machine, work=draw(st.booleans()), least=5))
+    rows |= draw(st.sampled_from(RULES))
+    return machine, program
 
 
 def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from kernbench.config.schema import NpuDram
 
 SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/state/device_layout.pyx)
@@ -89,5 +90,8 @@ def device_table(dram: NpuDram) -> dict[str, Any] | None:
         "depth": device.queue_bursts,
         "room": device.buffer_bursts,
         "batch": device.batch_bursts,
+        "scheduler": SCHEDULERS.index(device.scheduler),
+        "page": PAGE_POLICIES.index(device.page),
+        "map": ADDRESS_MAPS.index(device.map),
         "rules": np.array(table, dtype=np.int64),
     }

@@ -7,12 +7,12 @@ some has to give all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
 from kernbench.common.units import plain_number
-from kernbench.config.fields import TERM_LIMIT, Size, integer
+from kernbench.config.fields import TERM_LIMIT, Size, integer, one_of
 from kernbench.config.machine import Section
 from kernbench.config.rules import BrokenRule
 
@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 Clocks = Annotated[int, integer(1, 1 << 20)]
 Bursts = Annotated[int, integer(1, 4097)]
 Banks = Annotated[int, integer(1, 1025)]
+#: Rules of a controller; positions are the core's SchedulerRule, PageRule and AddressMapRule: append.
+SCHEDULERS = ("fr_fcfs_cap", "fr_fcfs", "fcfs")
+PAGE_POLICIES = ("open", "closed")
+ADDRESS_MAPS = ("row_bank_column_group", "row_column_bank_group")
 
 
 class RowBuffer(Section):
     """Banks with an open row each, and refresh (docs/model/dram_rows.md)."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"scheduler", "page", "map"})
 
     bank_groups: Banks = Field(description="bank groups of a channel")
     banks_per_group: Banks = Field(description="banks of a group")
@@ -50,6 +56,15 @@ class RowBuffer(Section):
     queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a controller")
     buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between command and last byte")
     batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older one of another row, or way, in turn")
+    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(
+        default=SCHEDULERS[0], description="which burst goes next: by open rows, then by age; or by age alone"
+    )
+    page: Annotated[str, one_of(PAGE_POLICIES)] = Field(
+        default=PAGE_POLICIES[0], description="what becomes of an open row that no burst in the queue wants"
+    )
+    map: Annotated[str, one_of(ADDRESS_MAPS)] = Field(
+        default=ADDRESS_MAPS[0], description="what consecutive bursts of a channel go through: the last named first"
+    )
 
     @property
     def banks(self) -> int:

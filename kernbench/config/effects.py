@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.units import plain_number
+from kernbench.config.dram_device import RowBuffer
 from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
 
 if TYPE_CHECKING:
@@ -148,7 +149,18 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
     if device is not None and device.t_refi == 0:
         why = "dram.row_buffer.t_refi is 0, so nothing is refreshed"
         yield Unused("dram.row_buffer.t_rfc", why, "set dram.row_buffer.t_refi", "dram.row_buffer.t_refi")
+    if device is not None:
+        yield from _of_controllers(device, config.dram.bus_width_bytes)
     yield from _of_ports(config.spm, config.te, config.ve, dma.engines * dma.at_a_time * config.dram.channels)
+
+
+def _of_controllers(device: RowBuffer, burst: int) -> Iterator[Unused]:
+    if device.scheduler == "fcfs":
+        why = "dram.row_buffer.scheduler is fcfs, under which no burst passes an older one"
+        yield Unused("dram.row_buffer.batch_bursts", why, "set another dram.row_buffer.scheduler")
+    if device.banks_per_group == 1 or device.row_bytes == burst:
+        few = "a bank group has one bank" if device.banks_per_group == 1 else "a row has one burst"
+        yield Unused("dram.row_buffer.map", f"{few}, so both maps are the same", "set banks_per_group or row_bytes")
 
 
 def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:

@@ -1,6 +1,6 @@
 """Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
 from kernbench_core.state.arrays cimport int64_rows
-from kernbench_core.model.dram.queue cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, DeviceTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 
@@ -53,6 +53,7 @@ cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1:
     d.n = s.share.channels
     d.depth, d.room, d.batch = spec["depth"], spec["room"], spec["batch"]
     d.columns, d.burst = spec["columns"], spec["burst"]
+    d.scheduler, d.page, d.map = spec["scheduler"], spec["page"], spec["map"]
     d.next = 0
     a.alias(<void**>&d.memory, s.memory)
     a.own(<void**>&d.fetch, s.n_flows, sizeof(Fetch))

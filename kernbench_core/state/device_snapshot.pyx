@@ -5,9 +5,10 @@ The bursts of a flow follow from its bytes, so of each only the flow is kept. Wh
 from libc.stdlib cimport calloc, free
 
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
-from kernbench_core.model.dram.extent cimport cursor_open
-from kernbench_core.model.dram.queue cimport Burst, Controller, Devices, Fetch, Given, queue_burst
+from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, Bank, DeviceTiming
+from kernbench_core.model.dram.extent cimport cursor_open
+from kernbench_core.model.dram.queue cimport queue_burst
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.state.fields cimport (
     BANK, BURST, CONTROLLER, DEVICE, FETCH, GIVEN, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, TIME, Unpack)
@@ -102,6 +103,8 @@ cdef void reset_devices(Sim* s) noexcept nogil:
     cdef int32_t k, i
     d.looks = 0
     d.next = s.cycle
+    for k in range(s.n_flows):
+        d.fetch[k].marked = 0
     for k in range(d.n):
         c = &d.channel[k]
         c.queued = c.n_given = 0
@@ -110,8 +113,8 @@ cdef void reset_devices(Sim* s) noexcept nogil:
         c.command_at = c.look_at = s.cycle
         c.done = -1
         for i in range(d.timing.banks):
-            c.device.bank[i].hits = 0
-            c.device.bank[i].wanted = c.device.bank[i].seen = 0
+            c.device.bank[i].candidates = 0
+            c.device.bank[i].wanted = c.device.bank[i].marked = c.device.bank[i].kept = 0
 
 
 cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:

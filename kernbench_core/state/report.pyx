@@ -10,7 +10,7 @@ from kernbench_core.plugin.described cimport command_of
 from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
-from kernbench_core.model.dram.queue cimport Controller, Devices
+from kernbench_core.model.dram.controller cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t

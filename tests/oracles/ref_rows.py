@@ -1,4 +1,4 @@
-"""DRAM channels under `row_buffer_v1`, from docs/model/dram_rows.md, R1 to R7, cycle by cycle."""
+"""DRAM channels under `row_buffer_v1`, from docs/model/dram_rows.md, R1 to R7 and the rules that can be chosen, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -84,6 +84,9 @@ class RowChannel:
         self.queue_bursts: int = self.t.get("queue_bursts", 32)
         self.buffer_bursts: int = self.t.get("buffer_bursts", 16)
         self.batch_bursts: int = self.t.get("batch_bursts", 16)
+        self.scheduler: str = self.t.get("scheduler", "fr_fcfs_cap")
+        self.page: str = self.t.get("page", "open")
+        self.map: str = self.t.get("map", "row_bank_column_group")
         self.commands: list[tuple[int, str, Bank]] = []  # clock, command, bank
         self.open: dict[Bank, int] = {}  # the row that is open
         self.passed: dict[Bank, int] = {}  # bursts that passed the oldest of the bank since its ACT
@@ -108,7 +111,8 @@ class RowChannel:
                 self._refresh(clock)
             else:
                 self._column(clock)
-                self._row(clock)
+                if not self._row(clock) and self.page == "closed":
+                    self._close(clock)
         return self.bus
 
     def after_asking(self) -> None:
@@ -154,19 +158,25 @@ class RowChannel:
         groups, banks = self.t["bank_groups"], self.t["banks_per_group"]
         columns = self.t["row_bytes"] // self.dram["bus_width_bytes"]
         group, quotient = piece.number % groups, piece.number // groups
-        bank, row = quotient // columns % banks, quotient // columns // banks
+        if self.map == "row_bank_column_group":
+            bank, row = quotient // columns % banks, quotient // columns // banks
+        else:
+            bank, row = quotient % banks, quotient // banks // columns
         end = sum(other.nbytes for other in flow.bursts[: index + 1])
         self.queue.append(Burst(flow, (group, bank), row, piece.nbytes, end, index + 1 == len(flow.bursts)))
 
     # R5
 
     def _may_be_next(self) -> list[Burst]:
+        if self.scheduler == "fcfs":
+            return [burst for burst in self.queue[:1] if self.open.get(burst.bank) == burst.row]
         seen: set[Flow] = set()
         oldest: dict[Bank, Burst] = {}
         out = []
         for burst in self.queue:
             first_of_bank = oldest.setdefault(burst.bank, burst)
-            allowed = first_of_bank.row == burst.row or self.passed.get(burst.bank, 0) < self.batch_bursts
+            few = self.scheduler == "fr_fcfs" or self.passed.get(burst.bank, 0) < self.batch_bursts
+            allowed = first_of_bank.row == burst.row or few
             if burst.flow not in seen and self.open.get(burst.bank) == burst.row and allowed:
                 out.append(burst)
             seen.add(burst.flow)
@@ -199,7 +209,8 @@ class RowChannel:
 
     # R6
 
-    def _row(self, clock: int) -> None:
+    def _row(self, clock: int) -> bool:
+        """A row command was given."""
         busy = {burst.bank for burst in self._may_be_next()}
         seen: set[Bank] = set()
         for burst in self.queue:
@@ -213,10 +224,19 @@ class RowChannel:
                     self.open[burst.bank] = burst.row
                     self.passed[burst.bank] = 0
                     self.count["activations"] += 1
-                    return
+                    return True
             elif burst.bank not in busy and self._allowed(clock, "PRE", burst.bank):
                 self._give(clock, "PRE", burst.bank)
                 del self.open[burst.bank]
+                return True
+        return False
+
+    def _close(self, clock: int) -> None:
+        wanted = {(burst.bank, burst.row) for burst in self.queue}
+        for bank, row in sorted(self.open.items()):
+            if (bank, row) not in wanted and self._allowed(clock, "PRE", bank):
+                self._give(clock, "PRE", bank)
+                del self.open[bank]
                 return
 
     # R7

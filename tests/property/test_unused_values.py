@@ -27,6 +27,8 @@ OTHERS: dict[str, list[Any]] = {
     "interleave_bytes": [64, 256, 4096, 65536],
     "weight": [1, 3, 7],
     "t_rfc": [1, 50, 400],
+    "batch_bursts": [1, 2, 400],
+    "row_buffer.map": ["row_bank_column_group", "row_column_bank_group"],
     "noc_pj_per_byte_hop": [0, 17],
     "hop_latency_cycles": [0, 40],
     "link_bytes_per_cycle": [1, 500],
@@ -51,7 +53,8 @@ def others(path: str, value: Any) -> list[Any]:
         return [str(number + 1), str(number * 3)] if name.startswith("peak") else [int(number) + 1, int(number) * 3]
     if name == "dram_burst_cycles":
         return [value - 1] if value > 1 else []
-    return [other for other in OTHERS[name] if other != value]
+    choices = OTHERS.get(".".join(path.split(".")[-2:]), OTHERS.get(name, []))
+    return [other for other in choices if other != value]
 
 
 def value_at(machine: dict[str, Any], path: str) -> Any:

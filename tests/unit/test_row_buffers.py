@@ -18,10 +18,11 @@ TIMES: dict[str, Any] = {
     "t_ras": 34, "t_rtp": 5, "t_wr": 16, "t_ccd_s": 2, "t_ccd_l": 4, "t_rrd_s": 4, "t_rrd_l": 4, "t_faw": 15, "t_wtr_s": 6,
     "t_wtr_l": 8, "t_refi": 0, "t_rfc": 160,
 }  # fmt: skip
+BANKS_FIRST = "row_column_bank_group"
 BURST, GROUPS, BANK, ROW = 32, 4, 4096, 16384  # [byte] from a burst to the next, group to group, bank to bank, row to row
 
 
-def machine(dram: dict[str, Any] | None = None, **times: int) -> dict[str, Any]:
+def machine(dram: dict[str, Any] | None = None, **times: int | str) -> dict[str, Any]:
     return {
         "allocation": "row_buffer_v1",
         "dma": {"alignment_bytes": 8, "max_concurrent_transfers": 8, "channels": {"act_weight": {"max_concurrent": 8}}},
@@ -71,6 +72,17 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("when it is over", machine({"t_setup_cycles": 461}, t_refi=300), [move(0)], [491]),
     ("bursts on their way: RD 14, 30", machine(buffer_bursts=1), [move(0, BURST), move(GROUPS * BURST)], [30, 46]),
     ("two channels side by side", machine({"channels": 2, "interleave_bytes": 32}), [move(0, 64)], [30]),
+    ("fr_fcfs: a hit passes", machine(scheduler="fr_fcfs"), [move(0), move(ROW), move(GROUPS * BURST)], [30, 78, 34]),
+    ("fcfs: none passes, PRE 82", machine(scheduler="fcfs"), [move(0), move(ROW), move(GROUPS * BURST)], [30, 78, 126]),
+    ("fcfs: as they came", machine(scheduler="fcfs"), [move(128 * k, store=k % 2 == 1) for k in range(4)], [30, 34, 58, 62]),
+    ("closed: PRE 20, ACT 34", machine(t_ras=20, page="closed"), [move(0), move(GROUPS * BURST, after=0)], [30, 64]),
+    ("closed: another row, ACT 34", machine(t_ras=20, page="closed"), [move(0), move(ROW, after=0)], [30, 64]),
+    ("closed: wanted again before PRE 34", machine(page="closed"), [move(0), move(GROUPS * BURST, after=0)], [30, 46]),
+    ("closed: PRE 21", machine(t_ras=20, t_rrd_s=1, page="closed"), [move(0), move(32), move(32, after=1)], [30, 32, 65]),
+    ("map: next column, one row", machine(t_rrd_s=1, t_rrd_l=9), [move(0), move(GROUPS * BURST)], [30, 34]),
+    ("map: next bank, tRRD_L", machine(t_rrd_s=1, t_rrd_l=9, map=BANKS_FIRST), [move(0), move(GROUPS * BURST)], [30, 39]),
+    ("map: the bank's next column", machine(map=BANKS_FIRST), [move(0), move(4 * GROUPS * BURST)], [30, 34]),
+    ("map: its next row", machine(map=BANKS_FIRST), [move(0), move(ROW)], [30, 78]),
 ]
 
 
@@ -104,6 +116,15 @@ def test_an_older_burst_is_passed_by_so_many() -> None:
         entries = run(machine(batch_bursts=batch), stream, move(ROW)).entries
         ends[batch] = [entry.end for entry in entries]
     assert ends == {1: [210, 78], 8: [199, 95]}  # PRE 34 after one more burst at 18, or 51 after eight more, the last at 46
+    entries = run(machine(batch_bursts=1, scheduler="fr_fcfs"), stream, move(ROW)).entries
+    assert [entry.end for entry in entries] == [122, 155]  # the last of the stream at 106, PRE 111
+
+
+def test_rules_of_a_controller_stand_in_a_machine_only_where_they_are_set() -> None:
+    """So digests of machines and traces are what they were."""
+    plain = load_config(machine()).to_dict()["dram"]["row_buffer"]
+    assert not {"scheduler", "page", "map"} & set(plain)
+    assert load_config(machine(page="closed")).to_dict()["dram"]["row_buffer"] == plain | {"page": "closed"}
 
 
 def test_every_rule_has_a_source_and_is_lowered() -> None:

@@ -1,45 +1,46 @@
-"""The banks of a DRAM channel: open rows, and when each command may come (docs/model/dram_rows.md, R2).
+"""A DRAM device as a channel sees it: its banks, open rows, and when each command may come (docs/model/dram_rows.md, R2).
 
 A command is given in a cycle that is a multiple of the DRAM's period; all times here are core cycles.
 """
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t
 
-cdef enum:
-    ACT = 0                   # open a row: the order of kernbench/cmdq/dram_timing.py
-    PRE = 1                   # close it
-    RD = 2                    # a burst from the open row
-    WR = 3
-    REF = 4                   # refresh all banks
+cdef enum:                    # commands, in the order of kernbench/cmdq/dram_timing.py
+    ACT = 0                   # opens a row
+    PRE = 1                   # closes the open row
+    RD = 2                    # reads a burst from the open row
+    WR = 3                    # writes a burst to the open row
+    REF = 4                   # refreshes all banks
     COMMANDS = 5
-    WINDOW = 4                # activations in t_faw
+    WINDOW = 4                # activations that t_faw counts
 
-cdef struct DeviceTiming:
-    int32_t banks             # of a channel
-    int32_t groups
-    cycle_t period            # a DRAM clock
-    cycle_t burst             # a burst is on the data bus for so long
-    cycle_t to_read           # from RD to its first byte (t_cl), from WR (t_cwl)
-    cycle_t to_write
-    cycle_t faw               # WINDOW + 1 activations take longer than that
-    cycle_t refi              # from refresh to refresh; 0: there is none
-    cycle_t in_bank[COMMANDS][COMMANDS]     # [after][before] at least, 0: any time
-    cycle_t in_group[COMMANDS][COMMANDS]
-    cycle_t in_channel[COMMANDS][COMMANDS]
+cdef struct DeviceTiming:     # of all channels; state/device_layout.pyx writes it, and nothing changes it
+    int32_t banks             # banks of a channel
+    int32_t groups            # bank groups of a channel
+    cycle_t period            # [cycle] a DRAM clock
+    cycle_t burst             # [cycle] for which a burst is on the data bus
+    cycle_t to_read           # [cycle] from RD to the first byte (t_cl)
+    cycle_t to_write          # [cycle] from WR to the first byte (t_cwl)
+    cycle_t faw               # [cycle] from an ACT to the fourth one after it, at least
+    cycle_t refi              # [cycle] from one refresh to the next; 0: there is none
+    cycle_t in_bank[COMMANDS][COMMANDS]     # [cycle] from the first command to the second of the same bank, at least; 0: any time
+    cycle_t in_group[COMMANDS][COMMANDS]    # [cycle] the same of two commands to one bank group
+    cycle_t in_channel[COMMANDS][COMMANDS]  # [cycle] the same of two commands to one channel
 
 cdef struct Bank:
-    int64_t row               # @row? the open one, or NONE
-    cycle_t ready[COMMANDS]   # @later no earlier, for what was given to this bank
-    int32_t passed            # @count bursts of the open row that went before an older one of another row
-    int32_t hits              # model/dram/queue.pyx: bursts in the queue that may be next,
-    int64_t wanted            # the row of the oldest,
-    int64_t seen              # and in which look that was found
+    int64_t row               # @row? the open row, or NONE; the controller writes it with ACT, device_give with PRE
+    cycle_t ready[COMMANDS]   # @later the cycle from which each command is allowed, by earlier ones to this bank; device_give writes it
+    int32_t passed            # @count bursts of the open row that passed an older burst of another row; controller.pyx counts
+    int32_t candidates        # queued bursts of the bank that may be next; the scheduler counts
+    int64_t wanted            # the row of the oldest queued burst of the bank; the scheduler writes it
+    int64_t marked            # the look (Devices.looks) in which the scheduler wrote these two
+    int64_t kept              # the look in which the page policy found a queued burst of the open row
 
-cdef struct Device:
-    Bank* bank                # [banks], those of a group together
-    cycle_t* group            # [groups][COMMANDS] no earlier, for what was given to that group
-    cycle_t ready[COMMANDS]   # @later for what was given to the channel
-    cycle_t opened[WINDOW]    # @later the last activations
-    int32_t oldest            # @window of them
+cdef struct Device:           # of one channel
+    Bank* bank                # [banks] banks of one group stand side by side
+    cycle_t* group            # [groups][COMMANDS] the cycle from which each command is allowed, by earlier ones to the group
+    cycle_t ready[COMMANDS]   # @later the cycle from which each command is allowed, by earlier ones to the channel
+    cycle_t opened[WINDOW]    # @later cycles of the last activations, a ring; device_give writes it
+    int32_t oldest            # @window place of the oldest activation in the ring
 
 cdef void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil
 cdef void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
@@ -47,6 +48,6 @@ cdef void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
 cdef cycle_t device_closable(Device* d, DeviceTiming* t, bint* closed) noexcept nogil
 
 cdef inline cycle_t device_ready(Device* d, DeviceTiming* t, int32_t bank, int32_t command) noexcept nogil:
-    """No rule forbids the command from this cycle on."""
+    """The cycle from which no timing rule forbids the command."""
     return max(d.bank[bank].ready[command],
                max(d.ready[command], d.group[bank // (t.banks // t.groups) * COMMANDS + command]))

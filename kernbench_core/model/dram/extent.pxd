@@ -1,30 +1,30 @@
 """Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (docs/model/bytes.md)."""
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t
 
-cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack
+cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack; state/layout.pyx writes it
     int32_t first             # resource of its first channel; NONE: it has no channels (between scratchpads)
-    int32_t channels
+    int32_t channels          # channels that share its addresses
     nbytes_t interleave       # [B] consecutive bytes on one channel
-    int32_t interleave_shift  # log2(interleave), or -1
-    int32_t channel_mask      # channels - 1 where that is a mask, else -1
-    nbytes_t align            # [B] every row is widened to multiples of it
-    cycle_t setup             # from a transfer's start to its first share, links apart
+    int32_t interleave_shift  # log2(interleave), or -1 where it is no power of two
+    int32_t channel_mask      # channels - 1 where the number of channels is a power of two, else -1
+    nbytes_t align            # [B] every row of a transfer is widened to multiples of it
+    cycle_t setup             # [cycle] from a transfer's start to its first share, without the latency of links
 
-cdef struct Extent:           # what a DMA job moves; 1-D is one row
-    int64_t dram_addr         # first byte of row 0, before alignment
+cdef struct Extent:           # what a DMA job moves; a 1-D transfer is one row; state/layout.pyx or a component writes it
+    int64_t dram_addr         # DRAM address of the first byte of row 0, before alignment
     nbytes_t row_bytes        # [B] of one row, before alignment
-    nbytes_t stride           # [B] from row to row
-    int64_t rows
+    nbytes_t stride           # [B] from the first byte of a row to that of the next
+    int64_t rows              # rows of the transfer
     nbytes_t spm_addr         # flat scratchpad address of the first aligned byte
 
-cdef struct Cursor:           # the next byte of a flow and the contiguous run that it begins
-    nbytes_t run_left         # [B] bytes of the run from here on; 0 past the last byte
+cdef struct Cursor:           # the next byte of a flow, and the contiguous run that it begins; cursor_open and cursor_next_run write it
+    nbytes_t run_left         # [B] of the run from the next byte on; 0 past the last byte
     nbytes_t run_seen         # [B] run_left when `addr` and `dram` were brought up to date: inside a run only run_left is moved
-    nbytes_t addr             # its flat scratchpad address
-    int64_t dram              # its DRAM address
-    int64_t row
-    int64_t row_end           # aligned end of the row, a DRAM address
-    int64_t shift             # scratchpad address - DRAM address, constant in a row
+    nbytes_t addr             # flat scratchpad address of the next byte
+    int64_t dram              # DRAM address of the next byte
+    int64_t row               # row of the transfer that it is in
+    int64_t row_end           # DRAM address of the aligned end of that row
+    int64_t shift             # scratchpad address less DRAM address, constant in a row
 
 cdef void cursor_open(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil
 cdef void cursor_next_run(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil

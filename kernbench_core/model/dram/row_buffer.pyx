@@ -6,8 +6,9 @@ scratchpad by its carry; the burst is over when the flow has earned it.
 from libc.string cimport memset
 
 from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.dram.controller cimport Controller, Given, controller_turn
 from kernbench_core.model.dram.extent cimport cursor_open
-from kernbench_core.model.dram.queue cimport Controller, Given, queue_fill, queue_turn
+from kernbench_core.model.dram.queue cimport queue_fill
 from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
@@ -79,7 +80,7 @@ cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
         take_off(c, k)
 
 
-cdef void seat(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
+cdef void take_bus(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
     """Let the flow of the k-th burst be the channel's member, or nobody."""
     cdef slot_t flow = c.given[k].flow if k != NONE else NONE, member = s.res[bus].first
     if member != NONE:
@@ -152,8 +153,8 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
         served = end_bursts(s, c, now)
         if now % d.timing.period == 0:
             queue_fill(s, d, k)
-        queue_turn(d, c, now)          # what is given now arrives later, and stands behind
-        seat(s, c, k, served, now)
+        controller_turn(d, c, now)     # what is given now arrives later, and stands behind
+        take_bus(s, c, k, served, now)
     for k in range(s.n_dirty):
         node = s.res[s.dirty[k]].first
         while node != NONE:

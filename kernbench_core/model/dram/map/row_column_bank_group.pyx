@@ -1,0 +1,10 @@
+"""The address map of docs/model/dram_rows.md, "Schedulers, page policies and address maps": all banks are used before a row's second column is."""
+from kernbench_core.types cimport int32_t
+
+
+cdef void row_column_bank_group(Devices* d, Burst* q, int64_t number) noexcept nogil:
+    """Neighbours lie in different groups, then in different banks of a group, then side by side in a row."""
+    cdef int32_t groups = d.timing.groups, each = d.timing.banks // d.timing.groups
+    cdef int64_t bank = number // groups
+    q.bank = <int32_t>(number % groups * each + bank % each)
+    q.row = bank // each // d.columns

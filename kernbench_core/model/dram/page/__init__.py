@@ -1,0 +1,1 @@
+"""Page policies of DRAM: when a row is closed that nobody waits for. A rule a file."""

@@ -1,0 +1,30 @@
+"""The scheduler of docs/model/dram_rows.md, "Schedulers, page policies and address maps": nothing passes an older burst."""
+from kernbench_core.model.dram.device cimport Bank
+from kernbench_core.model.dram.scheduler.scheduler cimport column_ready, mark_burst
+from kernbench_core.types cimport NEVER, NONE
+
+
+cdef void mark_oldest(Devices* d, Controller* c) noexcept nogil:
+    """The one candidate is the oldest burst, where its row is open."""
+    cdef int32_t k
+    cdef Burst* q
+    cdef Bank* b
+    for k in range(c.queued):
+        q = &c.queue[k]
+        b = &c.device.bank[q.bank]
+        mark_burst(q, b, d.looks)
+        q.candidate = k == 0 and b.row == q.row
+        b.candidates += q.candidate
+
+
+cdef int32_t oldest(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil:
+    """Reads and writes go as they came."""
+    cdef cycle_t at
+    soonest[0] = NEVER
+    if not (c.queued and c.queue[0].candidate):
+        return NONE
+    at = column_ready(d, c, c.queue[0].bank, c.queue[0].write)
+    if at <= now:
+        return 0
+    soonest[0] = at
+    return NONE

@@ -1,4 +1,4 @@
-"""The address map of docs/model/dram_rows.md, "Schedulers, page policies and address maps": all banks are used before a row's second column is."""
+"""The address map `row_column_bank_group` of docs/model/dram_rows.md."""
 from kernbench_core.types cimport int32_t
 
 

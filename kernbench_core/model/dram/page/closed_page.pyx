@@ -1,4 +1,4 @@
-"""The page policy of docs/model/dram_rows.md, "Schedulers, page policies and address maps": the next burst of a bank finds it closed, whatever row it wants."""
+"""The page policy `closed` of docs/model/dram_rows.md: the next burst of a bank finds it closed, whatever row it wants."""
 from kernbench_core.model.dram.device cimport PRE, Bank, device_ready
 from kernbench_core.types cimport NEVER, NONE
 

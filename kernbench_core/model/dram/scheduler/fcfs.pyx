@@ -1,4 +1,4 @@
-"""The scheduler of docs/model/dram_rows.md, "Schedulers, page policies and address maps": nothing passes an older burst."""
+"""The scheduler `fcfs` of docs/model/dram_rows.md: nothing passes an older burst."""
 from kernbench_core.model.dram.device cimport Bank
 from kernbench_core.model.dram.scheduler.scheduler cimport column_ready, mark_burst
 from kernbench_core.types cimport NEVER, NONE

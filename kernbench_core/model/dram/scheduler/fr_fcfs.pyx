@@ -1,4 +1,4 @@
-"""The scheduler of docs/model/dram_rows.md, "Schedulers, page policies and address maps": open rows go first, as long as there are bursts for them."""
+"""The scheduler `fr_fcfs` of docs/model/dram_rows.md: open rows go first, as long as there are bursts for them."""
 from kernbench_core.model.dram.scheduler.scheduler cimport column_ready
 from kernbench_core.types cimport NEVER, NONE
 

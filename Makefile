@@ -44,7 +44,7 @@ $(RUNS): $(SOURCES)
 check: lint types test checked sanitize package
 
 lint: $(VENV)/.check
-	$(BIN)/ruff check kernbench tests benches configs docs setup.py
+	$(BIN)/ruff check kernbench tests benches configs docs setup.py kernbench_libraries.py
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint kernbench_core kernbench
 
 types: $(VENV)/.check
@@ -90,4 +90,5 @@ docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf build dist .venv *.egg-info docs/_build kernbench_core/*.so kernbench_core/*/*.so kernbench_core/*/*/*.so
+	rm -rf build dist .venv *.egg-info docs/_build kernbench/compiled.txt kernbench_core/compiled.txt
+	find kernbench kernbench_core -name "*.so" -delete

@@ -6,10 +6,13 @@ checks in Cython), `sanitize` (AddressSanitizer and UBSan). docs/adr/0040-what-i
 import os
 import runpy
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 BUILD = os.environ.get("KERNBENCH_BUILD", "release")
 #: The compiler's flags, behind those of Python's own build, which ask for -O3 and debug info.
@@ -67,6 +70,49 @@ def level(module: str) -> str:
     return LEVEL[max(found, key=len)] if found else "-O1"
 
 
+def library(module: str) -> str:
+    """That of its room: of the package below `kernbench` or `kernbench_core` that it is in, or of the core itself."""
+    parts = module.split(".")
+    return ".".join((*parts[: min(2, len(parts) - 1)], "_compiled"))
+
+
+class Libraries(build_ext):
+    """Compiles modules one by one, each with its own flags where it is older than its C, then links those of a room."""
+
+    def build_extensions(self) -> None:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            objects = dict(zip(PARTS, pool.map(self.compiled, PARTS.values()), strict=True))
+        for room in self.extensions:
+            room.extra_objects = [objects[module] for module in PARTS if library(module) == room.name]
+            room.depends = room.extra_objects
+        super().build_extensions()
+
+    def compiled(self, module: Extension) -> str:
+        """The object file of one module."""
+        (made,) = self.compiler.object_filenames(module.sources, output_dir=self.build_temp)
+        if self.force or newer_group([*module.sources, *module.depends], made, "newer"):
+            self.compiler.compile(
+                module.sources,
+                output_dir=self.build_temp,
+                include_dirs=module.include_dirs,
+                extra_postargs=module.extra_compile_args,
+                depends=module.depends,
+            )
+        return made
+
+
+def rooms(names: list[str]) -> list[Extension]:
+    """A library for each room, still without the objects of its modules; the lists of them are written."""
+    found = [(library(name), name.rpartition(".")[2]) for name in names]
+    twice = sorted({f"{room}: {name}" for room, name in found if found.count((room, name)) > 1})
+    if twice:
+        raise SystemExit(f"setup.py: two modules of one name in a library, rename one: {', '.join(twice)}")
+    for package in ("kernbench", "kernbench_core"):
+        listed = [f"{name} {library(name)}\n" for name in names if name.startswith(f"{package}.")]
+        Path(package, "compiled.txt").write_text("".join(listed), encoding="ascii")
+    return [Extension(name, [], extra_link_args=LINKED) for name in sorted({room for room, _ in found})]
+
+
 def extensions(sources: list[Path], shared: str) -> list[Extension]:
     """One for each source, and `shared`: what all of them need of Cython, compiled once instead of in each."""
     names = {".".join(path.with_suffix("").parts): path for path in sources}
@@ -110,16 +156,21 @@ modules = compiled(core, "kernbench_core._cython", CORE, without=["MemoryView"])
 if typed:
     modules += compiled(typed, "kernbench.common._cython", KERNELS, without=[])
 os.utime(MADE)
+PARTS = {module.name: module for module in modules}
 if typed:
-    names = {module.name for module in modules}
-    lost = [name for name in LEVEL if not any(f"{module}.".startswith(f"{name}.") for module in names)]
+    lost = [name for name in LEVEL if not any(f"{module}.".startswith(f"{name}.") for module in PARTS)]
     if lost:
         raise SystemExit(f"setup.py: HOT or COLD names what is not there: {', '.join(lost)}")
+if not CHECKED:
+    modules = rooms(list(PARTS))
+if typed:
+    names = {module.name for module in modules}
     # Python takes a library before a source, also one of a source that is compiled no more or is somewhere else.
-    for library in [*Path("kernbench").rglob("*.so"), *Path("kernbench_core").rglob("*.so")]:
-        if ".".join((*library.parent.parts, library.name.partition(".")[0])) not in names:
-            library.unlink()
+    for file in [*Path("kernbench").rglob("*.so"), *Path("kernbench_core").rglob("*.so")]:
+        if ".".join((*file.parent.parts, file.name.partition(".")[0])) not in names:
+            file.unlink()
 setup(
     ext_modules=modules,
+    cmdclass={} if CHECKED else {"build_ext": Libraries},
     options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": WORKERS}},
 )

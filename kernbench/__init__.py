@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.moved import find_moved
 from kernbench.version import VERSION as __version__
+from kernbench_libraries import find_compiled
 
 if TYPE_CHECKING:
     from kernbench.cmdq import Program, check_program, load_program
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component, Machine, simulate
     from kernbench.sim_engine.result import Result
 
+find_compiled(__file__)
 find_moved()
+
 _HOMES = {
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component"), "kernbench.sim_engine.machine"),
     "ComponentBase": "kernbench.components.base",

@@ -4,6 +4,10 @@
 """
 from pathlib import Path
 
+from kernbench_libraries import find_compiled
+
+find_compiled(__file__)
+
 from kernbench_core.plugin.pyarbiter import Arbiter, BankRequest, Scratchpad
 from kernbench_core.plugin.component_base import Component, ComponentBase
 from kernbench_core.standalone.dma_engine import DmaEngine

@@ -1,14 +1,16 @@
-"""Modules with a `.pxd` beside them are compiled; Python takes what was built of them before the source."""
+"""Modules with a `.pxd` beside them are compiled; what was built of them is taken before the source."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 import pytest
 
-from tests.meta.source import files, name, needs_source
+from kernbench_libraries import LibraryFinder
+from tests.meta.source import ROOT, files, name, needs_source
 
 pytestmark = needs_source
 TYPED = files("kernbench", suffixes=(".pxd",))
@@ -19,13 +21,15 @@ def test_types_are_of_a_source_beside_them() -> None:
 
 
 def test_no_source_is_younger_than_what_was_built_of_it() -> None:
+    libraries = LibraryFinder(str(ROOT / "kernbench")).files
     old = []
     for path in TYPED:
-        built = path.with_name(path.stem + EXTENSION_SUFFIXES[0])
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        built = Path(libraries.get(module, path.with_name(path.stem + EXTENSION_SUFFIXES[0])))
         sources = (path, path.with_suffix(".py"))
         if built.exists() and built.stat().st_mtime < max(source.stat().st_mtime for source in sources):
             old.append(name(path.with_suffix(".py")))
-    assert not old, "build again: python setup.py build_ext --inplace\n" + "\n".join(old)
+    assert not old, "build again: make install\n" + "\n".join(old)
 
 
 SOURCES_FIRST = """
@@ -34,6 +38,8 @@ from importlib import machinery as m
 loaders = (m.SourceFileLoader, m.SOURCE_SUFFIXES), (m.ExtensionFileLoader, m.EXTENSION_SUFFIXES)
 sys.path_hooks.insert(0, m.FileFinder.path_hook(*loaders))
 sys.path_importer_cache.clear()
+import kernbench
+sys.meta_path.remove(next(finder for finder in sys.meta_path if type(finder).__name__ == "LibraryFinder"))
 import kernbench.triton_emu.handle
 assert kernbench.triton_emu.handle.__file__.endswith(".py")
 """

@@ -25,6 +25,8 @@ FLAGS = {
 if BUILD not in FLAGS:
     raise SystemExit(f"KERNBENCH_BUILD={BUILD}: allowed are {', '.join(FLAGS)}")
 
+#: What Cython runs once, when a module is imported, is not optimised.
+ONCE = [("CYTHON_SMALL_CODE", '__attribute__((cold, optimize("O0")))')]
 CHECKED = BUILD in ("checked", "sanitize")
 LINKED = [flag for flag in FLAGS[BUILD] if flag.startswith("-fsanitize")]
 if BUILD == "release" and sys.platform == "linux":
@@ -36,17 +38,22 @@ HOT = (
     "plugin.ask", "plugin.component", "plugin.component_api", "plugin.component_fill", "plugin.component_flow",
     "trace.arrange", "trace.record", "trace.record_block", "trace.record_requests",
 )
-#: Those that lay tables out, read them or check them, once a run.
-COLD = ("_cython", "fast.group_layout", "model.routes", "plugin.plug_layout", "standalone", "state", "types")
-#: Phase 2, memories and queues, whose time is numpy's, or that of calls of Python: compiled, they cost less beside it, but how
-#: well they are compiled cannot be measured.
+#: Those that lay tables out, read them or check them, once a run, or whose time is that of the Python that they call.
+COLD = (
+    "_cython", "core", "fast.group_layout", "model.routes", "plugin.plug_layout", "plugin.pyarbiter", "plugin.pycomponent",
+    "standalone", "state", "trace.format", "trace.samples", "types",
+)
+#: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
+#: beside it, but how well they are compiled cannot be measured.
 COLD_KERNELS = (
-    "ccl.turns", "common._cython", "common.queue_ops",
-    "components.builtin.fifo", "components.builtin.ipcq_ring", "components.builtin.pe_ipcq",
+    "ccl.turns", "common",
+    "components.base", "components.builtin.fifo", "components.builtin.flight", "components.builtin.ipcq_ring",
+    "components.builtin.pe_dma", "components.builtin.pe_ipcq", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",
-    "sim_engine.ops.ranges", "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
+    "sim_engine.ops.info", "sim_engine.ops.params", "sim_engine.ops.ranges", "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
     "sim_engine.replay.tasks", "sim_engine.replay.wide",
-    "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.queues", "triton_emu.tl.waits",
+    "triton_emu.handle", "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.math", "triton_emu.tl.queues",
+    "triton_emu.tl.waits",
 )
 LEVEL = {
     **{f"kernbench_core.{name}": "-O3" for name in HOT},
@@ -94,6 +101,7 @@ class Libraries(build_ext):
             self.compiler.compile(
                 module.sources,
                 output_dir=self.build_temp,
+                macros=module.define_macros,
                 include_dirs=module.include_dirs,
                 extra_postargs=module.extra_compile_args,
                 depends=module.depends,
@@ -121,6 +129,7 @@ def extensions(sources: list[Path], shared: str) -> list[Extension]:
         Extension(
             name,
             [str(path)],
+            define_macros=[] if CHECKED else ONCE,
             include_dirs=["kernbench_core"],
             depends=["setup.py"],
             extra_compile_args=FLAGS[BUILD] + ([] if CHECKED else [level(name)]),

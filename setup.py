@@ -50,7 +50,8 @@ COLD_KERNELS = (
     "components.base", "components.builtin.fifo", "components.builtin.flight", "components.builtin.ipcq_ring",
     "components.builtin.pe_dma", "components.builtin.pe_ipcq", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",
-    "sim_engine.ops.info", "sim_engine.ops.params", "sim_engine.ops.ranges", "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
+    "sim_engine.ops.info", "sim_engine.ops.params", "sim_engine.ops.ranges",
+    "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
     "sim_engine.replay.tasks", "sim_engine.replay.wide",
     "triton_emu.handle", "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.math", "triton_emu.tl.queues",
     "triton_emu.tl.waits",
@@ -174,10 +175,12 @@ if not CHECKED:
     modules = rooms(list(PARTS))
 if typed:
     names = {module.name for module in modules}
-    # Python takes a library before a source, also one of a source that is compiled no more or is somewhere else.
-    for file in [*Path("kernbench").rglob("*.so"), *Path("kernbench_core").rglob("*.so")]:
-        if ".".join((*file.parent.parts, file.name.partition(".")[0])) not in names:
-            file.unlink()
+    # Python takes a library before a source, also one of a source that is compiled no more or is somewhere else; and what an
+    # earlier build left in its folder would go into wheels.
+    for top in (Path(), *Path(f"build/{BUILD}").glob("lib*")):
+        for path in [*(top / "kernbench").rglob("*.so"), *(top / "kernbench_core").rglob("*.so")]:
+            if ".".join((*path.relative_to(top).parent.parts, path.name.partition(".")[0])) not in names:
+                path.unlink()
 setup(
     ext_modules=modules,
     cmdclass={} if CHECKED else {"build_ext": Libraries},

@@ -79,9 +79,9 @@ def level(module: str) -> str:
 
 
 def library(module: str) -> str:
-    """That of its room: of the package below `kernbench` or `kernbench_core` that it is in, or of the core itself."""
-    parts = module.split(".")
-    return ".".join((*parts[: min(2, len(parts) - 1)], "_compiled"))
+    """That of its package; a room of the core, with the packages inside, has one."""
+    parts = module.split(".")[:-1]
+    return ".".join((*(parts[:2] if parts[0] == "kernbench_core" else parts), "_compiled"))
 
 
 class Libraries(build_ext):

@@ -1,9 +1,7 @@
-"""The JSON Schema of a CMDQ program, made from the table of `opcodes.py`; `cmdq.schema.json` is a copy for editors."""
+"""The JSON Schema of a CMDQ program, made from the table of `opcodes.py`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, RESERVED_PREFIX, FieldSpec, OpcodeSpec
@@ -89,8 +87,3 @@ def _field_schema(field: FieldSpec) -> dict[str, Any]:
     if field.default not in (ABSENT, None):
         schema["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
     return schema
-
-
-if __name__ == "__main__":  # python -m kernbench.cmdq.json_schema > kernbench/cmdq/cmdq.schema.json
-    json.dump(program_json_schema(), sys.stdout, indent=1)
-    sys.stdout.write("\n")

@@ -1,9 +1,7 @@
-"""JSON Schemas of machines, made from their models; `npu1.schema.json` and `system1.schema.json` are copies for editors."""
+"""JSON Schemas of machines, made from their models."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 from kernbench.config.machine import MachineConfig
@@ -27,8 +25,3 @@ def system_json_schema() -> dict[str, Any]:
 def _schema(kind: type[MachineConfig], title: str) -> dict[str, Any]:
     schema = kind.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
-
-
-if __name__ == "__main__":  # python -m kernbench.config.json_schema [system] > kernbench/config/npu1.schema.json
-    json.dump(system_json_schema() if sys.argv[1:] == ["system"] else machine_json_schema(), sys.stdout, indent=1)
-    sys.stdout.write("\n")

@@ -1,9 +1,7 @@
-"""The JSON Schema of a line of a trace, made from the table of events; `trace.schema.json` is a copy for other tools."""
+"""The JSON Schema of a line of a trace, made from the table of events."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 from kernbench.cmdq.opcodes import MAX_INT
@@ -62,8 +60,3 @@ def _field_schema(field: Field) -> dict[str, Any]:
         schema = {"enum": list(field.choices)}
     schema["description"] = f"[{field.unit}] {field.doc}" if field.unit else field.doc
     return schema
-
-
-if __name__ == "__main__":  # python -m kernbench.trace.json_schema > kernbench/trace/trace.schema.json
-    json.dump(trace_json_schema(), sys.stdout, indent=1)
-    sys.stdout.write("\n")

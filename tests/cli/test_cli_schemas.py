@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from kernbench.cmdq import Program
+from kernbench.cmdq import Program, program_json_schema
+from kernbench.config import machine_json_schema, system_json_schema
+from kernbench.trace.json_schema import trace_json_schema
 from tests.cli.bench_samples import BENCH
 from tests.cli.conftest import Kbsim
 from tests.onnx_models import Builder
@@ -41,6 +44,13 @@ SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
 ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set()}
+#: What is read, and a line of a trace.
+MADE: dict[str, Callable[[], dict[str, Any]]] = {
+    "program": program_json_schema,
+    "machine": machine_json_schema,
+    "system": system_json_schema,
+    "trace": trace_json_schema,
+}
 #: Schema, command, exit code.
 PRINTED = {
     "system": ("result", ("run", "ring.json", "--config", "two_sips"), 0),
@@ -74,6 +84,13 @@ def files(_place: None, tmp_path: Path) -> None:
     x = b.input("x", 4, 8)
     b.output(b.node("Relu", x, name="good"), b.node("Det", x, name="bad"))
     b.save(tmp_path / "odd.onnx")
+
+
+@pytest.mark.parametrize(("kind", "made"), MADE.items())
+def test_a_schema_is_printed_whole(kind: str, made: Callable[[], dict[str, Any]], kbsim: Kbsim) -> None:
+    said = kbsim("schema", kind)
+    assert said.code == 0 and json.loads(said.out) == json.loads(json.dumps(made()))
+    jsonschema.Draft202012Validator.check_schema(json.loads(said.out))
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -15,8 +15,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kernbench.cli.main import exit_code
-from kernbench.trace import json_schema as schema_module
 from kernbench.trace import schema
 from kernbench.trace.json_schema import trace_json_schema
 from kernbench.trace.schema import EVENTS, Event, Field
@@ -139,12 +137,8 @@ def test_numbers_rise_and_levels_and_phases_are_known() -> None:
 # The JSON Schema ----------------------------------------------------------------------------------------------------
 
 
-def test_the_schema_file_is_up_to_date() -> None:
+def test_the_schema_is_a_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(trace_json_schema())
-    file = Path(schema_module.__file__).with_name("trace.schema.json")
-    assert json.loads(file.read_text(encoding="utf-8")) == trace_json_schema(), (
-        "make it anew: python -m kernbench.trace.json_schema > kernbench/trace/trace.schema.json"
-    )
 
 
 @pytest.mark.parametrize("file", sorted((GOLDEN / "traces").glob("*.jsonl")), ids=lambda file: file.name)
@@ -184,11 +178,6 @@ def test_lines_fit_and_wrong_ones_do_not(event: Event) -> None:
 def test_unknown_events_do_not_fit() -> None:
     with pytest.raises(jsonschema.ValidationError):
         LINES.validate({"event_type": "CMD_STOP", "t_cycle": 0})
-
-
-def test_kbsim_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(("schema", "trace")) == 0
-    assert json.loads(capsys.readouterr().out) == trace_json_schema()
 
 
 def test_the_schema_is_not_changed_by_its_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
 
@@ -11,7 +12,7 @@ from kernbench.ccl.contract import Algorithm
 def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
     """`mine.py:21, in kernel`: the innermost frame, in the file of the algorithm's kernel, of the error or of what caused it;
     empty without one."""
-    code = getattr(algorithm.kernel, "__code__", None)
+    code = getattr(inspect.unwrap(algorithm.kernel), "__code__", None)
     while error is not None and code is not None:
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
             if frame.filename == code.co_filename:

@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any
 
 from kernbench.ccl.contract import Table, Way
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.cuts import Range
 from kernbench.ccl.lanes import End
 from kernbench.ccl.order import plus
-from kernbench.ccl.over_rings import Memory, lanes_at_once
+from kernbench.ccl.over_rings import Memory
+from kernbench.ccl.ring_pass import pass_pieces
 from kernbench.ccl.rings import Ring
-from kernbench.ccl.turns import Slice, in_turn, run
+from kernbench.ccl.turns import Slice
 from kernbench.common.dtypes import Array
 
 
@@ -42,7 +43,7 @@ class _Link:
 
 def broadcast(memory: Memory, ring: Ring, count: int) -> None:
     """Rank 0's elements to all: each piece is stored and sent on as it comes."""
-    tl, link = memory.tl, _Link(memory, ring)
+    link = _Link(memory, ring)
 
     def lane(piece: Range) -> Slice:
         first, size = piece
@@ -53,7 +54,8 @@ def broadcast(memory: Memory, ring: Ring, count: int) -> None:
             end.send(tile)
         memory.put(first, tile)
 
-    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count, ring.far)) if one[1]), lanes_at_once(tl)))
+    # Pieces as large as those of `reduce`: a chain hands each on as often.
+    pass_pieces(memory, ring, count, lane, adds=True)
 
 
 def reduce(memory: Memory, ring: Ring, count: int) -> None:
@@ -78,7 +80,7 @@ def reduce(memory: Memory, ring: Ring, count: int) -> None:
         else:
             link.near.send(tile)
 
-    run(tl, in_turn((lane(one) for one in cut((0, count), memory.pieces(count, ring.far)) if one[1]), lanes_at_once(tl)))
+    pass_pieces(memory, ring, count, lane, adds=True)
 
 
 def chained_sums(inputs: Sequence[Array], ring: Ring) -> Array:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.cuts import Range
 from kernbench.ccl.lanes import End, gathered, reduced
 from kernbench.ccl.over_rings import Memory, copied, lanes_at_once, sends_on
+from kernbench.ccl.ring_pass import pass_pieces, pieces_of
 from kernbench.ccl.rings import Ring
 from kernbench.ccl.turns import Slice, in_turn, run
 
@@ -31,7 +32,7 @@ def all_gather(memory: Memory, ring: Ring, count: int) -> None:
 
     # Half of the slots take what comes while what is in the others goes on: else each send waits for a credit.
     most = max(1, min(lanes_at_once(tl), tl.slots // 2)) if sends_on(tl) else lanes_at_once(tl)
-    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), most))
+    pass_pieces(memory, ring, count, lane, at_once=most)
 
 
 def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
@@ -48,7 +49,7 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
         yield kept[0]
         memory.put(first, kept[0])
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count, adds=True)), lanes_at_once(tl)))
+    pass_pieces(memory, ring, count, lane, adds=True)
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
@@ -60,7 +61,7 @@ def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
     ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
     size = ring.size
     furthest = size // 2, (size - 1) // 2  # east and west
-    pieces = _cut(count, memory.pieces(count, adds=False))  # also over SIPs: there are as many lanes as distances anyway
+    pieces = pieces_of(memory, count)  # also over SIPs: there are as many lanes as distances anyway
     own = (_own(memory, tl.rank * count, piece) for piece in pieces)
     if memory.in_ptr == memory.out_ptr:
         ways: list[Iterable[Slice]] = [_swaps(memory, ends, furthest, count, pieces)]
@@ -134,13 +135,4 @@ def shift(memory: Memory, ring: Ring, count: int) -> None:
         yield tile
         memory.put(first, tile)
 
-    run(tl, in_turn((lane(one) for one in _pieces(memory, ring, count)), lanes_at_once(tl)))
-
-
-def _pieces(memory: Memory, ring: Ring, count: int, adds: bool = False) -> list[Range]:
-    """A block, message by message."""
-    return _cut(count, memory.pieces(count, ring.far, adds))
-
-
-def _cut(count: int, parts: int) -> list[Range]:
-    return [one for one in cut((0, count), parts) if one[1]]
+    pass_pieces(memory, ring, count, lane)

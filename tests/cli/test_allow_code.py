@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.ccl.algorithms import all_reduce_ring
+from tests import all_reduce_own
 from tests.cli.conftest import Kbsim
 from tests.cli.own_parts import CCL, MARKER, MODULES, PARTS, SYSTEM, forget_parts, listed, ran, refusal, write_parts
 
@@ -184,7 +184,7 @@ def test_looking_at_a_machine_imports_nothing(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(("module", "name"), [("mine.py", "mine.py"), ("own_parts", "own_parts.py")])
 def test_algorithms_of_a_file_are_allowed(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    text = Path(all_reduce_ring.__file__).read_text().replace("all_reduce_ring", "all_reduce_mine")
+    text = Path(all_reduce_own.__file__).read_text().replace("all_reduce_own", "all_reduce_mine")
     Path(name).write_text(f"{text}\n{MARKER}")
     Path("mine.yaml").write_text(CCL.replace("mine.py", module))
     run = ("ccl", "run", "all_reduce", "--algo", "mine", "--ccl", "mine.yaml", "-n", "2", "-q")

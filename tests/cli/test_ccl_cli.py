@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.cli.main import exit_code
+from tests import all_reduce_own
 
 
 def kbsim(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -54,7 +54,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 def lazy(folder: Path) -> tuple[str, ...]:
     """An all-reduce in which rank 1 does nothing, as options: it hangs."""
-    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_lazy")
+    text = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_lazy")
     text = text.replace("    ring = flat", "    if tl.rank == 1:\n        return\n    ring = flat")
     (folder / "lazy.py").write_text(text, encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {lazy: {module: lazy.py, topologies: [ring]}}}\n"
@@ -74,7 +74,7 @@ def test_a_hang_is_told_and_exits_with_4(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_a_result_that_is_never_written_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_idle")
+    text = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_idle")
     (tmp_path / "idle.py").write_text(text.replace("    ring = flat", "    return\n    ring = flat"), encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {idle: {module: idle.py, topologies: [ring]}}}\n"
     (tmp_path / "ccl.yaml").write_text(entry, encoding="utf-8")
@@ -85,7 +85,7 @@ def test_a_result_that_is_never_written_is_wrong(capsys: pytest.CaptureFixture[s
 
 def broken(folder: Path) -> tuple[str, ...]:
     """An algorithm that raises in a function of its own, or of few elements asks for some that are not there."""
-    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_broken")
+    text = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_broken")
     raises = "    if tl.rank == 1 and n_elem > 600:\n        helper()\n"
     text = text.replace("    ring = flat", raises + "    ring = flat")
     text = text.replace("(0, n_elem))])", "(0, n_elem + 5 * (n_elem < 600)))])")

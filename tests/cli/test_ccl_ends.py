@@ -12,9 +12,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from kernbench.ccl import measure
-from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.ccl.json_schema import ccl_json_schema
 from kernbench.cli import output
+from tests import all_reduce_own
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_terminal import PATIENCE, command
 
@@ -32,7 +32,7 @@ STOPPED = "interrupted: odd.py:46, in program 0 of all_reduce_odd on sip0.cube0.
 
 def odd(statement: str) -> None:
     """An algorithm that runs a statement in the second size."""
-    text = Path(all_reduce_ring.__file__).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_odd")
+    text = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_odd")
     text = text.replace("    ring = flat", f"    if tl.rank == 0 and n_elem == 1024:\n        {statement}\n    ring = flat")
     Path("odd.py").write_text(text, encoding="utf-8")
     Path("odd.yaml").write_text(ENTRY, encoding="utf-8")

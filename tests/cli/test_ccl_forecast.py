@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kernbench.ccl import measure, room
-from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.cli.ccl.run import about
+from tests import all_reduce_own
 from tests.cli.conftest import Kbsim
 from tests.cli.test_cli_terminal import on_terminal
 
@@ -57,8 +57,8 @@ def test_what_takes_long_is_said_before_it_runs(
 ) -> None:
     monkeypatch.setattr(room, "free_memory", lambda: 1 << 40)
     Path("mine.yaml").write_text(MINE, encoding="utf-8")
-    ring = Path(all_reduce_ring.__file__).read_text(encoding="utf-8")
-    Path("mine.py").write_text(ring.replace("all_reduce_ring", "all_reduce_mine"), encoding="utf-8")
+    ring = Path(all_reduce_own.__file__).read_text(encoding="utf-8")
+    Path("mine.py").write_text(ring.replace("all_reduce_own", "all_reduce_mine"), encoding="utf-8")
     lines = kbsim("ccl", "run", "all_reduce", *arguments).err.splitlines()
     assert lines == ([said] if said else []) + ["interrupted"]
     assert kbsim("ccl", "run", "all_reduce", *arguments, "--quiet").err == "interrupted\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernbench.ccl.blame import place_in
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.contract import KernelArgs, Shape
 from kernbench.ccl.registry import Entry, read_registry
@@ -56,6 +58,15 @@ def check(entry: Entry, shape: Shape, kind: int, count: int, **how: Any) -> None
     expected = entry.load().reference(inputs, kind, shape, machine.slot_bytes)
     for rank, right in enumerate(expected):
         assert np.array_equal(got[rank][: right.size].view(np.uint8), np.ascontiguousarray(right).view(np.uint8)), rank
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_what_an_algorithm_raises_is_found_in_its_own_file(name: str) -> None:
+    """Also where its kernel is made by a frame of the package."""
+    module = ENTRIES[name].load()
+    with pytest.raises(AttributeError) as raised:
+        module.kernel(0, 0, 1, "f32", 0, 1, 0, 1, RING, SimpleNamespace(world_size=2, rank=0))
+    assert place_in(module, raised.value).startswith(f"{name}.py:")
 
 
 @pytest.mark.parametrize("name", ENTRIES)

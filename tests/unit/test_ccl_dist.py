@@ -11,11 +11,11 @@ import pytest
 
 from kernbench import GraphEngine
 from kernbench.ccl import dist
-from kernbench.ccl.algorithms import all_reduce_ring
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
 from kernbench.runtime_api import bench
 from kernbench.sim_engine.engine import KernelFailed
+from tests import all_reduce_own
 
 REGISTRY = read_registry()
 
@@ -196,7 +196,7 @@ def test_workers_are_told_what_is_wrong(calls: Any, said: str) -> None:
 
 def test_algorithms_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of one's own is imported once, and kept to its topologies."""
-    text = Path(str(all_reduce_ring.__file__)).read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine")
+    text = Path(str(all_reduce_own.__file__)).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_mine")
     (tmp_path / "mine.py").write_text(text + "\nprint('imported')\n", encoding="utf-8")
     entry = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {mine: {module: mine.py, topologies: [KIND]}}}\n"
     got: dict[int, list[int]] = {}

@@ -26,6 +26,7 @@ from kernbench.config import load_config
 from kernbench.runtime_api import DPPolicy, bench
 from kernbench.sim_engine.engine import KernelFailed
 from kernbench.sim_engine.run.deadlock import wait_lines
+from tests import all_reduce_own
 
 REGISTRY = read_registry()
 ENTRIES = {one.full_name: one for one in REGISTRY.entries}
@@ -197,8 +198,8 @@ def test_gemm_all_reduce_gemm(tier: str, algo: str) -> None:
 
 def test_a_module_of_the_user(tmp_path: Path) -> None:
     """A .py beside a file like ccl.yaml works as the package's do; one that lacks something is refused with its line."""
-    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
-    (tmp_path / "mine.py").write_text(source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine"))
+    source = Path(all_reduce_own.__file__)
+    (tmp_path / "mine.py").write_text(source.read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_mine"))
     (tmp_path / "empty.py").write_text("")
     file = tmp_path / "ccl.yaml"
     lines = ["schema: kernbench/ccl/1", "algorithms:", "  all_reduce:", "    mine: {module: mine.py, topologies: [ring]}"]
@@ -274,8 +275,8 @@ def test_what_an_algorithm_makes_of_its_arguments() -> None:
 
 def _mine(folder: Path, own: str) -> Any:
     """The ring as `mine.py`, with something of one's own behind it."""
-    source = Path(str(ENTRIES["all_reduce_ring"].load().__file__))  # type: ignore[attr-defined]
-    text = source.read_text(encoding="utf-8").replace("all_reduce_ring", "all_reduce_mine")
+    source = Path(all_reduce_own.__file__)
+    text = source.read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_mine")
     (folder / "mine.py").write_text(f"{text}\n\n{own}\n")
     return _registered(folder)
 

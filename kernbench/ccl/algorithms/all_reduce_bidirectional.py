@@ -6,16 +6,16 @@ As many steps as the ring takes, with messages half as long: twice as fast where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kernbench.ccl.arranged import flat_ring
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.contract import Shape, kernel_args
 from kernbench.ccl.cuts import cut
 from kernbench.ccl.order import segmented_sums
 from kernbench.ccl.over_rings import Memory, all_reduce
-from kernbench.ccl.rings import table_of
+from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.rings import Ring
 from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
 
@@ -32,30 +32,14 @@ __all__ = [
 ]
 
 
-def all_reduce_bidirectional(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@along_ring
+def all_reduce_bidirectional(memory: Memory, ring: Ring, n_elem: int) -> None:
     """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
-    ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
     east, west = cut((0, n_elem), 2)
-    all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [((ring,), east), ((ring.turned(),), west)])
+    all_reduce(memory, [((ring,), east), ((ring.turned(),), west)])
 
 
 kernel = all_reduce_bidirectional
-
-
-def neighbours(kind: int, shape: Shape) -> Table:
-    """Along the ring, both ways, on plane 0."""
-    return table_of([flat_ring(kind, shape)])
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

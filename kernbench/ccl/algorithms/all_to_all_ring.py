@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.arranged import flat_ring
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.contract import Shape, kernel_args
 from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.rings import table_of
+from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.rings import Ring
 from kernbench.ccl.round_trips import all_to_all
 from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
@@ -28,29 +27,13 @@ __all__ = [
 ]
 
 
-def all_to_all_ring(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@along_ring
+def all_to_all_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
     """`out[s * n_elem : (s + 1) * n_elem]` of rank `r` = `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
-    ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
-    all_to_all(Memory(tl, in_ptr, out_ptr, dtype), ring, n_elem)
+    all_to_all(memory, ring, n_elem)
 
 
 kernel = all_to_all_ring
-
-
-def neighbours(kind: int, shape: Shape) -> Table:
-    """Along the ring, both ways, on plane 0."""
-    return table_of([flat_ring(kind, shape)])
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

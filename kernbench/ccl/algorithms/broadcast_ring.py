@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from kernbench.ccl.arranged import flat_ring
 from kernbench.ccl.chains import broadcast
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.contract import Shape, kernel_args
 from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.rings import table_of
+from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.rings import Ring
 from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
 
@@ -26,29 +25,13 @@ __all__ = [
 ]
 
 
-def broadcast_ring(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@along_ring
+def broadcast_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
     """`out[:n_elem]` of each rank = `in[:n_elem]` of rank 0."""
-    ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
-    broadcast(Memory(tl, in_ptr, out_ptr, dtype), ring, n_elem)
+    broadcast(memory, ring, n_elem)
 
 
 kernel = broadcast_ring
-
-
-def neighbours(kind: int, shape: Shape) -> Table:
-    """Along the ring, both ways, on plane 0."""
-    return table_of([flat_ring(kind, shape)])
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

@@ -6,7 +6,7 @@ They are made so often that a compiled class has their fields: what is made by `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict, Unpack
 
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
@@ -16,13 +16,21 @@ Scalar: TypeAlias = bool | int | float
 Operand: TypeAlias = TensorHandle | Scalar
 
 
+class Record(TypedDict, total=False):
+    """What every command takes by name beside its own fields: what the op log says of any of them."""
+
+    op_id: int | None  #: of its record; the log gives one where there is none
+    dependency_ids: Sequence[int]  #: records whose work comes first for reasons that addresses do not show
+    line: str  #: the kernel's: `kernel.py:12`
+
+
 class Command:
     """A message that the op log records, unless it or its class says otherwise."""
 
     def __init__(self, op_id: int | None = None, dependency_ids: Sequence[int] = (), line: str = "") -> None:
         self._quiet = False
-        self.op_id = op_id  #: of its record; the log gives one where there is none
-        self.dependency_ids = dependency_ids  #: records whose work comes first for reasons that addresses do not show
+        self.op_id = op_id
+        self.dependency_ids = dependency_ids
         self.line = line
 
     @property
@@ -47,12 +55,9 @@ class DmaReadCmd(Command):
         src_strides: tuple[int, ...] | None = None,
         channel: str = "act_weight",
         lanes: Lanes | None = None,
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.handle = handle
         self.src_addr = src_addr
         self.nbytes = nbytes
@@ -85,12 +90,9 @@ class DmaWriteCmd(Command):
         lanes: Lanes | None = None,
         rmw: str = "",
         dst_space: str = "hbm",
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.handle = handle
         self.dst_addr = dst_addr
         self.nbytes = nbytes
@@ -129,12 +131,9 @@ class GemmCmd(Command):
         layout_b: str = "row_major",
         layout_out: str = "row_major",
         tile_k: int | None = None,
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.a, self.b, self.out, self.acc = a, b, out, acc
         self.m, self.k, self.n = m, k, n
         self.dtype_acc = dtype_acc
@@ -160,12 +159,9 @@ class MathCmd(Command):
         other: Scalar = 0,
         dtype_acc: str = "",
         value: Array | None = None,
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.op = op
         self.inputs = inputs
         self.out = out

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from kernbench.common.handles import TensorHandle
-from kernbench.common.pe_ops import Command
+from kernbench.common.pe_ops import Command, Record
 
 
 class IpcqSendCmd(Command):
@@ -16,12 +15,9 @@ class IpcqSendCmd(Command):
         self,
         handle: TensorHandle,
         ring: Any,
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.handle = handle
         self.ring = ring  #: the queue (components/builtin/ipcq_ring.py)
         self.message: Any = None  #: what is on its way
@@ -36,12 +32,9 @@ class IpcqRecvCmd(Command):
         ring: Any,
         number: int,
         slot: int,
-        *,
-        op_id: int | None = None,
-        dependency_ids: Sequence[int] = (),
-        line: str = "",
+        **record: Unpack[Record],
     ) -> None:
-        super().__init__(op_id, dependency_ids, line)
+        super().__init__(**record)
         self.handle = handle
         self.ring = ring  #: the queue
         self.number = number  #: of the message, from 0 on

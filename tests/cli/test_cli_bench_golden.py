@@ -45,7 +45,7 @@ def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim, tmp_path: Path
     def settled(said: Said) -> Said:
         return said._replace(err=said.err.replace(str(tmp_path), "FOLDER"))
 
-    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width, settled=settled)
+    check_pinned(kbsim, PINNED / name, COMMANDS[name], width, settled=settled)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:

@@ -46,7 +46,7 @@ def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
     arguments = COMMANDS[name]
     if arguments[0] in WITH_MACHINE:
         arguments = (*arguments, "--config", "small.yaml")
-    check_pinned(kbsim, GOLDEN / f"{name}_{width}.txt", arguments, width)
+    check_pinned(kbsim, GOLDEN / name, arguments, width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:

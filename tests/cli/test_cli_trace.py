@@ -82,7 +82,7 @@ def hostile() -> list[Record]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
     arguments = ("trace", *COMMANDS[name])
-    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", arguments, width, folded=arguments[1] == "summary")
+    check_pinned(kbsim, PINNED / name, arguments, width, folded=arguments[1] == "summary")
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:

@@ -99,7 +99,7 @@ def _files(_place: None, traces: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
     arguments = ("trace", *COMMANDS[name])
-    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", arguments, width)
+    check_pinned(kbsim, PINNED / name, arguments, width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:

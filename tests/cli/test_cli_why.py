@@ -84,7 +84,7 @@ def hostile() -> list[Record]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
-    check_pinned(kbsim, PINNED / f"{name}_{width}.txt", COMMANDS[name], width)
+    check_pinned(kbsim, PINNED / name, COMMANDS[name], width)
 
 
 def test_every_golden_file_belongs_to_a_command() -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cli.pinned import GOLDEN
+from tests.cli.pinned import GOLDEN, WIDTHS, pinned_file
 from tests.golden.test_golden_numbers import TABLE
 from tests.golden.test_model_cases import CASES as MODEL_CASES
 from tests.golden.test_trace_goldens import CASES
@@ -69,7 +69,7 @@ def _pinned(texts: str, folder: str, name: str, command: Command) -> Item | None
         command = command if command[0] in ("trace", "whatif") else ("trace", *command)
     elif command[0] in ("run", "step", "program") and texts == ".":
         command = (*command, "--config", "small.yaml")
-    head = (GOLDEN / texts / f"{name}_80.txt").read_text(encoding="utf-8").partition("\n")[0]
+    head = pinned_file(GOLDEN / texts / name, WIDTHS[0]).read_text(encoding="utf-8").partition("\n")[0]
     said = (name, " ".join(command[:2]), *command)
     if head.endswith("exit code 2") or any(word in said for word in LEFT_OUT):
         return None

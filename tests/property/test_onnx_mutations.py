@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mutation_runs import Tally, commands, run_forked
-from tests.onnx_zoo import DIMS, MODELS
+from tests.property.onnx_zoo import DIMS, MODELS
 
 onnx = pytest.importorskip("onnx")
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]  # noqa: E402

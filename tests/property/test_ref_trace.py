@@ -11,7 +11,7 @@ from kernbench.trace import schema
 from kernbench.trace.json_schema import trace_json_schema
 from tests.oracles import reference
 from tests.oracles.ref_trace import reference_trace
-from tests.trace_laws import System, check_bytes, check_laws, check_levels
+from tests.property.trace_laws import System, check_bytes, check_laws, check_levels
 from tests.trace_systems import Event, parsed, traced_systems
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))

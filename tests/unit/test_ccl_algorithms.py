@@ -1,4 +1,4 @@
-"""The algorithms against numpy, on a small machine of greenlets and deques that finds hangs (tests/ccl_fake.py)."""
+"""The algorithms against numpy, on a small machine of greenlets and deques that finds hangs (tests/unit/ccl_fake.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.ccl.contract import KernelArgs, Shape
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.shapes import MESH, RING, TORUS
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
-from tests.ccl_fake import OUT, Hang, Machine
+from tests.unit.ccl_fake import OUT, Hang, Machine
 
 ENTRIES = {one.full_name: one for one in read_registry().entries}
 KINDS = (RING, TORUS, MESH)

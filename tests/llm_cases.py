@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from kernbench.config import load_config
+from kernbench.workloads.layer.decoder.model import Model
+from kernbench.workloads.layer.decoder.steps import Job, LlmPrograms
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.run import LlmRun, run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision, uniform_precision
@@ -74,9 +75,3 @@ CASES: dict[str, LlmCase] = {
 def programs_of(name: str) -> LlmPrograms:
     """The programs of one of CASES, planned once."""
     return CASES[name].programs()
-
-
-@cache
-def run_of(name: str) -> LlmRun:
-    """Its run."""
-    return run_llm(programs_of(name))

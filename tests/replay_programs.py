@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
@@ -34,16 +33,6 @@ class Program:
         for step in self.steps:
             memories.run(step)
         return {name: bytes(data) for name, data in memories.spaces.items()}
-
-
-@st.composite
-def programs(draw: st.DrawFn, most: int = 14) -> Program:
-    """Programs on floats of one type, so that every byte belongs to one element, or on integers of several sizes."""
-    seed = draw(st.integers(0, 2**32 - 1))
-    kinds = draw(st.sampled_from([["f32"], ["f16"], ["bf16"], ["i8", "i16", "i32"]]))
-    count = draw(st.integers(1, most))
-    spread = draw(st.sampled_from([1, 3, 12, 40]))
-    return random_program(random.Random(seed), kinds, count, spread)
 
 
 def random_program(rng: random.Random, kinds: list[str], count: int, spread: int) -> Program:

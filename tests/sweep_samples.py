@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from kernbench.sweep.executors.threads import Threads
@@ -49,22 +47,6 @@ def table_of(store: Path, sweep: str | None = None) -> bytes:
     """The table as CSV."""
     with Store.read(store) as opened:
         return csv_bytes(read_table(opened, sweep))
-
-
-def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
-    """`kbsim sweep run --lines` and so on, with its lines to read."""
-    command = [sys.executable, "-c", "from kernbench.cli.main import main; main()", "sweep", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def rest_of(driver: subprocess.Popen[bytes]) -> tuple[list[bytes], str]:
-    """The lines that nobody has read yet, to the end, and what was said on stderr."""
-    assert driver.stdout is not None and driver.stderr is not None
-    with driver.stdout, driver.stderr:
-        lines = driver.stdout.readlines()
-        said = driver.stderr.read().decode()
-    driver.wait()
-    return lines, said
 
 
 def children(pid: int) -> list[int]:

@@ -98,8 +98,3 @@ def parsed(lines: Iterable[bytes]) -> list[Event]:
 def named(events: Sequence[Event], *names: str) -> list[Event]:
     """The events of these types, in order."""
     return [event for event in events if event["event_type"] in names]
-
-
-def total(events: Iterable[Event], field: str) -> int:
-    """Sum of a field."""
-    return sum(event[field] for event in events)

@@ -35,7 +35,6 @@ MACHINES: dict[str, Any] = {
     },
 }
 PRESETS = ("npu_mobile", "npu_server")
-PHASES: tuple[Phase, ...] = ("decode", "prefill")
 
 #: A Llama-like layer small enough for slow checks, and one whose query heads share key and value heads and are
 #: together wider than the residual stream.
@@ -120,11 +119,6 @@ def moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> It
     for entry in program.entries:
         if entry.opcode == opcode and all(getattr(entry, name) == value for name, value in fields.items()):
             yield entry, transfer_of(entry, config).bytes_total
-
-
-def bytes_of_moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> int:
-    """Bytes of those transfers."""
-    return sum(nbytes for _, nbytes in moves(program, config, opcode, **fields))
 
 
 Accesses = list[tuple[int, int, int, bool]]  # job, start, end, written

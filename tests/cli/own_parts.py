@@ -49,13 +49,3 @@ def ran() -> bool:
     Path("ran").unlink(missing_ok=True)
     sys.modules.pop("own_parts", None)
     return there
-
-
-def refusal(where: str, value: str, rule: str, remedy: str) -> str:
-    return f'error: {where} = "{value}", but {rule}; {remedy}\n'
-
-
-def listed(path: str | Path) -> str:
-    """How to allow a path."""
-    settings = Path("config/kernbench/settings.yaml").absolute()
-    return f"give --allow-code {path} (allow_code= in Python), or list it under allow_code in {settings}"

@@ -11,7 +11,17 @@ import pytest
 
 from tests import all_reduce_own
 from tests.cli.conftest import Kbsim
-from tests.cli.own_parts import CCL, MARKER, MODULES, PARTS, SYSTEM, forget_parts, listed, ran, refusal, write_parts
+from tests.cli.own_parts import CCL, MARKER, MODULES, PARTS, SYSTEM, forget_parts, ran, write_parts
+
+
+def listed(path: str | Path) -> str:
+    """How to allow a path."""
+    settings = Path("config/kernbench/settings.yaml").absolute()
+    return f"give --allow-code {path} (allow_code= in Python), or list it under allow_code in {settings}"
+
+
+def refusal(where: str, value: str, rule: str, remedy: str) -> str:
+    return f'error: {where} = "{value}", but {rule}; {remedy}\n'
 
 
 @pytest.fixture(autouse=True)

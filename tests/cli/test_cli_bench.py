@@ -7,9 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.bench_samples import BENCH, BROKEN
+from tests.cli.bench_samples import BENCH
 from tests.cli.conftest import Kbsim
 
+#: Two benches, none of which is right about what it needs.
+BROKEN = '''\
+from kernbench.runtime_api import DPPolicy, bench
+
+
+@bench(name="too-large", description="asks for more than a slice has")
+def too_large(ctx):
+    ctx.empty((1 << 28,), "f32", name="small")
+    ctx.empty((1 << 40,), "f32", name="huge", placement=DPPolicy())
+
+
+@bench(name="other-names", description="names another output than its reference", reference=lambda inputs, params: {"y": None})
+def other_names(ctx):
+    ctx.output("out", ctx.zeros((4,), "f32"))
+'''
 RUN = ("run", "scale.py", "--verify")
 
 

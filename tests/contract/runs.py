@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +50,6 @@ def outcome(run: Machine) -> dict[str, Any]:
     """All that a run says of itself."""
     result = run.result().to_dict()
     return {key: result.get(key) for key in ("status", "cycles", "entries", "counters", "components", "failure", "deadlock")}
-
-
-def packed(actions: list[Action]) -> bytes:
-    """A script for engines.c."""
-    return b"".join(struct.pack("5q", *action) for action in actions)
-
-
-def unpacked(log: bytes) -> list[tuple[int, ...]]:
-    return list(struct.iter_unpack("3q", log))
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from kernbench.trace import open_trace
 from kernbench.trace.validate import validate
 from tests.contract import engines as in_python
 from tests.contract.compiled import engines
-from tests.contract.runs import gemm, load, machine, new, outcome, packed, program, scripts, unpacked
+from tests.contract.engines import Action
+from tests.contract.runs import gemm, load, machine, new, outcome, program, scripts
 from tests.strategies import systems
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
@@ -27,6 +29,15 @@ ENTRIES = (
     gemm(), load(deps_before=[0]), gemm(te_id=1), load(dram_addr=4096, num_elements=2000), gemm(), gemm(deps_before=[1])
 )  # fmt: skip
 ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1")
+
+
+def unpacked(log: bytes) -> list[tuple[int, ...]]:
+    return list(struct.iter_unpack("3q", log))
+
+
+def packed(actions: list[Action]) -> bytes:
+    """A script for engines.c."""
+    return b"".join(struct.pack("5q", *action) for action in actions)
 
 
 def script_machine(

@@ -38,35 +38,6 @@ def cython_code(path: Path) -> str:
     return _STRING.sub(lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"))
 
 
-def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """(name, lines) of every function of a Cython file; declarations have no body and are none."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for i, line in enumerate(lines):
-        head = re.match(r"( *)(?:cp?def|def) (?!class|struct|enum|extern)[^(=]*?(\w+)\(", line)
-        if head is None:
-            continue
-        last = next(k for k in range(i, len(lines)) if _balanced("".join(lines[i : k + 1])))
-        if not lines[last].partition("  #")[0].rstrip().endswith(":"):
-            continue
-        end = last + 1
-        while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > len(head[1])):
-            end += 1
-        while not lines[end - 1].strip():
-            end -= 1
-        yield head[2], end - i
-
-
-def _balanced(text: str) -> bool:
-    return text.count("(") == text.count(")")
-
-
-def python_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """(name, lines) of every function of a Python file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
-            yield node.name, node.end_lineno - node.lineno + 1
-
-
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, module) of every import of a Python file, wherever it stands; of `from a import b` both `a` and `a.b`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -18,7 +18,17 @@ from kernbench.sim_engine.ops.ranges import ReplayOp
 from kernbench.sim_engine.replay.levels import levels
 from kernbench.sim_engine.replay.order import ordered
 from tests.oracles.ref_replay import TYPES, Memories
-from tests.replay_programs import SIZE, SPACES, Program, programs, random_program, run_phase_1, store_of
+from tests.replay_programs import SIZE, SPACES, Program, random_program, run_phase_1, store_of
+
+
+@st.composite
+def programs(draw: st.DrawFn, most: int = 14) -> Program:
+    """Programs on floats of one type, so that every byte belongs to one element, or on integers of several sizes."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    kinds = draw(st.sampled_from([["f32"], ["f16"], ["bf16"], ["i8", "i16", "i32"]]))
+    count = draw(st.integers(1, most))
+    spread = draw(st.sampled_from([1, 3, 12, 40]))
+    return random_program(random.Random(seed), kinds, count, spread)
 
 
 def elements(data: bytes, program: Program) -> np.ndarray:

@@ -7,6 +7,8 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from tests.sweep_samples import alive, children, rest_of, run_spec, start, table_of, write_spec
+from tests.sweep_samples import alive, children, run_spec, table_of, write_spec
 
 POINTS = 240
 KILLS = """\
@@ -27,6 +29,22 @@ axes:
   dram.t_setup_cycles: {from: 1, to: 60}
   te.macs_per_cycle: [64, 128, 256, 512]
 """
+
+
+def rest_of(driver: subprocess.Popen[bytes]) -> tuple[list[bytes], str]:
+    """The lines that nobody has read yet, to the end, and what was said on stderr."""
+    assert driver.stdout is not None and driver.stderr is not None
+    with driver.stdout, driver.stderr:
+        lines = driver.stdout.readlines()
+        said = driver.stderr.read().decode()
+    driver.wait()
+    return lines, said
+
+
+def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
+    """`kbsim sweep run --lines` and so on, with its lines to read."""
+    command = [sys.executable, "-c", "from kernbench.cli.main import main; main()", "sweep", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 class Ledger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +14,16 @@ from kernbench.cmdq.footprint import regions_of
 from kernbench.cmdq.plan import plan_npu
 from kernbench.sim_engine.result import EntryTimes
 from kernbench.trace import schema
-from tests.trace_systems import Event, named, total
+from tests.trace_systems import Event, named
 
 System = tuple[dict[str, Any], dict[str, Any]]
 PAIRS = (("JOB_ISSUE", "JOB_DONE"), ("DMA_START", "DMA_END"), ("TE_START", "TE_END"), ("VE_START", "VE_END"))
 FLOW = ("job_id", "channel")
+
+
+def total(events: Iterable[Event], field: str) -> int:
+    """Sum of a field."""
+    return sum(event[field] for event in events)
 
 
 def check_levels(at: dict[str, list[Event]]) -> None:

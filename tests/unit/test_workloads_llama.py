@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
 from kernbench.bounds import summarise
-from kernbench.cmdq import check_program, load_program
+from kernbench.cmdq import Program, check_program, load_program, summarise
 from kernbench.cmdq.entries import KvEntry
 from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
-from kernbench.config import load_config
+from kernbench.config import NpuConfig, load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
 from kernbench.workloads.catalogue import WORKLOADS
 from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.planner import plan_layer
-from tests.workload_programs import KIB, MACHINES, PHASES, PRESETS, Phase, bytes_of_moves, llama, machine, moves
+from tests.workload_programs import KIB, MACHINES, PRESETS, Phase, llama, machine, moves
 
+PHASES: tuple[Phase, ...] = ("decode", "prefill")
 HIDDEN, HEADS, HEAD_DIM, FFN = 4096, 32, 128, 11008
 WEIGHTS = 4 * HIDDEN * HIDDEN + 3 * HIDDEN * FFN
 CONTEXT = {"decode": 1024, "prefill": 0}
@@ -29,6 +31,11 @@ EXTRA_WEIGHTS = {("one_mib", "prefill"): HIDDEN * FFN}
 SPILLED = {("one_mib", "prefill"): 128 * (4 * HIDDEN + 2 * HIDDEN + 2 * FFN), ("odd", "prefill"): 128 * 4 * HIDDEN}
 
 each = pytest.mark.parametrize(("name", "phase"), [(name, phase) for name in MACHINES for phase in PHASES])
+
+
+def bytes_of_moves(program: Program, config: NpuConfig, opcode: str, **fields: Any) -> int:
+    """Bytes of those transfers."""
+    return sum(nbytes for _, nbytes in moves(program, config, opcode, **fields))
 
 
 @each

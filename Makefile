@@ -89,6 +89,9 @@ fuzz: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+# All that the other targets make: builds, wheels, pages, caches, the environment. Failing inputs of the fuzzer are kept.
 clean:
-	rm -rf build dist .venv *.egg-info docs/_build kernbench/compiled.txt kernbench_core/compiled.txt
-	find kernbench kernbench_core -name "*.so" -delete
+	rm -rf $(VENV) build dist *.egg-info docs/_build docs/_generated kernbench_core/state/field_table.pxi kernbench/compiled.txt kernbench_core/compiled.txt
+	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	find kernbench kernbench_core \( -name "*.so" -o -name "*.c" \) -delete

@@ -31,5 +31,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     skip = pytest.mark.skip(reason="a long random search: `make nightly` runs it")
     for item in items:
-        if "nightly" in item.keywords:
+        if item.get_closest_marker("nightly") is not None:
             item.add_marker(skip)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernbench.common.handles import PendingDataError
-from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.base import Clock
+from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.sim_engine.op_log import OpLogger
-from kernbench.triton_emu import kernel_runner
+from kernbench.triton_emu import pe_install
 from tests.kernels import Run, at, easy
 
 A = np.arange(256, dtype=np.float32).reshape(16, 16)  # 1024 B: 16 cycles at 64 B a cycle
@@ -45,35 +44,66 @@ def test_d1_a_kernel_runs_inside_phase_1_and_is_computed_in_phase_2() -> None:
     assert DataExecutor(run.log).run().verify(A * 2)  # type: ignore[arg-type]
 
 
-def test_d2_only_the_hooks_of_the_base_class_log() -> None:
-    run = Run(product, 0, 1024, 2048, memory={0: A, 1024: B}).run()
-    assert run.log is not None
+LOGGED = [
     # Loads of 16 cycles one after the other, a product of 16 * 16 * 16 / 4096 = 1 cycle, a store of 16.
-    assert [(one.op_name, one.component_id, one.t_start, one.t_end) for one in run.log] == [
-        ("dma_read", "pe_dma", 1, 17),
-        ("dma_read", "pe_dma", 17, 33),
-        ("gemm_f32", "pe_gemm", 33, 34),
-        ("dma_write", "pe_dma", 34, 50),
-    ]
-    source = Path(kernel_runner.__file__).with_name("kernel_runner.py")  # where it is compiled, it stands beside it
-    assert "record_" not in source.read_text(encoding="utf-8")
+    ("dma_read", "pe_dma", 1, 17),
+    ("dma_read", "pe_dma", 17, 33),
+    ("gemm_f32", "pe_gemm", 33, 34),
+    ("dma_write", "pe_dma", 34, 50),
+]
 
 
-def test_d2_without_a_logger_the_hooks_do_nothing() -> None:
-    class Message:
-        data_op = True
+def logged(run: Run) -> list[tuple[str, str, float, float]]:
+    assert run.log is not None
+    return [(one.op_name, one.component_id, one.t_start, one.t_end) for one in run.log]
 
-    component, message = ComponentBase(), Message()
-    component._on_process_start(Clock(), message)
-    component._on_process_end(Clock(), message)
-    component._op_logger = log = OpLogger()
-    component.node_id = "sip0.cube0.pe0.pe_math"
-    component._on_process_start(Clock().at(3), message)
-    component._on_process_end(Clock().at(5), message)
-    assert [(one.t_start, one.t_end, one.op_name) for one in log] == [(3.0, 5.0, "Message")]
-    Message.data_op = False
-    component._on_process_start(Clock(), message)
-    assert len(log) == 1
+
+class Listening(PeDma):
+    """DMA engines with hooks of their own, which go on to those of the base class."""
+
+    heard: list[tuple[str, float]] = []
+
+    def _on_process_start(self, env: Clock, msg: Any) -> None:
+        self.heard.append(("start", env.now))
+        super()._on_process_start(env, msg)
+
+    def _on_process_end(self, env: Clock, msg: Any) -> None:
+        self.heard.append(("end", env.now))
+        super()._on_process_end(env, msg)
+
+
+class Deaf(PeDma):
+    """DMA engines with hooks of their own, which end there."""
+
+    def _on_process_start(self, env: Clock, msg: Any) -> None: ...
+
+    def _on_process_end(self, env: Clock, msg: Any) -> None: ...
+
+
+def run_with(kind: type[PeDma], monkeypatch: pytest.MonkeyPatch, **how: Any) -> Run:
+    """The product on a machine whose DMA engines are of this class."""
+    monkeypatch.setattr(pe_install, "PeDma", kind)
+    return Run(product, 0, 1024, 2048, memory={0: A, 1024: B}, **how).run()
+
+
+def test_d2_only_the_hooks_of_the_base_class_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a class in the place of a part keeps from them is in no log, and takes its time all the same."""
+    assert logged(run_with(PeDma, monkeypatch)) == LOGGED
+    silenced = run_with(Deaf, monkeypatch)
+    assert logged(silenced) == [LOGGED[2]] and silenced.launch.end == 50
+
+
+def test_d2_hooks_of_its_own_are_called_with_the_times_of_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    Listening.heard.clear()
+    assert logged(run_with(Listening, monkeypatch)) == LOGGED
+    assert Listening.heard == [("start", 1), ("end", 17), ("start", 17), ("end", 33), ("start", 34), ("end", 50)]
+
+
+def test_d2_without_a_logger_the_hooks_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a log nothing is written, and a run with one takes as long."""
+    for kind in (PeDma, Listening):
+        run = run_with(kind, monkeypatch, logged=False)
+        assert run.log is None and run.launch.end == 50
 
 
 def test_d2_times_are_ns() -> None:

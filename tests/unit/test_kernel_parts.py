@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernbench.common.handles import TensorHandle
@@ -12,24 +13,13 @@ from kernbench.components.base import Clock
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.components.builtin.transfers import OneMemory
-from kernbench.sim_engine.op_log import OpLogger
+from kernbench.triton_emu import pe_install
+from tests.kernels import Run
 
 
 class OwnOrders(PeDma):
     def orders(self, msg: Any) -> Any:
-        return [((0, 0, msg.src_addr, msg.nbytes, 0, 1), ((0, msg.nbytes, 1),))]
-
-
-class OwnHooks(PeDma):
-    seen: list[tuple[str, float]] = []
-
-    def _on_process_start(self, env: Clock, msg: Any) -> None:
-        self.seen.append(("start", env.now))
-        super()._on_process_start(env, msg)
-
-    def _on_process_end(self, env: Clock, msg: Any) -> None:
-        self.seen.append(("end", env.now))
-        super()._on_process_end(env, msg)
+        return [((0, 0, msg.src_addr, msg.nbytes // 2, 0, 1), ((0, msg.nbytes // 2, 1),))]
 
 
 def part(kind: type[PeDma]) -> PeDma:
@@ -54,16 +44,14 @@ def test_a_load_over_the_end_of_a_memory_or_of_the_scratchpad_is_not_plain() -> 
     assert not part(PeDma).plan(load((1 << 20) - 32)) and not part(PeDma).plan(load(0, 8192))
 
 
-def test_a_class_with_orders_of_its_own_is_asked_for_them() -> None:
-    assert not part(OwnOrders).plan(load(0))
+def test_a_class_with_orders_of_its_own_is_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load of 1,024 bytes at 64 a cycle, of which the class orders half."""
 
+    def kernel(tl: Any) -> None:
+        tl.load(0, (256,), "f32")
 
-@pytest.mark.parametrize("kind", [PeDma, OwnHooks])
-def test_hooks_of_its_own_are_called_and_the_record_is_the_same(kind: type[PeDma]) -> None:
-    made, flight = part(kind), load(0)
-    made._op_logger = log = OpLogger()
-    flight.start, flight.end = 3, 9
-    OwnHooks.seen.clear()
-    made.ended(flight)
-    assert [(one.t_start, one.t_end, one.op_name, one.op_id) for one in log] == [(3.0, 9.0, "dma_read", 7)]
-    assert OwnHooks.seen == ([("start", 3.0), ("end", 9.0)] if kind is OwnHooks else [])
+    ends = []
+    for kind in (PeDma, OwnOrders):
+        monkeypatch.setattr(pe_install, "PeDma", kind)
+        ends.append(Run(kernel, memory={0: np.zeros(256, np.float32)}).run().launch.end)
+    assert ends == [17, 9]

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpRecord
 from tests.op_logs import holding
 
@@ -32,20 +34,20 @@ GOOD: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def replay_record(kind: str, changed: dict[str, Any], **fields: Any) -> None:
-    """Replay one record by hand: A and B are in HBM."""
+def replay_record(kind: str, changed: dict[str, Any], **fields: Any) -> MemoryStore:
+    """Replay one record by hand: A and B are in HBM. Returns what memories hold then."""
     op_kind, name, params = GOOD[kind]
     given = {key: value for key, value in {**params, **changed}.items() if value is not GONE}
     made = {"t_start": 0.0, "t_end": 1.0, "component_id": "pe", "op_kind": op_kind, "op_name": name, "op_id": 7}
-    DataExecutor([OpRecord(**{**made, "params": given, **fields})], holding(hbm={0: A, 16: B})).run()
+    return DataExecutor([OpRecord(**{**made, "params": given, **fields})], holding(hbm={0: A, 16: B})).run().store
 
 
 GONE = object()
 
 
-@pytest.mark.parametrize("kind", GOOD)
-def test_records_made_by_hand_are_replayed(kind: str) -> None:
-    replay_record(kind, {})
+@pytest.mark.parametrize(("kind", "result"), [("memory", A), ("gemm", A @ B), ("math", A + 2)])
+def test_records_made_by_hand_are_replayed(kind: str, result: Array) -> None:
+    assert replay_record(kind, {}).read("tcm", 64, result.shape, "f16").tolist() == result.tolist()
 
 
 @pytest.mark.parametrize(

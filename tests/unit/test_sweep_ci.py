@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,8 +94,32 @@ def test_the_workflow_runs(tmp_path: Path) -> None:
     assert "<testsuites" in (tmp_path / "sweep.xml").read_text(encoding="utf-8")
 
 
-def test_the_script_for_slurm_is_python() -> None:
-    """`dask-jobqueue` is not installed here: its script is read, and its arguments are known to it."""
-    text = (ROOT / "docs" / "ci" / "slurm.py").read_text(encoding="utf-8")
-    compile(text, "slurm.py", "exec")
-    pytest.importorskip("dask_jobqueue")
+class OneJob:
+    """In the place of `SLURMCluster`: dask-jobqueue is not needed here, and there is no SLURM."""
+
+    scheduler_address = "tcp://login:7"
+    made: list[dict[str, Any]] = []
+
+    def __init__(self, **given: Any) -> None:
+        self.made.append(given)
+
+    def __enter__(self) -> OneJob:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.made[-1]["ended"] = True
+
+    def scale(self, n: int) -> None:
+        self.made[-1]["workers"] = n
+
+
+def test_the_script_for_slurm_starts_a_cluster_and_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=OneJob))
+    monkeypatch.setattr(signal, "pause", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["slurm.py", "--workers", "64", "--queue", "short", "--port", "7"])
+    runpy.run_path(str(ROOT / "docs" / "ci" / "slurm.py"), run_name="__main__")
+    (made,) = OneJob.made
+    assert (made["workers"], made["queue"], made["scheduler_options"], made["ended"]) == (64, "short", {"port": 7}, True)
+    assert "export PYTHONSAFEPATH=1" in made["job_script_prologue"] and capsys.readouterr().out == "tcp://login:7\n"

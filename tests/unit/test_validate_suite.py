@@ -85,7 +85,10 @@ def test_a_figure_is_well_formed_and_inside_its_frame(log_x: bool, log_y: bool) 
 
 
 def test_a_figure_of_one_point() -> None:
-    ElementTree.fromstring(figure_svg(Figure("t", "x", "y", [Series("p", [(0, 0)])])))
+    """Whose axes have no length: it is in the frame."""
+    root = ElementTree.fromstring(figure_svg(Figure("t", "x", "y", [Series("p", [(0, 0)])])))
+    point = root.findall("{http://www.w3.org/2000/svg}circle")[0]
+    assert 74 <= float(point.get("cx", "")) <= 620 and 48 <= float(point.get("cy", "")) <= 290
 
 
 def test_every_suite_has_data_with_sources() -> None:

@@ -69,6 +69,27 @@ def test_a_slice_without_room_says_who_holds_it(places: Places) -> None:
     )
 
 
+def test_bytes_at_the_end_of_a_slice_are_reserved_for_queues(places: Places) -> None:
+    """Up to the last tensor and no further, in the slice that they are in alone."""
+    hbm = HbmAllocator(places)
+    hbm.in_slice(1, 1024, "x")
+    hbm.reserve(SLICE + 1024, 2 * SLICE)
+    with pytest.raises(InputError, match=r"1 bytes do not fit into slice 1 of sip0\.cube0\.hbm_ctrl: 0 of 4,096 are free"):
+        hbm.in_slice(1, 1, "y")
+    assert [hbm.in_slice(number, SLICE, "whole") for number in (0, 2, 3)] == [0, 2 * SLICE, 3 * SLICE]
+
+
+def test_a_tensor_where_queues_want_to_be_is_named(places: Places) -> None:
+    hbm = HbmAllocator(places)
+    hbm.in_slice(1, 1025, "x")
+    with pytest.raises(InputError) as error:
+        hbm.reserve(SLICE + 1024, 2 * SLICE)
+    assert str(error.value) == (
+        "slice 1 of sip0.cube0.hbm_ctrl: 3,072 bytes at its end are wanted for queues, and 2,816 are free; "
+        "it is held by x (1,025)"
+    )
+
+
 def test_a_full_machine_names_the_largest(places: Places) -> None:
     hbm = HbmAllocator(places)
     for i in range(6):

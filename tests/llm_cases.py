@@ -7,8 +7,6 @@ from functools import cache
 from typing import Any
 
 from kernbench.config import load_config
-from kernbench.workloads.layer.decoder.model import Model
-from kernbench.workloads.layer.decoder.steps import Job, LlmPrograms
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models import ModelShape

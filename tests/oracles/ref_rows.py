@@ -1,4 +1,4 @@
-"""DRAM channels under `row_buffer_v1`, from docs/model/dram_rows.md, R1 to R7 and the rules that can be chosen, cycle by cycle."""
+"""DRAM channels under `row_buffer_v1`, from docs/model/dram_rows.md (R1 to R7, rules that can be chosen), cycle by cycle."""
 
 from __future__ import annotations
 

@@ -12,15 +12,12 @@ from kernbench.cmdq import check_program, load_program
 from kernbench.cmdq.entries import DmaEntry, KvEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
 from kernbench.config import load_config
-from kernbench.workloads.layer.decoder.floor import floor_of
-from kernbench.workloads.layer.decoder.run import run_llm
-from kernbench.workloads.layer.decoder.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.run import LlmRun, run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models.files import load_model, preset_models
 from kernbench.workloads.models.precision import uniform_precision
-from tests.llm_cases import CASES, programs_of, run_of
+from tests.llm_cases import CASES, programs_of
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, unordered
 
 each = pytest.mark.parametrize("name", CASES)

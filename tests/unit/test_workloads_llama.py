@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench.bounds import summarise
-from kernbench.cmdq import Program, check_program, load_program, summarise
+from kernbench.cmdq import Program, check_program, load_program
 from kernbench.cmdq.entries import KvEntry
 from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
 from kernbench.config import NpuConfig, load_config

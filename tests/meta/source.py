@@ -33,6 +33,13 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def matches(paths: list[Path], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
+    """(file:line, match) of every match."""
+    for path in paths:
+        for i, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            yield from ((f"{name(path)}:{i}", match) for match in pattern.finditer(line))
+
+
 def cython_code(path: Path) -> str:
     """A Cython file without texts and comments; lines stay where they are."""
     return _STRING.sub(lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import yaml
 
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
-from tests.meta.source import ROOT, files, name, needs_source
+from tests.meta.source import ROOT, files, matches, needs_source
 
 LAW = ROOT / "docs" / "model"
 pytestmark = [needs_source, pytest.mark.skipif(not LAW.exists(), reason="the documentation is not in this source tree")]
@@ -29,16 +28,9 @@ LABEL = re.compile(r"\b([PR]\d)\b")
 CITING = [path for path in files() if path != Path(__file__) and path.name != "CHANGELOG.md"]
 
 
-def lines(paths: list[Path], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
-    """(file:line, match) of every match."""
-    for path in paths:
-        for i, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            yield from ((f"{name(path)}:{i}", match) for match in pattern.finditer(line))
-
-
 def test_nothing_outside_of_the_repository_is_cited() -> None:
     past = {LAW / "index.md"}  # it says what "MODEL 5" was
-    found = [f"{place}: {match[0]}" for place, match in lines([path for path in CITING if path not in past], OUTSIDE)]
+    found = [f"{place}: {match[0]}" for place, match in matches([path for path in CITING if path not in past], OUTSIDE)]
     assert not found, "cite docs/model/PAGE.md, or seed ADR-0020:\n" + "\n".join(found)
 
 
@@ -71,7 +63,7 @@ def labels(text: str) -> list[str]:
 
 def test_every_page_and_label_that_is_cited_is_in_the_law() -> None:
     pages = {path.stem for path in LAW.glob("*.md")}
-    cited = list(lines(CITING, CITED))
+    cited = list(matches(CITING, CITED))
     wrong = [f"{place}: {match[0]}" for place, match in cited if match[1] not in pages]
     wrong += [
         f"{place}: {match[0]}: {label} is no rule of that page"
@@ -90,7 +82,7 @@ def test_every_label_that_code_names_is_defined() -> None:
     assert {f"P{i}" for i in range(1, 8)} | {f"R{i}" for i in range(1, 8)} <= every
     sources = files("kernbench_core", "kernbench", suffixes=(".pyx", ".pxd", ".py", ".pyi", ".h"))
     sources += [path for path in files("tests", suffixes=(".py",)) if "oracles" in path.parts]
-    named = {match[1]: place for place, match in lines(sources, LABEL)}
+    named = {match[1]: place for place, match in matches(sources, LABEL)}
     assert len(named) >= 10
     assert not {label: place for label, place in named.items() if label not in every}
 
@@ -104,7 +96,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_file_that_decisions_and_the_law_name_is_there() -> None:
     """Paths in code font; those of the core and the package without the first folder."""
     pages = [*LAW.glob("*.md"), *(ROOT / "docs" / "adr").glob("*.md")]
-    named = list(lines(pages, re.compile(r"`((?:\w+/)+\w+\.(?:pyx|pxd|py|h))`")))
+    named = list(matches(pages, re.compile(r"`((?:\w+/)+\w+\.(?:pyx|pxd|py|h))`")))
     bases = (ROOT, ROOT / "kernbench_core", ROOT / "kernbench")
     assert len(named) > 20
     assert not [f"{place}: {match[1]}" for place, match in named if not any((base / match[1]).exists() for base in bases)]

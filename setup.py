@@ -1,7 +1,7 @@
 """Builds the compiled core and what runs kernels; everything else about the package is in pyproject.toml.
 
 KERNBENCH_BUILD: `release` (default), `profile` (the same with symbols and lines, for perf and callgrind), `checked` (bounds
-checks in Cython), `sanitize` (AddressSanitizer and UBSan). docs/adr/0040-what-is-compiled.md says what is compiled, and how.
+checks in Cython), `sanitize` (AddressSanitizer and UBSan). docs/adr/0038-what-is-compiled.md says what is compiled, and how.
 """
 import os
 import runpy

@@ -1,6 +1,6 @@
 """The class that components derive from (seed ADR-0020 D2): a plug-in of the core with its node and the hooks of the op log.
 
-The second module that may import the core; the other one runs it (docs/adr/0019-kernels.md).
+The second module that may import the core; the other one runs it (docs/adr/0018-kernels.md).
 """
 
 from __future__ import annotations

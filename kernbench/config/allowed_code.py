@@ -1,4 +1,4 @@
-"""Which Python a file may name: what of a machine, an algorithm or a sweep leads to code goes through here (ADR 39).
+"""Which Python a file may name: what of a machine, an algorithm or a sweep leads to code goes through here (ADR 37).
 
 Modules of kernbench and installed plug-ins (entry points of `PLUGINS`) are allowed to every file. Any other module is where
 `--allow-code`, `allow_code=` or the user's settings say, or nothing of it is imported, its packages neither.

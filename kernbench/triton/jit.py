@@ -22,7 +22,7 @@ from kernbench.triton.tensor import number_tensor, pointer
 from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 from kernbench.triton_emu.tl.context import TLContext
 
-#: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0025-triton-language.md).
+#: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0024-triton-language.md).
 RUNTIME = "kernbench.runtime_api.triton.run"
 #: Arguments of launches that say how a GPU runs a kernel.
 HINTS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack")

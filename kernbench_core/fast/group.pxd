@@ -1,4 +1,4 @@
-"""A part of a machine that shares no resource with the rest of it (docs/adr/0037-groups.md)."""
+"""A part of a machine that shares no resource with the rest of it (docs/adr/0035-groups.md)."""
 from kernbench_core.model.heap cimport TimerHeap
 from kernbench_core.types cimport cycle_t, int32_t
 

@@ -1,4 +1,4 @@
-"""Groups of scratchpads that share no resource with others (docs/adr/0037-groups.md)."""
+"""Groups of scratchpads that share no resource with others (docs/adr/0035-groups.md)."""
 from kernbench_core.fast.group cimport Group
 from kernbench_core.fast.horizons cimport scratchpad_phase
 from kernbench_core.model.loop cimport end_cycle, start_and_share

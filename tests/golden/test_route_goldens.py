@@ -27,7 +27,7 @@ ROUTES = {
         (Fraction(56), 28, 128),
     ),
     # Both cubes are at the west, where an IO chiplet has a port to each: 19 cycles over its network. But chiplets are ways out
-    # of a SIP, not from cube to cube (ADR 21), so it goes down the column: 5 mm 3, 3; 15 mm 4; out 1; UCIe 5; in 3; 15 mm 4;
+    # of a SIP, not from cube to cube (ADR 20), so it goes down the column: 5 mm 3, 3; 15 mm 4; out 1; UCIe 5; in 3; 15 mm 4;
     # out 1; UCIe 5; in 3; 5 mm 3; 15 mm 4; 5 mm 3; out 1; UCIe 5; in 3.
     ("sip_4x4", "sip0.cube0.r0c0", "sip0.cube12.r0c0"): (
         ["r0c0", "r0c1", "r0c2", "r3c2", "ucie_s1", "ucie_n1", "r0c2", "r3c2", "ucie_s1", "ucie_n1", "r0c2", "r0c1", "r3c1",

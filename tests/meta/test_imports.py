@@ -35,7 +35,7 @@ LAYERS = (
     "validate",
     "cli",
 )
-#: Who runs the core, and the class that components derive from (docs/adr/0019-kernels.md).
+#: Who runs the core, and the class that components derive from (docs/adr/0018-kernels.md).
 DOORS = {"kernbench/sim_engine/machine.py", "kernbench/components/base.py"}
 #: Phase 2 and what it stands on: packages and modules of sim_engine.
 DATA_HALF = ("ops", "op_log", "memory", "memory_store", "replay", "data_executor", "verify")

@@ -1,4 +1,4 @@
-"""Scratchpads that share no resource go ahead by themselves (docs/adr/0037-groups.md): no result shows it."""
+"""Scratchpads that share no resource go ahead by themselves (docs/adr/0035-groups.md): no result shows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which loads and stores are on their way over which bytes: what the op log's times alone would put in the wrong order.
 
 A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. Of two
-that are on their way over the same bytes at one time, the later one depends on the other (docs/adr/0017-data-pass.md).
+that are on their way over the same bytes at one time, the later one depends on the other (docs/adr/0016-data-pass.md).
 """
 
 from __future__ import annotations

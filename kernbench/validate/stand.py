@@ -68,8 +68,8 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
     slower = [plant.get("dram", 1) if k < plan.channels else plant.get("noc", 1) for k in range(len(plan.capacities))]
     capacities = tuple(capacity / Fraction(factor) for capacity, factor in zip(plan.capacities, slower, strict=True))
     machine |= resource_tables(capacities)
-    if "dram" in plant and machine.get("rows") is not None:
-        machine["rows"] = _slower_rows(machine["rows"], plant["dram"])
+    if "dram" in plant and machine.get("devices") is not None:
+        machine["devices"] = _slower_devices(machine["devices"], plant["dram"])
     if "noc" in plant:
         machine["route_latency"] = _scaled(machine["route_latency"], plant["noc"])
     if "dma" in plant:
@@ -80,12 +80,12 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
     return replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
 
 
-def _slower_rows(rows: dict[str, Any], factor: Fraction) -> dict[str, Any]:
+def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]:
     """All times of DRAM banks, rounded up to whole cycles; refreshes come as often."""
-    rules = rows["rules"].copy()
+    rules = devices["rules"].copy()
     rules[:, 3] = _scaled(rules[:, 3], factor)
-    times = {name: ceil_div(rows[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
-    return {**rows, **times, "rules": rules}
+    times = {name: ceil_div(devices[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
+    return {**devices, **times, "rules": rules}
 
 
 def _scaled(values: Column, factor: Fraction) -> Column:

@@ -70,8 +70,8 @@ def test_transfers_that_are_never_admitted(rule: str, level: str | None, skip: b
 def test_bursts_that_are_never_given(refi: int, level: str | None, skip: bool) -> None:
     """A controller with no place for a burst: it fills its queue in cycle 0, and only rows and refreshes would go on."""
     config = rows_machine(t_refi=refi)
-    table = plan_npu(load_program(program(load())), load_config(config)).machine["rows"]
-    run = stuck("row_buffer_v1", {"rows": table | {"room": 0}}, config)
+    table = plan_npu(load_program(program(load())), load_config(config)).machine["devices"]
+    run = stuck("row_buffer_v1", {"devices": table | {"room": 0}}, config)
     if level is not None:
         run.trace(io.BytesIO(), TraceOptions(level))
     run.run(skip=skip)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, narrow, widen
 from kernbench.runtime_api import DPPolicy
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 #: The element type of a bench's tensors.
 DTYPE = Param("f16", "element type of the tensors", choices=("f32", "f16", "bf16"))

@@ -13,7 +13,7 @@ from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, spread,
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 
 def flash_attention(

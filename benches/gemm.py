@@ -19,7 +19,7 @@ from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, DPPolicy, bench
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 
 def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, width: int, tl: Any) -> None:

@@ -13,7 +13,7 @@ from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 
 def runs_of(routed: Array, expert: int, most: int) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, rounded
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, bench
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 
 def row_sums(x: DevicePointer, sums: DevicePointer, block: int, width: int, tl: Any) -> None:

@@ -19,7 +19,7 @@ from kernbench.common.dtypes import Array, narrow, widen
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, DPPolicy, bench
-from kernbench.runtime_api.parameters import Param
+from kernbench.runtime_api.bench import Param
 
 
 def mlp(x: DevicePointer, w1: DevicePointer, w2: DevicePointer, part: DevicePointer, tl: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
-from kernbench.topology.levels import Level
+from kernbench.topology.views import Level
 from kernbench.topology.visualizer import draw
 
 

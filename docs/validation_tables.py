@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernbench.validate.draw import figure_svg
-from kernbench.validate.forms import COLUMNS, cells, figures_of, headline, largest, reasons
-from kernbench.validate.page import NUMBERS
-from kernbench.validate.registry import SUITES
-from kernbench.validate.run import SuiteRun, run_suite
-from kernbench.validate.stand import Options, Stand
+from kernbench.validate.page import COLUMNS, NUMBERS, cells, figure_svg, figures_of, headline, largest, reasons
+from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
 
 SUBSETS = ("noc_mesh",)  #: suites that take too long in full for a build
 

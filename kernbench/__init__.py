@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kernbench.components.base import ComponentBase
     from kernbench.components.passive import MemoryPart, Passage, PassivePart
     from kernbench.config import NpuConfig, SystemConfig, load_config
-    from kernbench.runtime_api import Bench, Context, DPPolicy, bench
+    from kernbench.runtime_api import Bench, Context, DPPolicy
+    from kernbench.runtime_api.bench import bench
     from kernbench.runtime_api.triton.run import machine
     from kernbench.sim_engine.data_executor import DataExecutor
     from kernbench.sim_engine.engine import GraphEngine

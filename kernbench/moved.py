@@ -11,21 +11,29 @@ from types import ModuleType
 
 #: Old name: new name. A package's modules move with it.
 MODULES = {
+    "kernbench.ccl.shapes": "kernbench.ccl.rings",
+    "kernbench.components.parameters": "kernbench.components.service",
     "kernbench.noc.device": "kernbench.analysis.noc.device",
     "kernbench.noc.events": "kernbench.analysis.noc.events",
     "kernbench.noc.fluid": "kernbench.analysis.noc.fluid",
     "kernbench.noc.mesh": "kernbench.analysis.noc.mesh",
     "kernbench.noc.outcome": "kernbench.analysis.noc.outcome",
     "kernbench.noc.replay": "kernbench.analysis.noc.replay",
+    "kernbench.runtime_api.parameters": "kernbench.runtime_api.bench",
     "kernbench.runtime_api.triton_run": "kernbench.runtime_api.triton.run",
-    "kernbench.sim_engine.deadlock": "kernbench.sim_engine.run.deadlock",
+    "kernbench.sim_engine.deadlock": "kernbench.sim_engine.run.waits",
     "kernbench.sim_engine.memory_strides": "kernbench.sim_engine.memory.strides",
     "kernbench.sim_engine.probe": "kernbench.analysis.probe",
     "kernbench.sim_engine.tracing": "kernbench.sim_engine.recording",
     "kernbench.sim_engine.whatif": "kernbench.analysis.whatif",
     "kernbench.sweep.load": "kernbench.sweep.spec.load",
+    "kernbench.topology.levels": "kernbench.topology.views",
     "kernbench.trace.diff": "kernbench.trace.compare.diff",
     "kernbench.trace.plots": "kernbench.trace.report.plots",
+    "kernbench.validate.draw": "kernbench.validate.page",
+    "kernbench.validate.forms": "kernbench.validate.page",
+    "kernbench.validate.registry": "kernbench.validate.run",
+    "kernbench.validate.stand": "kernbench.validate.run",
     "kernbench.workloads.model_files": "kernbench.workloads.models.files",
 }
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernbench.ccl.arranged import flat_ring
 from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
 from kernbench.ccl.order import segmented_sums
 from kernbench.ccl.over_rings import Memory, all_reduce
-from kernbench.ccl.rings import table_of
-from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, flat_ring, table_of
 from kernbench.common.dtypes import Array
 
 __all__ = [

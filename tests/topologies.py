@@ -14,8 +14,7 @@ from kernbench.common.errors import InputError
 from kernbench.common.naming import in_cube, in_io, pe_node
 from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Edge, Node, Topology
+from kernbench.topology.graph import Edge, EdgeKind, Node, Topology
 
 NAMES = ("a", "b", "r0c0", "r10c0", "r2c0", "z")
 LENGTHS = st.sampled_from([Fraction(0), Fraction(1), Fraction(1), Fraction(2), Fraction(1, 2), Fraction(4, 3)])

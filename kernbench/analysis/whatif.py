@@ -14,9 +14,9 @@ from kernbench.cmdq.entries import PairEntry
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
+from kernbench.config.rules import ONE_MEMBER, dram_weight
 from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system.rules import most_flow_weight
-from kernbench.config.weights import ONE_MEMBER, dram_weight
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from kernbench.bounds.alone import Alone
-from kernbench.bounds.program import Bounds, Run
+from kernbench.bounds.program import Alone, Bounds, Run
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program

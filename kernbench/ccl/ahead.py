@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kernbench.ccl.cuts import Range
+from kernbench.ccl.contract import Range
 
 
 class Ahead:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,3 +80,15 @@ class Launcher:
         """Launch it on all ranks and go on. `x`, `out`: tensors with a shard on each PE of the group."""
         self.install(call)
         return self.ctx.launch(call.name, on_rank, call, x, out, pes=call.group.pes)
+
+
+def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
+    """`mine.py:21, in kernel`: the innermost frame, in the file of the algorithm's kernel, of the error or of what caused it;
+    empty without one."""
+    code = getattr(inspect.unwrap(algorithm.kernel), "__code__", None)
+    while error is not None and code is not None:
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if frame.filename == code.co_filename:
+                return f"{os.path.basename(frame.filename)}:{frame.lineno}, in {frame.name}"
+        error = error.__cause__
+    return ""

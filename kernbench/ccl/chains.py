@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from kernbench.ccl.contract import Table, Way
-from kernbench.ccl.cuts import Range
+from kernbench.ccl.contract import Range, Table, Way
 from kernbench.ccl.lanes import End
 from kernbench.ccl.order import plus
 from kernbench.ccl.over_rings import Memory

@@ -15,7 +15,7 @@ from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.measure import queues_of
 from kernbench.ccl.registry import read_registry
-from kernbench.ccl.shapes import RING
+from kernbench.ccl.rings import RING
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
@@ -206,7 +206,7 @@ def _rooted(group: Group, root: int) -> Group:
 
 def moved(x: int, out: int, count: int, dtype: str, tl: Any) -> None:
     """Elements of one PE to another, message by message."""
-    from kernbench.ccl.cuts import cut
+    from kernbench.ccl.contract import cut
     from kernbench.ccl.over_rings import Memory
 
     memory = Memory(tl, x, out, dtype)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from kernbench.ccl.contract import Table, Way
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.contract import Range, Table, Way, cut
 from kernbench.ccl.order import plus
 from kernbench.ccl.over_rings import Memory
 from kernbench.ccl.turns import Slice, in_turn, run

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import atan2
 
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.shapes import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circle
+from kernbench.ccl.rings import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circle
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.registry import TIERS
-from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
+from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import DTYPES
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
 from kernbench.sim_engine.json_schema import result_json_schema, unreceived

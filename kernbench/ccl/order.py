@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernbench.ccl.cuts import Range, cut, segments
+from kernbench.ccl.contract import Range, cut, segments
 from kernbench.ccl.rings import Ring
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 

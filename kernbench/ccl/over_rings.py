@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kernbench.ccl.ahead import Ahead
-from kernbench.ccl.cuts import WIDTH, Range, cut, pieces, segments
+from kernbench.ccl.contract import WIDTH, Range, cut, pieces, segments
 from kernbench.ccl.lanes import End, gathered, reduced
 from kernbench.ccl.rings import Ring
 from kernbench.ccl.turns import Slice, early, in_turn, run

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, KernelArgs
-from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
+from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
 from kernbench.config.allowed_code import AllowCode, AllowedCode

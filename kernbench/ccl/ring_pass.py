@@ -10,11 +10,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from kernbench.ccl.arranged import flat_ring
-from kernbench.ccl.contract import Shape, Table, shape_of
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.contract import Range, Shape, Table, cut, shape_of
 from kernbench.ccl.over_rings import Memory, lanes_at_once
-from kernbench.ccl.rings import Ring, table_of
+from kernbench.ccl.rings import Ring, flat_ring, table_of
 from kernbench.ccl.turns import Slice, in_turn, run
 
 RingPass = Callable[[Memory, Ring, int], None]  #: what a rank does along a ring, with `n_elem`

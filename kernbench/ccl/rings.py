@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from math import isqrt
 
-from kernbench.ccl.contract import Table, Way
+from kernbench.ccl.contract import Shape, Table, Way
 
 OPPOSITE = {"E": "W", "W": "E", "S": "N", "N": "S"}
 
@@ -44,3 +46,106 @@ def table_of(rings: Iterable[Ring]) -> Table:
             table.setdefault(rank, {})[ring.plane, ring.out] = after, ring.back
             table.setdefault(after, {})[ring.plane, ring.back] = rank, ring.out
     return table
+
+
+RING, TORUS, MESH = 0, 1, 2
+TOPO_NAME_TO_KIND = {"ring": RING, "torus": TORUS, "mesh": MESH}
+KIND_NAMES = {kind: name for name, kind in TOPO_NAME_TO_KIND.items()}
+
+
+def grid_of(n: int) -> tuple[int, int]:
+    """Rows and columns of the most nearly square grid of `n` members, no more rows than columns."""
+    rows = next(rows for rows in range(isqrt(n), 0, -1) if n % rows == 0)
+    return rows, n // rows
+
+
+def ring_through(kind: int, n: int) -> tuple[int, ...]:
+    """All members in an order in which each is near the next, and the last near the first: as they are counted, or through
+    the most nearly square grid of them, counted row by row."""
+    return tuple(range(n)) if kind == RING else circle(kind, *grid_of(n))
+
+
+def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
+    """A way through all places of a torus or mesh and back to the first, each a neighbour of the one before.
+
+    Row by row to and fro, and back over the wrap-around or, on a mesh, along the first column. Where no such circle exists (odd
+    sides) the last hop is a long one; along one row of a mesh every hop passes over one place.
+    """
+    if rows == 1 or cols == 1:
+        return ring_of(kind, rows * cols)
+    if rows % 2 and not cols % 2:
+        return tuple(row * cols + col for col, row in _circle(kind, cols, rows))
+    return tuple(row * cols + col for row, col in _circle(kind, rows, cols))
+
+
+def _circle(kind: int, rows: int, cols: int) -> list[tuple[int, int]]:
+    """(row, column) of each place, of a mesh with the first column kept for the way back."""
+    first = 1 if kind == MESH and rows % 2 == 0 else 0
+    places = [(row, col) for row in range(rows) for col in _walk(row, first, cols)]
+    return [*places, *((row, 0) for row in range(rows - 1, -1, -1))] if first else places
+
+
+def _walk(row: int, first: int, cols: int) -> range:
+    return range(cols - 1, first - 1, -1) if row % 2 else range(first, cols)
+
+
+def line(n: int) -> tuple[int, ...]:
+    """A ring on a line without wrap-around: there over the even members, back over the odd ones; no hop is longer than 2."""
+    return (*range(0, n, 2), *range(n - 1 - n % 2, 0, -2))
+
+
+def ring_of(kind: int, n: int) -> tuple[int, ...]:
+    """A ring through the members of one row or column: of a mesh there is no wrap-around."""
+    return line(n) if kind == MESH else tuple(range(n))
+
+
+@cache
+def flat_ring(kind: int, shape: Shape) -> Ring:
+    """One ring through all ranks: SIP by SIP in the order of their arrangement, or, of one SIP, of the ranks' own."""
+    if shape.sips == 1:
+        return Ring(ring_through(kind, shape.ranks))
+    each = shape.ranks // shape.sips
+    return Ring(tuple(sip * each + one for sip in ring_through(kind, shape.sips) for one in range(each)), far=True)
+
+
+@cache
+def grid_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], tuple[Ring, ...]]:
+    """The rings of all rows, east, and of all columns, south, of a grid of the ranks.
+
+    With a rank a SIP, or one SIP, the grid is as square as it can be; else each SIP's ranks are a row.
+    """
+    rows, cols = grid_of(shape.ranks) if shape.ranks == shape.sips or shape.sips == 1 else (shape.sips, shape.cubes * shape.pes)
+    across, down = ring_of(kind, cols), ring_of(kind, rows)
+    return (
+        tuple(Ring(tuple(row * cols + col for col in across)) for row in range(rows)),
+        tuple(Ring(tuple(row * cols + col for row in down), out="S") for col in range(cols)),
+    )
+
+
+@cache
+def level_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], ...]:
+    """Level by level: the rings in each cube (plane 0), across cubes (1), across SIPs (2: one ring, or rows and columns)."""
+    sips, cubes, pes = (range(count) for count in shape)
+    in_cubes = tuple(Ring(tuple(shape.rank(sip, cube, pe) for pe in pes)) for sip in sips for cube in cubes)
+    across = tuple(Ring(tuple(shape.rank(sip, cube, pe) for cube in cubes), 1) for sip in sips for pe in pes)
+    places = [(cube, pe) for cube in cubes for pe in pes]
+    if kind == RING:
+        return in_cubes, across, tuple(Ring(tuple(shape.rank(sip, *at) for sip in sips), 2) for at in places)
+    rows, cols = grid_of(shape.sips)
+    order_across, order_down = ring_of(kind, cols), ring_of(kind, rows)
+    return (
+        in_cubes,
+        across,
+        tuple(Ring(tuple(shape.rank(r * cols + c, *at) for c in order_across), 2) for r in range(rows) for at in places),
+        tuple(Ring(tuple(shape.rank(r * cols + c, *at) for r in order_down), 2, "S") for c in range(cols) for at in places),
+    )
+
+
+def rings_with(rank: int, levels: tuple[tuple[Ring, ...], ...]) -> tuple[Ring, ...]:
+    """Of each level the ring that a rank is in."""
+    return tuple(_of_rank(level)[rank] for level in levels)
+
+
+@cache
+def _of_rank(level: tuple[Ring, ...]) -> dict[int, Ring]:
+    return {rank: ring for ring in level for rank in ring.members}

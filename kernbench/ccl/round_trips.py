@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kernbench.ccl.cuts import Range
+from kernbench.ccl.contract import Range
 from kernbench.ccl.lanes import End, gathered, reduced
 from kernbench.ccl.over_rings import Memory, copied, lanes_at_once, sends_on
 from kernbench.ccl.ring_pass import pass_pieces, pieces_of

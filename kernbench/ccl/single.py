@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.blame import place_in
-from kernbench.ccl.call import Call, Launcher, Queues
+from kernbench.ccl.call import Call, Launcher, Queues, place_in
 from kernbench.ccl.collectives import Collective
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem

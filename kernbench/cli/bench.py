@@ -29,7 +29,7 @@ from kernbench.cli.text import (
     table,
     unit,
 )
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,8 +64,8 @@ def show(
     as_json: Json = False,
 ) -> int:
     """Print a bench's description, its parameters and where it stands."""
-    from kernbench.runtime_api.described import described
     from kernbench.runtime_api.discovery import load_bench
+    from kernbench.runtime_api.report import described
 
     found = load_bench(name)
     if as_json:
@@ -86,7 +86,7 @@ def prepared(
     quiet: bool = False,
 ) -> tuple[GraphEngine, Machine]:
     """An engine with the bench at cycle 0. `overrides` are values of parameters and of the machine."""
-    from kernbench.runtime_api.parameters import split_settings
+    from kernbench.runtime_api.bench import split_settings
     from kernbench.sim_engine.engine import GraphEngine
 
     params, keys = split_settings(bench.where, bench.params, overrides or [])
@@ -200,7 +200,7 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
 
 def wait_table(result: Result) -> Iterator[widgets.Text]:
     """Which PEs wait for which."""
-    from kernbench.sim_engine.run.deadlock import wait_lines
+    from kernbench.sim_engine.run.waits import wait_lines
 
     lines = wait_lines(result.waiting)
     yield widgets.Text("Nothing can ever happen again", "bold red")

@@ -17,7 +17,7 @@ from kernbench.cli.target import warn_of_values
 from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

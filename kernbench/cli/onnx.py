@@ -13,7 +13,7 @@ from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycl
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,13 +14,13 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, ids, table, unit, without_place
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.bounds import ProgramSummary
-    from kernbench.cmdq.graph import Graph
+    from kernbench.cmdq.depend import Graph
 
 
 app = typer.Typer(help="Look at programs before they run, and write workloads as programs.", no_args_is_help=True)
@@ -75,7 +75,7 @@ def show(
 ) -> int:
     """Show a program's dependency graph, its work and the lower bounds of its cycles, without running it."""
     from kernbench.cli.target import load_target
-    from kernbench.cmdq.graph import dependency_graph, dot_text, mermaid_text
+    from kernbench.cmdq.depend import dependency_graph, dot_text, mermaid_text
     from kernbench.sim_engine.run.planning import summarise_on
 
     machine = load_machine(config, overrides, allow_code=allow_code or ())

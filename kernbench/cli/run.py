@@ -20,7 +20,7 @@ from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOver
 from kernbench.cli.target import load_machine
 from kernbench.cli.tracing import Report, TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, reported
 from kernbench.common.errors import InputError, KernbenchError, Problem, error_text
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -21,7 +21,7 @@ from kernbench.cli.text import Justify, common_place, rational, status_text, tab
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, traced
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

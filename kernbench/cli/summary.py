@@ -27,7 +27,7 @@ from kernbench.cli.text import (
     unit,
     without_place,
 )
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -38,8 +38,7 @@ def refuse_bench_options(target: str, **given: bool) -> None:
 def load_target(target: str, config: MachineConfig) -> Program:
     """The program that a TARGET names, for this machine."""
     if target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py")):
-        from kernbench.cmdq.cache import load_cached
-        from kernbench.cmdq.compiled import SUFFIX, load_compiled
+        from kernbench.cmdq.compiled import SUFFIX, load_cached, load_compiled
 
         return load_compiled(target, config) if target.lower().endswith(SUFFIX) else load_cached(target, config)
     return workload_program(target, config)

@@ -14,11 +14,10 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json, Overrides
 from kernbench.cli.text import Justify, rational, scaled, share_text, short, table
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import plain_number
-from kernbench.common.words import counted
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graphs import Graph, Measure
-from kernbench.topology.levels import Level
+from kernbench.topology.graph import EdgeKind, Graph, Measure
+from kernbench.topology.views import Level
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

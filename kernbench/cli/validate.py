@@ -73,9 +73,7 @@ def validate(
 ) -> int:
     """Compare what the simulator says with closed forms and published figures; exit 1 where an error is not allowed."""
     from kernbench.common.files import check_writable
-    from kernbench.validate.registry import chosen
-    from kernbench.validate.run import run_suite
-    from kernbench.validate.stand import Options, Stand
+    from kernbench.validate.run import Options, Stand, chosen, run_suite
 
     names = chosen(suites or [])
     if listed:
@@ -102,7 +100,7 @@ def _write(report: Path, runs: list[SuiteRun]) -> None:
 
 def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
     """The end of it; the exit code."""
-    from kernbench.validate.forms import headline
+    from kernbench.validate.page import headline
 
     outside = sum(len(run.outside) for run in runs)
     if as_json:
@@ -113,7 +111,7 @@ def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
 
 
 def _list(names: list[str], *, as_json: bool) -> int:
-    from kernbench.validate.data_files import read_suite_data
+    from kernbench.validate.suite import read_suite_data
 
     found = [read_suite_data(name) for name in names]
     if as_json:
@@ -128,7 +126,7 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
     """`te=1.1`; InputError for what is no engine, or no factor above 0."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.units import parse_rational
-    from kernbench.validate.stand import ENGINES
+    from kernbench.validate.run import ENGINES
 
     plant = {}
     for text in given:
@@ -150,7 +148,7 @@ SIDES: dict[str, Justify] = dict.fromkeys(("expected", "ours", "error", "allowed
 
 def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     """A suite's table, and why its tolerances are what they are."""
-    from kernbench.validate.forms import COLUMNS, cells, reasons
+    from kernbench.validate.page import COLUMNS, cells, reasons
 
     if run.skipped:
         yield widgets.Text.assemble((run.data.title, "bold"), (f"  {run.data.suite}", "dim"))

@@ -12,7 +12,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, duration, percent, status_text, table
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,12 +8,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernbench.cmdq.check import check_program
-from kernbench.cmdq.footprint import Transfer, aligned_bytes
+from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
+from kernbench.cmdq.footprint import Transfer, aligned_bytes, channel_bytes
 from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, lower_machine, lower_program, resource_capacities, resource_names
+from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.program import Program
-from kernbench.cmdq.traffic import channel_bytes
 from kernbench.common import naming
+from kernbench.components.service import PARAMETERS
 from kernbench.config import NpuConfig
 from kernbench.config.schema import Dram
 
@@ -115,3 +119,32 @@ def plan_npu(program: Program, config: NpuConfig) -> Plan:
         channels=config.dram.channels,
         scratchpads=(naming.SPM,),
     )
+
+
+#: Numbers of opcodes: append, never renumber.
+NUMBERS = {opcode: number for number, opcode in enumerate(OPCODES)}
+WIDTH = 16  # the ABI's KB_PARAMS
+
+
+def lower_parameters(program: Program, plan: Plan) -> dict[str, Any]:
+    """`opcode` [entries] and `params` [entries][WIDTH], for `kernbench_core/plugin/plug_layout.pyx`."""
+    opcode = np.array([NUMBERS[entry.opcode] for entry in program.entries], dtype=np.int64)
+    params = np.zeros((len(program.entries), WIDTH), dtype=np.int64)
+    for entry in program.entries:
+        values = parameters_of(entry, plan)
+        params[entry.index, : len(values)] = values
+    return {"opcode": opcode, "params": params}
+
+
+def parameters_of(entry: Entry, plan: Plan) -> list[int]:
+    """In the order of `PARAMETERS`; none of a control entry."""
+    if entry.engine == "control":
+        return []
+    if entry.engine == "dma":
+        move = plan.transfer(entry.index)
+        return [move[name] for name in PARAMETERS["dma"]]
+    job = plan.service(entry.index)
+    values = [job[name] for name in PARAMETERS["cpu"]]
+    if isinstance(entry, TeEntry):
+        return [*values, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation]
+    return [*values, entry.length, entry.batch, entry.qbits_activation] if isinstance(entry, VeEntry) else values

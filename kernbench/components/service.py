@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
@@ -83,3 +84,18 @@ def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
         stages = (length - 1).bit_length()
         return elementwise * max(1, stages * (stages + 1) // 2)
     return elementwise + (0 if op in _PLAIN else ve.sfu.get(op, 0))
+
+
+#: By kind of engine; the first four of a TE or VE, and all of a DMA, are also what the core's own engines take.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "dma": ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"),
+    "cpu": ("init", "body", "finalize", "work"),
+    "te": ("init", "body", "finalize", "work", "m", "n", "k", "qbits_weight", "qbits_activation"),
+    "ve": ("init", "body", "finalize", "work", "length", "batch", "qbits_activation"),
+}
+
+
+def named(kind: str, job: Any) -> dict[str, int]:
+    """The parameters of a job of an engine `dma`, `te`, `ve` or `cpu`, by name."""
+    names = PARAMETERS[kind]
+    return dict(zip(names, job.params, strict=False))

@@ -14,11 +14,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import NpuConfig
 from kernbench.policy.placement import DPPolicy
-from kernbench.runtime_api.address_space import AddressSpace
-from kernbench.runtime_api.allocator import HbmAllocator
-from kernbench.runtime_api.facts import MachineFacts
-from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
+from kernbench.runtime_api.places import MachineFacts, Places, check_call, chosen_pes, deal, grid_of
 from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, sharded_parts
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger

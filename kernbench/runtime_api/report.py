@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common import naming
-from kernbench.runtime_api.idle_engines import idle_engines
+from kernbench.common.json_shapes import counted
+from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.engine import GraphEngine, LaunchTimes
 from kernbench.sim_engine.result import Result
-from kernbench.sim_engine.roofline import Roof, roof_share, roofs
-from kernbench.sim_engine.summary import BoundShare, EngineUse, ResourceUse, engine_uses
+from kernbench.sim_engine.summary import BoundShare, EngineUse, ResourceUse, Roof, engine_uses, roof_share, roofs
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.verify import Verification
+
+
+def described(bench: Bench) -> dict[str, Any]:
+    """Name, description, parameters with what they may be, and the file's name."""
+    params = {
+        name: {"default": param.default, "doc": param.doc, "choices": list(param.choices), "least": param.least}
+        for name, param in bench.params.items()
+    }
+    return {
+        "name": bench.name,
+        "description": bench.description,
+        "machine": bench.machine,
+        "params": params,
+        "reference": bench.reference is not None,
+        "source": bench.source,
+    }
+
+
+_NAMES = {"te": ("tensor engine", "product"), "ve": ("vector engine", "step")}
+
+
+def idle_engines(uses: Iterable[EngineUse]) -> list[str]:
+    """A line for each kind of which a PE left engines without work, of the PE that left most.
+
+    A job goes to the engine with the fewest jobs that have not ended: as many have work as jobs were under way at a time.
+    """
+    found: dict[str, dict[str, list[EngineUse]]] = {kind: {} for kind in _NAMES}
+    for use in uses:
+        if use.kind in found:
+            found[use.kind].setdefault(naming.parent(use.name), []).append(use)
+    return [line for kind, places in found.items() if (line := _line(kind, places))]
+
+
+def _line(kind: str, places: dict[str, list[EngineUse]]) -> str:
+    used = {place: sum(use.jobs > 0 for use in engines) for place, engines in places.items()}
+    lacking = [place for place, engines in places.items() if 0 < used[place] < len(engines)]
+    if not lacking:
+        return ""
+    place = min(lacking, key=lambda one: used[one])
+    engine, job = _NAMES[kind]
+    jobs, there = sum(use.jobs for use in places[place]), len(places[place])
+    line = f"{used[place]} of {counted(there, engine)}{f' of {place}' if place else ''} had work: "
+    if jobs == used[place]:
+        return f"{line}the kernels had {counted(jobs, job)} in all; smaller blocks make more"
+    return f"{line}the kernels had at most {counted(used[place], job)} under way at a time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Running:
         """What its Triton kernels did that one may not expect, a sentence each."""
         if not self.context.kernel_options:
             return []
-        from kernbench.runtime_api.triton.masks import left_out_notes
+        from kernbench.runtime_api.triton.races import left_out_notes
 
         return list(dict.fromkeys(text for one in self.context.kernel_options for text in (*one.notes, *left_out_notes(one))))
 

@@ -12,8 +12,7 @@ from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.policy.placement import DPPolicy, Shard
-from kernbench.runtime_api.address_space import AddressSpace, Piece
-from kernbench.runtime_api.allocator import HbmAllocator
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator, Piece
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.memory_store import MemoryStore
 

@@ -17,8 +17,7 @@ from kernbench.bounds import Bounds
 from kernbench.bounds.energy import energy_pj
 from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
 from kernbench.cmdq import Program
-from kernbench.cmdq.parameters import lower_parameters
-from kernbench.cmdq.plan import Plan
+from kernbench.cmdq.plan import Plan, lower_parameters
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.arbiters import arbiter_name, configured_arbiter, granted_by_code
@@ -28,19 +27,18 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.run.commands import Commands
-from kernbench.sim_engine.run.conditions import FOREVER, stops_of
+from kernbench.sim_engine.run.conditions import FOREVER, stops_of, walk_of
 from kernbench.sim_engine.run.counters import named_counters
-from kernbench.sim_engine.run.deadlock import OnItsWay, PeQueues, who_waits
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.run.planning import bounds_on, plan_program
 from kernbench.sim_engine.run.state import MachineState, machine_state
-from kernbench.sim_engine.run.walks import walk_of
+from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
 from kernbench.sim_engine.run.warnings import empty_warnings, overlap_warnings
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 
 if TYPE_CHECKING:
-    from kernbench.sim_engine.recording.resume import TraceState
+    from kernbench.sim_engine.recording.head import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
@@ -342,7 +340,7 @@ class Machine:
 
         InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
         """
-        from kernbench.sim_engine.recording.resume import read_state
+        from kernbench.sim_engine.recording.head import read_state
 
         most = checkpoint.REPLAYED if self.plugged else self._core.most_state_bytes()
         state, trace = checkpoint.read_checkpoint(path, self._header(), most)

@@ -79,6 +79,6 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The summary as a notebook shows it."""
-        from kernbench.sim_engine.notebook import result_html
+        from kernbench.sim_engine.summary import result_html
 
         return result_html(self)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
+from kernbench.common.json_shapes import counted
+from kernbench.common.units import ceil_div
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.run.waits import Wait, longest_waits, waits_of
 
@@ -196,3 +199,154 @@ def bank_conflicts(result: Result) -> BankConflicts:
     if not denied:
         return BankConflicts(requests, 0, None, 0, 0)
     return BankConflicts(requests, denials, bank, pads[name]["requests"][bank], denied, name if len(pads) > 1 else "")
+
+
+COLORS = {"busy": "#3a9d5d", "stalled": "#d0553f", "idle": "#d9d9d9"}
+STATUS_COLORS = {"done": "#3a9d5d", "running": "#2f7fb8", "aborted": "#b8860b"}  # others are red
+MOST_ROWS = 32  # engines and resources of a kind; of more the first
+MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock
+WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
+
+
+def result_html(result: Result) -> str:
+    """The result's cycles, bound, engines, channels, banks and end. Everything that is not ours is escaped."""
+    color = STATUS_COLORS.get(result.status, "#d0553f")
+    head = (
+        f'<p style="margin:0"><b style="color:{color}">{escape(result.status)}</b> '
+        f"<b>{counted(result.cycles, 'cycle')}</b>, {result.t_ns:,.6g} ns<br>"
+        f"{escape(result.program or 'a program')} on {escape(result.machine)}, {counted(len(result.entries), 'entry')}"
+        f"{_bound(result)}</p>"
+    )
+    parts = [head, *_ending(result), _engines(result), _resource_rows(result), _banks(result)]
+    return f'<div style="font-size:90%">{"".join(parts)}</div>'
+
+
+def _bound(result: Result) -> str:
+    """The largest bound, on a line of its own; of nothing there is none."""
+    bound = bound_share(result)
+    if not bound.cycles:
+        return ""
+    text = f"{bound.kind} bound {bound.cycles:,}"
+    if result.status == "done":
+        text += f", achieved {bound.achieved:,}, {bound.share:.1%}"
+    return "<br>" + escape(text if bound.kind == bound.name else f"{text} ({bound.name})")
+
+
+def _ending(result: Result) -> list[str]:
+    lines = []
+    unfinished = sum(times.end is None for times in result.entries)
+    if unfinished:
+        lines.append(f"{counted(unfinished, 'entry')} {'has' if unfinished == 1 else 'have'} not ended")
+    if result.failure is not None:
+        lines.append(str(result.failure["message"]))
+    for item in result.waiting[:MOST_LINES]:
+        ids = ", ".join(map(str, item["waits_for"][:MOST_LINES]))
+        what, why = (ids, f" ({item['reason']})") if ids else (item["reason"], "")
+        lines.append(f"{item['id']} {item['opcode']} waits for {what} since cycle {item['since']:,}{why}")
+    lines += [f"warning: {warning['message']}" for warning in result.warnings[:MOST_LINES]]
+    rest = max(0, len(result.waiting) - MOST_LINES) + max(0, len(result.warnings) - MOST_LINES)
+    if rest:
+        lines.append(f"and {rest:,} more")
+    return [f"<p>{'<br>'.join(map(escape, lines))}</p>"] if lines else []
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, names on the left and numbers on the right of their columns; cells are HTML already."""
+    sides = ["left", *["right"] * (len(heads) - 1)]
+    cell = '<{tag} style="text-align:{side};padding:0 0.5em">{text}</{tag}>'
+    lines = [[cell.format(tag="td", side=side, text=text) for side, text in zip(sides, row, strict=True)] for row in rows]
+    body = [f"<tr>{''.join(line)}</tr>" for line in lines]
+    more = len(body) - MOST_ROWS
+    if more > 0:
+        style = "text-align:left;padding:0 0.5em"
+        body[MOST_ROWS:] = [f'<tr><td colspan="{len(heads)}" style="{style}">and {more:,} more</td></tr>']
+    head = "".join(cell.format(tag="th", side=side, text=text) for side, text in zip(sides, heads, strict=True))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _bar(parts: Sequence[tuple[float, str]]) -> str:
+    """A bar of parts, each a share of 1 and its colour."""
+    spans = "".join(
+        f'<span style="display:inline-block;height:100%;width:{share:.2%};background:{color}"></span>'
+        for share, color in parts
+    )
+    return (
+        '<span style="display:inline-block;width:10em;height:0.8em;white-space:nowrap;text-align:left;font-size:100%;'
+        f'line-height:0;background:{COLORS["idle"]}">{spans}</span>'
+    )
+
+
+def _engines(result: Result) -> str:
+    heads = ("engine", "", "use", "busy", "bank conflict", "backpressure", "idle", "jobs", "work")
+    return _table(heads, (_engine(engine) for engine in engine_uses(result)))
+
+
+def _engine(engine: EngineUse) -> list[str]:
+    stalled = engine.bank_conflict + engine.backpressure
+    parts = [
+        (engine.utilisation, COLORS["busy"]),
+        (stalled / engine.cycles if engine.cycles else 0.0, COLORS["stalled"]),
+    ]
+    counts = (engine.busy, engine.bank_conflict, engine.backpressure, engine.idle, engine.jobs)
+    work = f"{engine.work:,} {WORK_UNITS[engine.kind]}"
+    return [escape(engine.name), _bar(parts), f"{engine.utilisation:.1%}", *(f"{count:,}" for count in counts), work]
+
+
+def _resource_rows(result: Result) -> str:
+    rows = []
+    shared = [(name, counters) for name, counters in result.counters.items() if "member_cycles" in counters]
+    for name, counters in sorted(shared, key=lambda one: -one[1]["bytes"]):  # what has no room moved the least
+        rate = counters["bytes"] / result.cycles if result.cycles else 0.0
+        active = counters["busy"] / result.cycles if result.cycles else 0.0
+        rows.append([escape(name), f"{counters['bytes']:,}", f"{rate:.4g}", f"{active:.1%}"])
+    return _table(("channel or link", "bytes", "bytes per cycle", "active"), rows)
+
+
+def _banks(result: Result) -> str:
+    banks = bank_conflicts(result)
+    text = f"scratchpad banks: {banks.requests:,} requests, {banks.denials:,} denied"
+    if banks.worst is not None:
+        text += f" ({banks.rate:.2%}), most at bank {banks.worst}: {banks.worst_denials:,}"
+    return f"<p>{text}</p>"
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """One bound."""
+
+    name: str  #: the channel or link, or the engines of a PE: `sip0.cube0.pe0 te`
+    kind: str  #: DRAM, link, te, ve
+    cycles: int
+
+
+def roofs(result: Result, plan: Plan) -> list[Roof]:
+    """The highest bound of each kind, falling.
+
+    A channel or link needs its bytes over its capacity; the tensor (vector) engines of a PE need their busy cycles, spread over
+    all of them.
+    """
+    found: dict[str, Roof] = {}
+    for name, capacity in zip(plan.resources, plan.capacities, strict=True):
+        if name in result.counters:
+            kind = {"dram": "DRAM", "noc": "link"}[naming.counted(name)]
+            _keep(found, Roof(name, kind, ceil_div(result.counters[name]["bytes"], capacity)))
+    busy: dict[tuple[str, str], list[int]] = {}
+    for name, counters in result.counters.items():
+        kind = naming.counted(name)
+        if kind in ("te", "ve"):
+            busy.setdefault((naming.parent(name), kind), []).append(counters["busy"])
+    for (place, kind), cycles in busy.items():
+        _keep(found, Roof(f"{place} {kind}".strip(), kind, ceil_div(sum(cycles), len(cycles))))
+    return sorted(found.values(), key=lambda roof: -roof.cycles)
+
+
+def _keep(found: dict[str, Roof], roof: Roof) -> None:
+    if roof.kind not in found or roof.cycles > found[roof.kind].cycles:
+        found[roof.kind] = roof
+
+
+def roof_share(result: Result, bounds: Sequence[Roof]) -> BoundShare:
+    """The highest roof beside what the run took, and the others by their names."""
+    best = bounds[0]
+    others = tuple((roof.name, roof.cycles) for roof in bounds[1:] if roof.cycles)
+    return BoundShare(best.name, best.cycles, result.cycles, others)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_rational, plain_number
-from kernbench.common.words import counted
 from kernbench.sweep.report.table import FACTS, Entry, SweepTable, plain_text
 from kernbench.trace.compare.forms import markdown_cell, share, xml_text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.common.json_shapes import counted
+from kernbench.config.effects import Unused, unused_values
 from kernbench.sim_engine.result import MODEL_VERSION
-from kernbench.sweep.axes import Level, drawn, grid, sized
+from kernbench.sweep.axes import Level, drawn, grid, random_points, sized, sobol_points
 from kernbench.sweep.machines import Machines, Setting
-from kernbench.sweep.samples import random_points, sobol_points
 from kernbench.sweep.sources import component_digests
 from kernbench.sweep.spec import MACHINE, PARAM, Spec
 from kernbench.sweep.targets.target import Target
@@ -174,3 +176,30 @@ def key_of(content: list[Any]) -> str:
     """The key of a result: SHA-256 over what was run on what, and by which model and package."""
     text = json.dumps([VERSION, MODEL_VERSION, *content], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_MOST_VALUES = 4
+
+
+def unused_axes(points: Points) -> list[str]:
+    """A line for each of these axes: in how many points, with which values, and why in the first of them."""
+    found: dict[str, list[tuple[object, Unused]]] = defaultdict(list)
+    known: dict[tuple[int, str], dict[str, Unused]] = {}
+    for point in points.points:
+        task = point.task
+        key = task.machine, repr(task.settings)
+        if key not in known:
+            config = points.spec.machines[task.machine].again(task.settings)
+            known[key] = {one.path: one for one in unused_values(config)} if task.settings else {}
+        for path, value in task.settings:
+            for unused in known[key].values():
+                if path == unused.path or path.startswith(f"{unused.path}."):
+                    found[path].append((value, unused))
+    return [_line(path, cases, len(points)) for path, cases in found.items()]
+
+
+def _line(path: str, cases: list[tuple[object, Unused]], of: int) -> str:
+    values = list(dict.fromkeys(str(value) for value, _ in cases))
+    more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+    shown, first = ", ".join(values[:_MOST_VALUES]) + more, cases[0][1]
+    return f"{path} = {shown} has no effect in {len(cases):,} of {counted(of, 'point')}: {first.why}; {first.instead}"

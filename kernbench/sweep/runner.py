@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from kernbench.common.errors import InputError
-from kernbench.sweep.points import Point, Task
+from kernbench.sweep.points import Point, Points, Task
 from kernbench.sweep.spec import Budget
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.row import Row
+from kernbench.sweep.store.stored import Row
+from kernbench.sweep.work import Work
 
 COMMIT_SECONDS = 0.25  # a result waits at most so long for others before it is written
 COMMIT_ROWS = 256
@@ -126,3 +128,45 @@ def _within(budget: Budget, tasks: Sequence[Task], outcome: Outcome) -> Iterator
             outcome.stopped = f"its budget of {budget.seconds:g} s"
             return
         yield task
+
+
+TRIED = 5  # points that are run for it, spread over those that are missing
+TRIED_SECONDS = 3.0  # after which no further one is
+START_SECONDS = 0.7  # until the processes of a pool work
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of one shard."""
+
+    points: int  #: of the shard
+    known: int  #: whose results are in the store
+    to_run: int  #: within the budget
+    tried: int  #: points that were run for the estimate; their results are not kept
+    seconds: float | None  #: for those to run; None where there is nothing to go by
+
+
+def estimate(points: Points, place: Path, shard: tuple[int, int], workers: int) -> Estimate:
+    """The estimate; a store is looked at where there is one, and nothing is written."""
+    mine = in_shard(points.points, shard)
+    tasks = list({point.task.key: point.task for point in mine}.values())
+    known = len(mine) - len(tasks)
+    if place.exists():
+        with Store.read(place) as store:
+            tasks = missing(mine, store, retry=False)
+        known = len(mine) - len(tasks)
+    budget = points.spec.budget
+    to_run = len(tasks) if budget.points is None else min(len(tasks), budget.points)
+    work = Work(points.spec.targets, points.spec.machines)
+    took: list[float] = []
+    begin = time.monotonic()
+    for i in range(min(TRIED, len(tasks))):
+        if took and time.monotonic() - begin > TRIED_SECONDS:
+            break
+        took.append(work.run(tasks[i * (len(tasks) - 1) // max(1, min(TRIED, len(tasks)) - 1)]).seconds)
+    if not took:
+        return Estimate(len(mine), known, to_run, 0, 0.0 if to_run == 0 else None)
+    seconds = sum(took) / len(took) * to_run / workers + START_SECONDS
+    if budget.seconds is not None:
+        seconds = min(seconds, budget.seconds)
+    return Estimate(len(mine), known, to_run, len(took), seconds)

@@ -6,31 +6,104 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import resource
+import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import Any, cast
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
-from kernbench.topology.chiplets import chiplet_places, cube_corner, served_ports
-from kernbench.topology.cube import cube_edges, cube_nodes
-from kernbench.topology.edges import WITHOUT_COMMAND, EdgeKind
-from kernbench.topology.graph import Edge, Node, Topology
-from kernbench.topology.layout import CubeMesh, distance
-from kernbench.topology.levels import Level
-from kernbench.topology.mesh_gen import Action, mesh_file, mesh_of
-from kernbench.topology.sips import OPPOSITE, Pair, cube_pairs, sip_pairs
-from kernbench.topology.spec import check_components, read_system
-from kernbench.topology.stages import Stage, StageClock
-from kernbench.topology.views import view
-from kernbench.topology.wires import Wire, link_wire, plain_wire
+from kernbench.config.load import load_config
+from kernbench.config.system import SystemConfig
+from kernbench.config.system.parts import BUILTIN
+from kernbench.topology.cube import Wire, cube_edges, cube_nodes, link_wire, plain_wire
+from kernbench.topology.graph import WITHOUT_COMMAND, Edge, EdgeKind, Node, Topology
+from kernbench.topology.mesh_gen import Action, CubeMesh, distance, mesh_file, mesh_of
+from kernbench.topology.sips import OPPOSITE, Pair, chiplet_places, cube_corner, cube_pairs, served_ports, sip_pairs
+from kernbench.topology.views import Level, view
 
-if TYPE_CHECKING:
-    from kernbench.config.system import SystemConfig
+STAGES = ("read and validate", "cube mesh", "system", "IO chiplets", "cubes", "edges", "views")
+_STATM = Path("/proc/self/statm")
+
+
+@dataclass(slots=True)
+class Stage:
+    """One stage of the builder, all SIPs together."""
+
+    name: str
+    seconds: float = 0.0
+    grown: int = 0  #: [byte] of resident memory that the process had more after it
+
+
+class StageClock:
+    """Adds up what stages take; a stage may be entered many times."""
+
+    def __init__(self) -> None:
+        self.stages = {name: Stage(name) for name in STAGES}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Around a part of a stage."""
+        spent, memory, started = self.stages[name], resident_bytes(), perf_counter()
+        yield
+        spent.seconds += perf_counter() - started
+        spent.grown += resident_bytes() - memory
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process, of which a part may be free again; where the system does not say, its peak."""
+    try:
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def read_system(source: str | os.PathLike[str], *, allow_code: AllowCode = ()) -> SystemConfig:
+    """The system of a preset or file, its components found. Raises InputError for what is wrong, and for one NPU.
+
+    `allow_code`: as of `load_config`.
+    """
+    config = load_config(source, kind=SystemConfig, allow_code=allow_code)
+    check_components(config)
+    return config
+
+
+def check_components(config: SystemConfig) -> None:
+    """Import what `components` names; InputError says which cannot be, and why."""
+    problems = list(_component_problems(config))
+    if problems:
+        raise InputError(problems)
+
+
+def _component_problems(config: SystemConfig) -> Iterator[Problem]:
+    for kind, component in config.components.items():
+        if component.impl == BUILTIN:
+            continue
+
+        def refused(rule: str, remedy: str, field: str = f"components.{kind}.impl", impl: str = component.impl) -> InputError:
+            return InputError(Problem(config.where(field), rule, field, impl, remedy))
+
+        module_name, _, name = component.impl.partition(":")
+        try:
+            module = config.allowed_code.module(module_name, refused)
+            found: Any = reduce(lambda at, part: getattr(at, part, None), name.split("."), cast(Any, module))
+            if found is None:
+                raise refused(f"{module_name} has no {name}", "name a class")
+            if inspect.ismodule(found) or not callable(found):
+                raise refused(f"it is a {type(found).__name__}", "name a class")
+        except InputError as error:
+            yield from error.problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.naming import HOST, parse_node, place, short
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Edge, Node, Topology
-from kernbench.topology.levels import Level
+from kernbench.topology.graph import Edge, EdgeKind, Node, Topology
+
+
+class Level(StrEnum):
+    """All SIPs, one SIP, one cube, one PE."""
+
+    SYSTEM = "system"
+    SIP = "sip"
+    CUBE = "cube"
+    PE = "pe"
+
 
 IO = "io"  #: the kind of a group of an IO chiplet's parts
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from kernbench.topology.draw.cube import draw_cube
+from kernbench.topology.draw.cube import draw_cube, draw_pe
 from kernbench.topology.draw.grid import draw_sip, draw_system
-from kernbench.topology.draw.pe import draw_pe
-from kernbench.topology.draw.style import add_legend
-from kernbench.topology.draw.svg import Picture
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Topology
-from kernbench.topology.levels import Level
-from kernbench.topology.views import view
+from kernbench.topology.draw.svg import Picture, add_legend
+from kernbench.topology.graph import EdgeKind, Topology
+from kernbench.topology.views import Level, view
 
 _DRAWN = {Level.SYSTEM: draw_system, Level.SIP: draw_sip, Level.CUBE: draw_cube, Level.PE: draw_pe}
 

@@ -11,12 +11,10 @@ import msgspec
 from kernbench.trace.events import ALL_TYPES, Record, strict_types
 from kernbench.trace.files import first_line
 from kernbench.trace.laws.counters import Counters
-from kernbench.trace.laws.flows import Flows
+from kernbench.trace.laws.flows import Flows, Waits
 from kernbench.trace.laws.jobs import Commands, Jobs
-from kernbench.trace.laws.law import LAWS, Context, Law, Violation
-from kernbench.trace.laws.order import Order
+from kernbench.trace.laws.law import LAWS, Context, Law, Order, Violation
 from kernbench.trace.laws.samples import Samples
-from kernbench.trace.laws.waits import Waits
 from kernbench.trace.reader import Break, Trace, why
 
 MOST = 20  # violations that are kept

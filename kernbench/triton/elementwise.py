@@ -10,10 +10,9 @@ import numpy as np
 
 from kernbench.common.dtypes import dtype_of, narrow
 from kernbench.triton import dtypes, unsigned
-from kernbench.triton.dtypes import dtype, float32, int1, int64, refuse, uint64, wanted
+from kernbench.triton.dtypes import common, dtype, float32, int1, int64, refuse, uint64, wanted, with_number
 from kernbench.triton.masked_lanes import chosen_zero
 from kernbench.triton.program import current
-from kernbench.triton.promote import common, with_number
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 

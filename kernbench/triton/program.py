@@ -19,12 +19,12 @@ from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
 from kernbench.common.pointers import DevicePointer
 from kernbench.components.builtin.transfers import footprint, rows_of
-from kernbench.sim_engine.memory.lanes import read_lanes
+from kernbench.sim_engine.memory.strides import read_lanes
 from kernbench.sim_engine.replay.math import run_math
 from kernbench.triton.dtypes import TritonError, dtype
 from kernbench.triton.masked_lanes import after, after_product
+from kernbench.triton_emu.errors import line_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl.context import TLContext
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep

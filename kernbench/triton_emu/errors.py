@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sysconfig
+from types import CodeType, FrameType, TracebackType
 
 from kernbench.common.errors import KernbenchError
 
@@ -30,3 +33,68 @@ class ScratchpadFullError(KernelError):
 
 class PoisonError(KernelError):
     """A kernel reads scratchpad that nothing wrote."""
+
+
+_LINES: dict[tuple[int, int], tuple[str, CodeType]] = {}  # by a code's id(): it is held, so that is no other's
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib"))
+_SIMULATOR = ("kernbench", "kernbench_core")
+
+
+def caller_of(file: str) -> int:
+    """How many frames above that of a function of this module its caller's is: compiled functions have none of their own."""
+    return 1 if file.endswith(".py") else 0
+
+
+def line_of(frame: FrameType) -> str:
+    """The line that a frame stands at. A frame stands at the same line whenever it is at the same instruction."""
+    code = frame.f_code
+    key = (id(code), frame.f_lasti)
+    found = _LINES.get(key)
+    if found is None:
+        found = _LINES[key] = (f"{os.path.basename(code.co_filename)}:{frame.f_lineno}", code)
+    return found[0]
+
+
+def kernel_line(frame: FrameType | None) -> str:
+    """The line of the innermost frame that is not of this package; empty where there is none."""
+    while frame is not None:
+        if not os.path.abspath(frame.f_code.co_filename).startswith(_OWN):
+            return line_of(frame)
+        frame = frame.f_back
+    return ""
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """From a frame outwards the first of a user's code: neither of the simulator nor, if there is another, of a library."""
+    library = None
+    while frame is not None:
+        if not _is_simulator(frame):
+            if not _is_library(frame):
+                return frame
+            library = library or frame
+        frame = frame.f_back
+    return library
+
+
+def raised_line(frames: TracebackType | None) -> str:
+    """The line of a user's code, as `users_frame` finds it, that an exception passed last; of none the simulator's own."""
+    users = library = last = None
+    while frames is not None:
+        last = frames
+        if not _is_simulator(frames.tb_frame):
+            library = frames
+            if not _is_library(frames.tb_frame):
+                users = frames
+        frames = frames.tb_next
+    found = users or library or last
+    return "" if found is None else f"{os.path.basename(found.tb_frame.f_code.co_filename)}:{found.tb_lineno}"
+
+
+def _is_simulator(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _SIMULATOR
+
+
+def _is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith(("<frozen", *_LIBRARIES))

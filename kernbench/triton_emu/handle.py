@@ -14,8 +14,8 @@ import numpy as np
 from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
 from kernbench.components.builtin.flight import Flight
+from kernbench.triton_emu.errors import caller_of
 from kernbench.triton_emu.scratchpad import Block
-from kernbench.triton_emu.source_lines import caller_of
 
 if TYPE_CHECKING:
     from kernbench.triton_emu.tl.context import TLContext

@@ -10,17 +10,17 @@ from itertools import product
 
 from kernbench.common import naming
 from kernbench.common.interrupts import put_place
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 from kernbench.components.base import Clock, ComponentBase
 from kernbench.components.builtin.host import Host
 from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.transfers import OneMemory
-from kernbench.components.kernel_parts import KernelParts
+from kernbench.components.parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.system.parts import PeIpcq as QueueKeys
 from kernbench.config.system.parts import PeScheduler as SchedulerKeys
-from kernbench.policy.routing.windows import address_map
+from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger

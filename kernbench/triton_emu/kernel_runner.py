@@ -20,13 +20,12 @@ from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.ipcq_ring import Ring
 from kernbench.components.builtin.pe_cpu import CommandSource
 from kernbench.components.builtin.pe_scheduler import PeScheduler
-from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran
+from kernbench.triton_emu.errors import KernelError, StrictWaitError, check_ran, kernel_line, line_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.launch import ALONE, Launch, PeFacts, PeState, PeWork
 from kernbench.triton_emu.memory.side import MemorySide
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.scratchpad import Block, Scratchpad
-from kernbench.triton_emu.source_lines import kernel_line, line_of
 from kernbench.triton_emu.tl.queues import take
 from kernbench.triton_emu.user_code import failure_of, strayed
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.sim_engine.replay.math_ops import FLOAT, LOGIC
+from kernbench.triton_emu.errors import KernelError
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 TO_BOOL = frozenset({*COMPARISONS, "any", "all"})
@@ -89,3 +91,11 @@ def product_shape(a: tuple[int, ...], b: tuple[int, ...], swap_a: bool, swap_b: 
     if k != inner:
         raise ValueError(f"a has {k} columns and b has {inner} rows")
     return m, k, n, (*broadcast(a[:-2], b[:-2]), m, n)
+
+
+def lengths_of(shape: Any, line: str) -> tuple[int, ...]:
+    """The lengths of all axes: of an integer, or a sequence of integers, of Python or numpy. KernelError for anything else."""
+    try:
+        return tuple(index(one) for one in shape) if isinstance(shape, Iterable) else (index(shape),)
+    except TypeError:
+        raise KernelError(f"{line}: a shape must be an integer or a tuple of integers, and this is {shape!r}") from None

@@ -19,7 +19,7 @@ from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.builtin.tile_server import TileServer
 from kernbench.components.builtin.transfers import Ways
-from kernbench.components.kernel_parts import KernelParts
+from kernbench.components.parts import KernelParts
 from kernbench.config.schema import Dma, Spm, Te, Ve
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.kernel_runner import KernelRunner

@@ -7,7 +7,7 @@ from typing import Any
 from kernbench.common import naming
 from kernbench.common.errors import InputError
 from kernbench.components.builtin.transfers import Memory
-from kernbench.policy.routing.windows import AddressMap
+from kernbench.policy.routing.resolver import AddressMap
 
 
 class SystemWays:

@@ -22,8 +22,7 @@ from greenlet import getcurrent
 
 from kernbench.common.errors import text_of
 from kernbench.common.interrupts import put_place
-from kernbench.triton_emu.errors import KernelError
-from kernbench.triton_emu.source_lines import line_of, raised_line, users_frame
+from kernbench.triton_emu.errors import KernelError, line_of, raised_line, users_frame
 
 MOST_CHARACTERS = 10_000  #: of an exception's text, past which it is not kept
 #: Debuggers may trace, install handlers and start threads wherever they are called from.

@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.arranged import flat_ring
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
 from kernbench.ccl.lanes import End, gathered, reduced
 from kernbench.ccl.order import ring_sums
 from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.rings import Ring, table_of
-from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring, table_of
 from kernbench.ccl.turns import Slice, in_turn, run
 from kernbench.common.dtypes import Array
 

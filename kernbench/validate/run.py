@@ -3,15 +3,142 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from kernbench.common.errors import InternalError
-from kernbench.validate.data_files import read_suite_data
-from kernbench.validate.registry import suite_module
-from kernbench.validate.stand import Stand
-from kernbench.validate.suite import Figure, Row, Skipped, SuiteData
+import numpy as np
+
+from kernbench.cmdq import Program
+from kernbench.cmdq.lower import KINDS, Column, resource_tables
+from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.system import lower_system
+from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config import NpuConfig, SystemConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.result import Result
+from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite_data
+
+#: By name, the module with `rows(data, stand)`; its figures of others stand in `data/NAME.yaml`.
+SUITES: dict[str, str] = {
+    "systolic": "kernbench.validate.suites.systolic",
+    "scalesim": "kernbench.validate.suites.scalesim",
+    "tensor": "kernbench.validate.suites.tensor",
+    "vector": "kernbench.validate.suites.vector",
+    "transfers": "kernbench.validate.suites.transfers",
+    "dram": "kernbench.validate.suites.dram",
+    "noc_mesh": "kernbench.validate.suites.noc_mesh",
+    "noc_traces": "kernbench.validate.suites.noc_traces",
+    "collectives": "kernbench.validate.suites.collectives",
+    "roofline": "kernbench.validate.suites.roofline",
+}
+
+
+def suite_module(name: str) -> ModuleType:
+    """The module of a suite."""
+    return import_module(SUITES[name])
+
+
+def chosen(names: list[str]) -> list[str]:
+    """The suites of these names, all where there is none, in their own order; InputError for a name that is none."""
+    for name in names:
+        if name not in SUITES:
+            rule = f"there is no such suite; suites are: {', '.join(SUITES)}"
+            raise InputError(Problem("kbsim validate", rule, "SUITE", name))
+    return [name for name in SUITES if not names or name in names]
+
+
+ENGINES = ("dma", "te", "ve", "noc", "dram")  #: that an error can be planted in
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user says of all suites."""
+
+    quick: bool = False  #: fewer rows, of the same kinds
+    scalesim: Path | None = None  #: the Python of an environment that has SCALE-Sim
+    topologies: Path | None = None  #: the folder of SCALE-Sim's layer tables
+    traces: Path | None = None  #: the folder of recorded NoC traces
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Runs programs. `plant`: by engine, the factor by which its time is wrong; empty but to see that a suite notices."""
+
+    options: Options = Options()
+    plant: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def machine(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
+        """A machine at cycle 0."""
+        plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
+        return Machine(config, program, plan=planted(plan, self.plant) if self.plant else plan)
+
+    def run(self, program: Program, config: NpuConfig | SystemConfig) -> Result:
+        """A program to its end; InternalError where it does not get there."""
+        return self._ran(program, config).result()
+
+    def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
+        """The same where nothing but its cycles is asked for: quicker."""
+        return self._ran(program, config).cycle
+
+    def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
+        machine = self.machine(program, config)
+        machine.run()
+        if machine.status != "done":
+            raise InternalError(f"validation: {program.name} ends {machine.status}")
+        return machine
+
+
+def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
+    """The plan with engines that take `factor` times as long as they should: jobs of te and ve, bytes of dma,
+    capacities of dram and the times of its banks, capacities and latencies of noc."""
+    machine, program = dict(plan.machine), dict(plan.program)
+    slower = [plant.get("dram", 1) if k < plan.channels else plant.get("noc", 1) for k in range(len(plan.capacities))]
+    capacities = tuple(capacity / Fraction(factor) for capacity, factor in zip(plan.capacities, slower, strict=True))
+    machine |= resource_tables(capacities)
+    if "dram" in plant and machine.get("devices") is not None:
+        machine["devices"] = _slower_devices(machine["devices"], plant["dram"])
+    if "noc" in plant:
+        machine["route_latency"] = _scaled(machine["route_latency"], plant["noc"])
+    if "dma" in plant:
+        program["dma"] = _more_bytes(program["dma"], plan, plant["dma"])
+    for kind in ("te", "ve"):
+        if kind in plant:
+            program["compute"] = _longer(program["compute"], plan, KINDS[kind], plant[kind])
+    return replace(plan, machine=machine, program=program, capacities=capacities, _cached={})
+
+
+def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]:
+    """All times of DRAM banks, rounded up to whole cycles; refreshes come as often."""
+    rules = devices["rules"].copy()
+    rules[:, 3] = _scaled(rules[:, 3], factor)
+    times = {name: ceil_div(devices[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
+    return {**devices, **times, "rules": rules}
+
+
+def _scaled(values: Column, factor: Fraction) -> Column:
+    return np.array([ceil_div(value * factor, 1) for value in values.tolist()], dtype=np.int64)
+
+
+def _longer(jobs: dict[str, Any], plan: Plan, kind: int, factor: Fraction) -> dict[str, Any]:
+    """Jobs of a kind of engine finish so much later."""
+    of_kind = np.array([engine["kind"] == kind for engine in plan.machine["compute"]])[jobs["engine"]]
+    total = jobs["init"] + jobs["body"] + jobs["finalize"]
+    return {**jobs, "finalize": jobs["finalize"] + np.where(of_kind, _scaled(total, factor) - total, 0)}
+
+
+def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str, Any]:
+    """Transfers of memory move so many more bytes, as far as the scratchpad goes."""
+    spm = plan.pe.spm
+    room = (spm.num_banks * spm.bank_size_bytes - jobs["spm_addr"]) // jobs["rows"] - 2 * plan.pe.dma.alignment_bytes
+    wanted = np.minimum(_scaled(jobs["row_bytes"], factor), np.maximum(room, jobs["row_bytes"]))
+    row_bytes = np.where(jobs["peer"] < 0, wanted, jobs["row_bytes"])
+    return {**jobs, "row_bytes": row_bytes, "stride": np.maximum(jobs["stride"], row_bytes)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.footprint import bytes_of, regions_of, service_cycles, transfer_of
+from kernbench.cmdq.program import Program
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.scratchpad import bank_and_offset
 
 
 @dataclass(slots=True)
@@ -92,3 +102,165 @@ class Hazards:
             self._starts.insert(i + 1, at)
             self._segments.insert(i + 1, _Segment(segment.end, segment.writer, list(segment.readers)))
             segment.end = at
+
+
+class Emitter:
+    """A program in the making. `common`: fields of every entry. Each method returns the id of its entry.
+
+    `program`: append to this one; its earlier entries are waited for by a BARRIER, or by nothing. `node`: the PE of a
+    system that does it all, with its own memory from `dram_base` on.
+
+    Jobs go to the engine of their kind with the least work so far, ties to the lowest id: DMA by bytes, TE and VE by
+    service cycles.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: NpuConfig,
+        common: dict[str, Any],
+        program: Program | None = None,
+        node: str | None = None,
+        dram_base: int = 0,
+    ) -> None:
+        self.node = node
+        self._dram_base = dram_base
+        self._where = {} if node is None else {"node": node}
+        self.program = Program(name) if program is None else program
+        self._config = config
+        self._common = common
+        self._load = {kind: [0] * getattr(config, kind).engines for kind in ("dma", "te", "ve")}
+        self._scratchpad = Hazards()
+        self._dram = Hazards()
+        self.waits = 0  #: of all entries for others, those counted again that `after` has looked at again
+
+    def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
+        """DRAM to scratchpad."""
+        return self._move("DMA_LOAD_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
+
+    def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
+        """Scratchpad to DRAM."""
+        return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
+
+    def kv_load(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
+        """KV cache to scratchpad; the other fields of KV_LOAD_TILE."""
+        return self._move("KV_LOAD_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
+
+    def kv_store(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
+        """Scratchpad to KV cache; the other fields of KV_STORE_TILE."""
+        return self._move("KV_STORE_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
+
+    def send(self, peer: Emitter, spm: int, peer_spm: int, elements: int, qbits: int, **meta: Any) -> int:
+        """The own scratchpad to a peer's; both addresses are at lines."""
+        nbytes = bytes_of(elements, qbits)
+        waits = self._scratchpad.before_read(spm, spm + nbytes) | peer._scratchpad.before_write(peer_spm, peer_spm + nbytes)
+        engine = self._load["dma"].index(min(self._load["dma"]))
+        self._load["dma"][engine] += nbytes
+        places = {**self._at("spm", spm), **self._at("peer", peer_spm), "peer": peer.node, "dma_id": engine}
+        what = {"tensor_role": "activation", "qbits": qbits, "num_elements": elements}
+        fields = {**self._common, **self._where, **places, **what, **meta}
+        job = self.program.append("DMA_SEND_TILE", deps_before=sorted(waits), **fields)
+        self._scratchpad.read(spm, spm + nbytes, job)
+        peer._scratchpad.write(peer_spm, peer_spm + nbytes, job)
+        return job
+
+    def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
+        """A matrix product; m, n, k, qbits_weight, qbits_activation."""
+        places = {**self._at("ifm", ifm), **self._at("wgt", wgt), **self._at("ofm", ofm)}
+        return self._add(f"TE_{op.upper()}_TILE", "te", **places, **fields)
+
+    def ve(self, op: str, source: int, out: int, second: int | None = None, **fields: Any) -> int:
+        """A vector operation; length, batch, qbits_activation. `second`: the other input of add and mul."""
+        places = {**self._at("in", source), **self._at("out", out)}
+        if second is not None:
+            places.update(self._at("in2", second))
+        return self._add(f"VE_{op.upper()}_TILE", "ve", **places, **fields)
+
+    def join(self, spm: int, nbytes: int, **meta: Any) -> None:
+        """Lets readers of these scratchpad bytes wait for one NOP instead of for each of their writers."""
+        writers = self._scratchpad.before_read(spm, spm + nbytes)
+        if len(writers) > 1:
+            nop = self.program.nop(deps_before=sorted(writers), **self._common, **meta)
+            self._scratchpad.join(spm, spm + nbytes, nop)
+
+    @property
+    def last(self) -> int:
+        """The id of the last entry."""
+        return self.program.entries[-1].id
+
+    def after(self, job: int, spm: int, nbytes: int) -> None:
+        """Makes entry `job`, the last one emitted, wait for the writers of bytes that it needs but does not stream."""
+        entry = self.program.entries[-1]
+        waits = (self._scratchpad.before_read(spm, spm + nbytes) | set(entry.deps_before)) - {job}
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
+        self._scratchpad.read(spm, spm + nbytes, job)
+
+    def after_dram(self, job: int, start: int, end: int) -> None:
+        """The same of DRAM bytes `[start, end)`: job `job` reads something of them."""
+        entry = self.program.entries[-1]
+        first, last = self._dram_base + start, self._dram_base + end
+        waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
+        self._dram.read(first, last, job)
+
+    def end(self) -> Program:
+        """The program, with END."""
+        self.program.end(**self._common)
+        return self.program
+
+    def _move(self, opcode: str, spm: int, **fields: Any) -> int:
+        return self._add(opcode, "dma", **self._at("spm", spm), **fields)
+
+    def _shape(self, span: Span) -> dict[str, int]:
+        at = self._dram_base + span.dram_addr
+        if span.rows == 1:
+            return {"dram_addr": at, "num_elements": span.row_elements}
+        return {"dram_addr": at, "rows": span.rows, "row_elements": span.row_elements, "stride_bytes": span.stride_bytes}
+
+    def _at(self, prefix: str, addr: int) -> dict[str, int]:
+        bank, offset = bank_and_offset(addr, self._config.spm)
+        return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
+
+    def _add(self, opcode: str, kind: str, **fields: Any) -> int:
+        load = self._load[kind]
+        chosen = load.index(min(load))
+        fields[f"{kind}_id"] = chosen
+        job = self.program.append(opcode, **{**self._common, **self._where, **fields})
+        entry = self.program.entries[-1]
+        waits = self._touch(entry, job)
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
+        load[chosen] += self._work(entry)
+        return job
+
+    def _work(self, entry: Entry) -> int:
+        if entry.engine == "dma":
+            return transfer_of(entry, self._config).bytes_aligned
+        return service_cycles(entry, self._config).total
+
+    def _touch(self, entry: Entry, job: int) -> set[int]:
+        """What the job waits for; from now on others wait for it."""
+        reads, writes = self._ranges(entry)
+        waits: set[int] = set()
+        for space, start, end in reads:
+            waits |= space.before_read(start, end)
+        for space, start, end in writes:
+            waits |= space.before_write(start, end)
+        for space, start, end in reads:
+            space.read(start, end, job)
+        for space, start, end in writes:
+            space.write(start, end, job)
+        return waits
+
+    def _ranges(self, entry: Entry) -> tuple[list[tuple[Hazards, int, int]], list[tuple[Hazards, int, int]]]:
+        """The byte ranges that a job reads and writes, alignment included."""
+        if isinstance(entry, (DmaEntry, KvEntry)):
+            transfer = transfer_of(entry, self._config)
+            scratchpad = (self._scratchpad, transfer.spm_addr, transfer.spm_addr + transfer.bytes_aligned)
+            rows = [(self._dram, *transfer.aligned_row(i)) for i in range(transfer.rows)]
+            return ([scratchpad], rows) if transfer.write else (rows, [scratchpad])
+        regions = regions_of(entry, self._config)
+        reads = [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if not r.write]
+        return reads, [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if r.write]

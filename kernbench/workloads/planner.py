@@ -17,8 +17,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
-from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_weights
-from kernbench.workloads.layer.macs import QUERY_TOKENS, stage_cycles
+from kernbench.workloads.layer.bytes import QUERY_TOKENS, LayerBytes, layer_bytes, stage_cycles, stage_weights
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 

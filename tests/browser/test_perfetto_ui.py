@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kernbench.trace.exporters.formats import Format, TimeUnit
-from kernbench.trace.exporters.write import export
+from kernbench.trace.exporters.write import Format, TimeUnit, export
 from kernbench.trace.reader import open_trace
 from tests.browser.perfetto_ui import PerfettoUi, missing, perfetto_ui
 from tests.cli.samples import MACHINE, tiles

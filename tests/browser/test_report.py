@@ -13,8 +13,7 @@ import pytest
 from kernbench.config import load_config
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import report_html
-from kernbench.trace.report.heat import heatmaps
-from kernbench.trace.report.views import AXES, Totals, chosen, grouped, roofline, totals
+from kernbench.trace.report.views import AXES, Totals, chosen, grouped, heatmaps, roofline, totals
 from kernbench.trace.schema import STALL_REASONS
 from kernbench.trace.store.columns import NULL
 from kernbench.trace.timeline import Timeline, read_timeline

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kernbench.ccl import measure, room
+from kernbench.ccl import measure
+from kernbench.ccl import measure as room
 from kernbench.cli.ccl.run import about
 from tests import all_reduce_own
 from tests.cli.conftest import Kbsim

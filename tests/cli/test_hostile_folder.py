@@ -13,7 +13,7 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.sweep.executors import pool
-from kernbench.sweep.executors.launch import search_path, worker_command
+from kernbench.sweep.executors.pool import search_path, worker_command
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.work import Context
 from kernbench.validate.suites import scalesim

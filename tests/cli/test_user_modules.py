@@ -16,7 +16,7 @@ from kernbench import GraphEngine, InputError, load_config, machine
 from kernbench.components import load_component
 from kernbench.config.allowed_code import AllowedCode
 from kernbench.sweep.spec.load import load_spec
-from kernbench.topology.spec import read_system
+from kernbench.topology.builder import read_system
 from tests.cli.conftest import Kbsim
 from tests.cli.own_parts import CCL, PARTS, forget_parts, ran, write_parts
 

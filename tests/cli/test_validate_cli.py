@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.validate.registry import SUITES
+from kernbench.validate.run import SUITES
 from tests.cli.conftest import Kbsim
 
 #: Suites with exact rows that take no time; each engine has some in one of them.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suites.scalesim import report_cycles
 from kernbench.validate.suites.systolic import systolic_cycles
 from tests.cli.conftest import Kbsim

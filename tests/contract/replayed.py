@@ -8,8 +8,7 @@ from typing import Any
 from kernbench import JOB, NEVER, Component, Machine, Program
 from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import KvEntry
-from kernbench.cmdq.parameters import parameters_of
-from kernbench.cmdq.plan import Plan
+from kernbench.cmdq.plan import Plan, parameters_of
 from kernbench_core import EngineType
 
 CPU = 6  # kind of an M_CPU in a plan

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench import BUSY, FLOW, NEVER, Component
-from kernbench.components.parameters import named
+from kernbench.components.service import named
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench_core import EngineType, NoRoom, Process
 from tests.contract import engines as in_python

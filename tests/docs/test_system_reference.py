@@ -12,8 +12,7 @@ import pytest
 from kernbench.common import naming
 from kernbench.config import SystemConfig, load_config
 from kernbench.topology.builder import build_topology, compile_topology
-from kernbench.topology.edges import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind
-from kernbench.topology.graph import Topology
+from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, first_cells, part, paths_of
 
 pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="the documentation is not in this source tree")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.trace.compare.align import Simulated
 from kernbench.trace.compare.commands import PARTS
-from kernbench.trace.compare.simulated import Simulated
 from kernbench.trace.exporters.flat import columns
 from kernbench.trace.exporters.timeline import MAPPING
 from kernbench.trace.reader import open_trace

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from kernbench.policy.routing import LEFT_OUT, Graph, Measure, NoPath, PathRouter
-from kernbench.policy.routing.adjacency import ENDS
+from kernbench.policy.routing.search import ENDS
 from kernbench.topology.builder import build_topology
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Topology
+from kernbench.topology.graph import EdgeKind, Topology
 from tests.oracles.ref_paths import Path, least_weights, shortest
 from tests.topologies import graphs, systems
 

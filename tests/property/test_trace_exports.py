@@ -13,13 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernbench.trace.compare.align import align, merge
+from kernbench.trace.compare.align import Reading, Simulated, align, merge
 from kernbench.trace.compare.commands import PARTS, read_run
 from kernbench.trace.compare.diff import compare
-from kernbench.trace.compare.readings import Reading
-from kernbench.trace.compare.simulated import Simulated
-from kernbench.trace.exporters.formats import Format, TimeUnit
-from kernbench.trace.exporters.write import export
+from kernbench.trace.exporters.write import Format, TimeUnit, export
 from kernbench.trace.reader import open_trace
 from tests.oracles.ref_trace import reference_trace
 from tests.strategies import systems

@@ -8,7 +8,7 @@ import pytest
 import kernbench.triton as triton
 import kernbench.triton.language as tl
 from kernbench.common.lanes import Lanes
-from kernbench.sim_engine.memory.lanes import read_lanes, write_lanes
+from kernbench.sim_engine.memory.strides import read_lanes, write_lanes
 from kernbench.sim_engine.memory_store import MemoryStore
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from kernbench import load_config
 from kernbench.common.errors import InputError
-from kernbench.runtime_api.address_space import AddressSpace
-from kernbench.runtime_api.allocator import HbmAllocator
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.places import Places
 from tests.unit.test_runtime_allocator import SLICE, SYSTEM
 

@@ -11,8 +11,8 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.runtime_api import Context, bench, discovery
+from kernbench.runtime_api.bench import Param, checked, declared, split_settings
 from kernbench.runtime_api.discovery import installed_benches, is_bench_target, load_bench
-from kernbench.runtime_api.parameters import Param, checked, declared, split_settings
 
 HEAD = "from kernbench.runtime_api import bench\n"
 ONE = HEAD + '@bench(name="{0}", description="does nothing")\ndef run{1}(ctx):\n    pass\n'

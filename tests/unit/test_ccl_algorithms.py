@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.ccl.blame import place_in
+from kernbench.ccl.call import place_in
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.contract import KernelArgs, Shape
 from kernbench.ccl.registry import Entry, read_registry
-from kernbench.ccl.shapes import MESH, RING, TORUS
+from kernbench.ccl.rings import MESH, RING, TORUS
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from tests.unit.ccl_fake import OUT, Hang, Machine
 

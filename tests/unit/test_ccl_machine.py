@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kernbench import GraphEngine
 from kernbench.benches.tp_mlp import run as tp_mlp
-from kernbench.ccl import cuts
+from kernbench.ccl import contract as cuts
 from kernbench.ccl.call import Call, Launcher, Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
@@ -25,7 +25,7 @@ from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.runtime_api import DPPolicy, bench
 from kernbench.sim_engine.engine import KernelFailed
-from kernbench.sim_engine.run.deadlock import wait_lines
+from kernbench.sim_engine.run.waits import wait_lines
 from tests import all_reduce_own
 
 REGISTRY = read_registry()

@@ -9,9 +9,8 @@ import pytest
 
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.measure import Asked, queues_of, row
+from kernbench.ccl.measure import CHECKED_PACE, FORMS, PACE, Asked, Forecast, memory, messages, queues_of, row
 from kernbench.ccl.registry import read_registry
-from kernbench.ccl.work import CHECKED_PACE, FORMS, PACE, Forecast, memory, messages
 from kernbench.common.free_memory import free_memory
 from kernbench.config import SystemConfig, load_config
 

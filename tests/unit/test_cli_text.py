@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from kernbench.cli.text import BUSY, STALLED, Bar, digits_apart, duration, ids, percent, rational, scaled, short, table, unit
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from kernbench.cmdq import load_program
 from kernbench.cmdq.entries import Entry
-from kernbench.cmdq.footprint import Region, Transfer, aligned_bytes, bytes_of, flat_address, regions_of, transfer_of
-from kernbench.cmdq.traffic import channel_bytes
+from kernbench.cmdq.footprint import (
+    Region,
+    Transfer,
+    aligned_bytes,
+    bytes_of,
+    channel_bytes,
+    flat_address,
+    regions_of,
+    transfer_of,
+)
 from kernbench.common.errors import InternalError
 from kernbench.config import NpuConfig, load_config
 

@@ -15,10 +15,9 @@ import pytest
 
 from kernbench import InputError, Program, load_config, load_program, simulate
 from kernbench.cmdq import binary
-from kernbench.cmdq import cache as cache_module
+from kernbench.cmdq import compiled as cache_module
 from kernbench.cmdq.binary import MAGIC, SEAL, Unreadable, pack, unpack
-from kernbench.cmdq.cache import load_cached
-from kernbench.cmdq.compiled import load_compiled, packed, save_compiled
+from kernbench.cmdq.compiled import load_cached, load_compiled, packed, save_compiled
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.plan import plan_npu
 from kernbench.cmdq.table_rules import broken_rule

@@ -12,7 +12,7 @@ import pytest
 import kernbench.components.builtin
 from kernbench.ccl import dist
 from kernbench.components.base import ComponentBase
-from kernbench.components.kernel_parts import BUILT_IN
+from kernbench.components.parts import BUILT_IN
 from kernbench.config import load_config
 from kernbench.runtime_api import Context, DPPolicy
 from kernbench.runtime_api.bench import Bench

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config, machine_json_schema, preset_names
 from kernbench.config import document as document_module
-from kernbench.config.weights import link_weight
+from kernbench.config.rules import link_weight
 from kernbench.topology.mesh import mesh_route
 
 FORMATS_DEFAULTS = """

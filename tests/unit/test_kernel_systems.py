@@ -14,7 +14,7 @@ from kernbench.common.errors import InputError
 from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.config import SystemConfig, load_config
-from kernbench.policy.routing.windows import address_map
+from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.triton_emu import pe_install
 from kernbench.triton_emu.errors import KernelError

@@ -8,9 +8,9 @@ import pytest
 
 from kernbench import InputError, Program, load_config, simulate
 from kernbench.policy.routing import PathRouter
-from kernbench.policy.routing.known import topology_and_router
+from kernbench.policy.routing.router import topology_and_router
 from kernbench.topology.builder import build_topology
-from kernbench.topology.graphs import Graph, Measure
+from kernbench.topology.graph import Graph, Measure
 
 
 def test_what_decides_no_edge_shares_them() -> None:

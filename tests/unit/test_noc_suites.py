@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.validate.data_files import read_suite_data
-from kernbench.validate.stand import Options, Stand
-from kernbench.validate.suite import Row, Skipped
+from kernbench.validate.run import Options, Stand
+from kernbench.validate.suite import Row, Skipped, read_suite_data
 from kernbench.validate.suites import noc_mesh, noc_traces
 from tests.meta.source import ROOT
 

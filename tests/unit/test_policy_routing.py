@@ -8,8 +8,7 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.policy.routing import LEFT_OUT, Measure, NoPath, PathRouter, VirtualMap, VirtualRange
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Topology
+from kernbench.topology.graph import EdgeKind, Topology
 from tests.topologies import both, edge, graph, memories, node
 
 K = EdgeKind

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.cmdq import cache as cache_module
+from kernbench.cmdq import compiled as cache_module
 from kernbench.cmdq.binary import pack, unpack
-from kernbench.cmdq.cache import load_cached
+from kernbench.cmdq.compiled import load_cached
 from kernbench.cmdq.table_rules import broken_rule
 from tests.unit.test_compiled_programs import NPU, kept, small
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.sim_engine.run.deadlock import wait_lines
+from kernbench.sim_engine.run.waits import wait_lines
 from kernbench.triton_emu.errors import KernelError
-from kernbench.triton_emu.queue_report import _circle
-from kernbench.triton_emu.queues import NeighbourTable
+from kernbench.triton_emu.queues import NeighbourTable, _circle
 from tests.kernels import Run, at, easy
 from tests.queues import line, names, queued, ring, row
 

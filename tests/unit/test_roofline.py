@@ -6,7 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-from kernbench.sim_engine.roofline import Roof, roof_share, roofs
+from kernbench.sim_engine.summary import Roof, roof_share, roofs
 
 
 def engine(busy: int) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import pytest
 
 from kernbench import load_config
 from kernbench.common.errors import InputError
-from kernbench.runtime_api.address_space import AddressSpace
-from kernbench.runtime_api.allocator import HbmAllocator
+from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.places import Places
 
 #: Two cubes of two PEs, each with a slice of 4 KiB; the windows of the two stacks are 8 KiB.

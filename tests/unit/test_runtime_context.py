@@ -12,8 +12,7 @@ from kernbench import load_config
 from kernbench.common.errors import InputError
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.grid import check_call, chosen_pes, deal, grid_of
-from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.places import Places, check_call, chosen_pes, deal, grid_of
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from tests.unit.test_runtime_allocator import SLICE, SYSTEM

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import CodeType
 
-from kernbench.triton_emu.source_lines import line_of
+from kernbench.triton_emu.errors import line_of
 
 SOURCE = "def kernel(ask):\n    return ask()\n"
 

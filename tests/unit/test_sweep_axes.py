@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from kernbench.sweep.axes import Axis, Span, drawn, grid
+from kernbench.sweep.axes import MOST_DIMENSIONS, Axis, Span, drawn, grid, random_points, sobol_points
 from kernbench.sweep.conditions import RULE, Condition
-from kernbench.sweep.samples import MOST_DIMENSIONS, random_points, sobol_points
 
 
 @pytest.mark.parametrize(

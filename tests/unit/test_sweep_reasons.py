@@ -13,8 +13,7 @@ from kernbench.config import NpuConfig, load_config
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
-from kernbench.sweep.report.reasons import reasons_of
-from kernbench.sweep.report.table import read_table
+from kernbench.sweep.report.table import read_table, reasons_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
 from kernbench.sweep.work import Work

@@ -15,7 +15,7 @@ from kernbench.workloads.graphs.planner import product_cycles
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.sizes import Sizes
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, LayerBuffers, even_split
-from kernbench.workloads.layer.macs import stage_products
+from kernbench.workloads.layer.bytes import stage_products
 from kernbench.workloads.llm.floor import floor_of
 from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms

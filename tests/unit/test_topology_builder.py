@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from kernbench.common import naming
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, SystemConfig, load_config
-from kernbench.topology.builder import build_topology
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Edge, Topology
-from kernbench.topology.spec import read_system
+from kernbench.topology.builder import build_topology, read_system
+from kernbench.topology.graph import Edge, EdgeKind, Topology
 
 SCHEMA = {"schema": "kernbench/system/1"}
 
@@ -258,7 +256,7 @@ def test_one_npu_is_no_system() -> None:
 MEASURE = """
 import re
 from kernbench.topology.builder import build_topology
-from kernbench.topology.spec import read_system
+from kernbench.topology.builder import read_system
 topology = build_topology(read_system("pod_8sip"))
 status = open("/proc/self/status").read()
 print(int(re.search(r"VmHWM:\\s+([0-9]+) kB", status)[1]) / 1024, len(topology.nodes))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.common.naming import router_place
 from kernbench.config import SystemConfig, load_config
-from kernbench.topology.layout import lay_out, to_footprint
+from kernbench.topology.mesh_gen import lay_out, to_footprint
 from tests.oracles.ref_cube import RefCube
 
 MM = st.builds(Fraction, st.integers(0, 40), st.sampled_from([1, 2, 3]))

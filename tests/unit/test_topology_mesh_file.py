@@ -13,8 +13,7 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
 from kernbench.topology.builder import build_topology, compile_topology
-from kernbench.topology.layout import CubeMesh, lay_out
-from kernbench.topology.mesh_gen import mesh_file, mesh_of, source_fields, source_hash
+from kernbench.topology.mesh_gen import CubeMesh, lay_out, mesh_file, mesh_of, source_fields, source_hash
 
 SMALL = "schema: kernbench/system/1\ncube: {width_mm: 10/3, height_mm: 7, mesh: {rows: 2, cols: 2}, pes: 2, hbm: {width_mm: 1, height_mm: 0.5}}\n"
 SOURCE = '{"geometry": ["10/3", 7], "hbm": [1, 0.5], "mesh": [2, 2], "pes": 2, "ucie": 1}'

@@ -17,8 +17,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
 from kernbench.topology.draw.svg import Box, Picture, Text
 from kernbench.topology.graph import Topology
-from kernbench.topology.levels import Level
-from kernbench.topology.views import View, names, view
+from kernbench.topology.views import Level, View, names, view
 from kernbench.topology.visualizer import draw
 from tests.topologies import graph, node, systems
 

@@ -23,10 +23,10 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import Metrics, frame, metrics, metrics_frame, open_trace
 from kernbench.trace.events import Record
-from kernbench.trace.metric.activity import Activity
 from kernbench.trace.metric.figures import Engine, Part, Spread, Stall
+from kernbench.trace.metric.sums import Activity
 from kernbench.trace.metric.tables import csv_text, parquet_bytes, rows, to_dict
-from kernbench.trace.store.ids import IdMap
+from kernbench.trace.store.joins import IdMap
 from kernbench.trace.writer import TraceFile
 from tests.trace_samples import UNITS, lawful, lines, meta, one_of_each, record, write_trace
 

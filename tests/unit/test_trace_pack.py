@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 
 from kernbench.trace.events import RECORDS
 from kernbench.trace.schema import BY_NAME
-from kernbench.trace.store.columns import NULL, Collector, Column, Ints, Table
-from kernbench.trace.store.deflate import BLOCK, LONGEST_CODE, code_lengths, deflate
-from kernbench.trace.store.pack import SAFE, Pack
+from kernbench.trace.store.columns import (
+    BLOCK,
+    LONGEST_CODE,
+    NULL,
+    SAFE,
+    Collector,
+    Column,
+    Ints,
+    Pack,
+    Table,
+    code_lengths,
+    deflate,
+)
 
 BYTES = st.binary(max_size=700).map(lambda data: np.frombuffer(data, np.uint8))
 SKEWED = st.lists(st.tuples(st.integers(0, 255), st.integers(1, 600)), max_size=8).map(

@@ -21,9 +21,8 @@ from kernbench.common.errors import InputError
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import SCRIPTS, STYLES, report_html
-from kernbench.trace.report.gantt import LANES, gantt
 from kernbench.trace.report.plots import CATEGORIES, ORDERED, THEMES
-from kernbench.trace.report.views import COLOURS, axis, grouped
+from kernbench.trace.report.views import COLOURS, LANES, axis, gantt, grouped
 from kernbench.trace.timeline import read_timeline
 from tests.trace_samples import lawful, lines, meta, one_of_each, write_trace
 

@@ -13,9 +13,8 @@ import pytest
 
 from kernbench.trace.events import Record
 from kernbench.trace.exporters.clock import MOST_NS, Clock
-from kernbench.trace.exporters.formats import Format, TimeUnit
 from kernbench.trace.exporters.timeline import MAPPING, Timeline
-from kernbench.trace.exporters.write import export
+from kernbench.trace.exporters.write import Format, TimeUnit, export
 from kernbench.trace.reader import open_trace
 from kernbench.trace.schema import BY_NAME
 from tests.trace_exports import READERS, Read, wanted
@@ -245,7 +244,7 @@ def test_hostile_names_do_no_harm(form: Format, tmp_path: Path) -> None:
 
 
 def test_lone_surrogates_are_spelt_out() -> None:
-    from kernbench.trace.exporters.items import plain
+    from kernbench.trace.exporters.timeline import plain
 
     assert plain("a\ud800b\n") == "a\\ud800b\\u000a"
     assert plain("x" * 300) == "x" * 197 + "..."

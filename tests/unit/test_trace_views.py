@@ -17,10 +17,8 @@ from kernbench.trace import timeline as timeline_module
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import plots
-from kernbench.trace.report.gantt import LANES, gantt
-from kernbench.trace.report.heat import heatmaps
 from kernbench.trace.report.plots import THEMES
-from kernbench.trace.report.views import AXES, COLOURS, NONE, axis, chosen, grouped, roofline, totals
+from kernbench.trace.report.views import AXES, COLOURS, LANES, NONE, axis, chosen, gantt, grouped, heatmaps, roofline, totals
 from kernbench.trace.store.columns import NULL, Column, Table
 from kernbench.trace.store.joins import paired, pick, rows_of
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, read_timeline

@@ -14,8 +14,8 @@ from kernbench.ccl.group import group_of
 from kernbench.ccl.single import run_call
 from kernbench.config import SystemConfig, load_config
 from kernbench.validate import channels
-from kernbench.validate.data_files import read_suite_data
-from kernbench.validate.stand import Options, Stand
+from kernbench.validate.run import Options, Stand
+from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.collectives import Line, rows
 from kernbench.validate.turns import phases, taken
 

@@ -11,14 +11,9 @@ from typing import Any
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.validate.data_files import read_data_file, read_suite_data
-from kernbench.validate.draw import figure_svg
-from kernbench.validate.forms import cells, headline, share_text
-from kernbench.validate.page import page_bytes
-from kernbench.validate.registry import SUITES, chosen
-from kernbench.validate.run import SuiteRun
-from kernbench.validate.stand import Stand
-from kernbench.validate.suite import Figure, Row, Series, Source, SuiteData
+from kernbench.validate.page import cells, figure_svg, headline, page_bytes, share_text
+from kernbench.validate.run import SUITES, Stand, SuiteRun, chosen
+from kernbench.validate.suite import Figure, Row, Series, Source, SuiteData, read_data_file, read_suite_data
 from kernbench.validate.suites import tensor, transfers
 from kernbench.validate.suites.scalesim import Layer
 from kernbench.validate.suites.systolic import folds

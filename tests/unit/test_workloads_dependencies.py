@@ -13,7 +13,7 @@ from kernbench.bounds import summarise
 from kernbench.cmdq import Program, check_program, load_program
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import transfer_of
-from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.kv import kv_tiles
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.planner import plan_layer

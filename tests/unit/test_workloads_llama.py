@@ -15,7 +15,7 @@ from kernbench.cmdq.footprint import service_cycles, transfer_of, work_of
 from kernbench.config import NpuConfig, load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
 from kernbench.workloads.catalogue import WORKLOADS
-from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.planner import plan_layer
 from tests.workload_programs import KIB, MACHINES, PRESETS, Phase, llama, machine, moves

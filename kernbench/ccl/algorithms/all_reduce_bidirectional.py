@@ -9,14 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernbench.ccl.arranged import flat_ring
-from kernbench.ccl.contract import Shape, kernel_args
-from kernbench.ccl.cuts import cut
+from kernbench.ccl.contract import Shape, cut, kernel_args
 from kernbench.ccl.order import segmented_sums
 from kernbench.ccl.over_rings import Memory, all_reduce
 from kernbench.ccl.ring_pass import along_ring, neighbours
-from kernbench.ccl.rings import Ring
-from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
 from kernbench.common.dtypes import Array
 
 __all__ = [

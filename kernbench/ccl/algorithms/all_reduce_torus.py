@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.arranged import grid_rings, rings_with
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
-from kernbench.ccl.cuts import Range, cut
+from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
 from kernbench.ccl.order import segmented_sums
 from kernbench.ccl.over_rings import Memory, all_reduce
-from kernbench.ccl.rings import table_of
-from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, grid_rings, rings_with, table_of
 from kernbench.common.dtypes import Array
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.ccl.chains import offsets, tell
 from kernbench.ccl.contract import Shape, Table, kernel_args
-from kernbench.ccl.shapes import MESH, RING, TOPO_NAME_TO_KIND, TORUS
+from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
 
 __all__ = [

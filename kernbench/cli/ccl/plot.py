@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.cli.text import size_text
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from kernbench.ccl.measure import Asked, Row

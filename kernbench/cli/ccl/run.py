@@ -38,7 +38,7 @@ from kernbench.cli.tracing import (
     reported,
 )
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from kernbench.ccl.call import Queues
     from kernbench.ccl.contract import Shape
     from kernbench.ccl.group import Group
-    from kernbench.ccl.measure import Asked, Row
+    from kernbench.ccl.measure import Asked, Forecast, Row
     from kernbench.ccl.registry import Entry, Registry
-    from kernbench.ccl.work import Forecast
     from kernbench.config import SystemConfig
     from kernbench.sim_engine.engine import Around
     from kernbench.sim_engine.machine import Machine
@@ -316,7 +315,7 @@ def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, 
 
 def _tell(told: Told, registry: Registry, around: Around) -> int:
     """Run size after size, each told as it comes; whatever ends them, what is done is told. The exit code."""
-    from kernbench.ccl.room import check_room
+    from kernbench.ccl.measure import check_room
 
     if told.plot is not None:
         check_plot(told.plot)
@@ -355,7 +354,7 @@ def _run_all(told: Told, outlook: Outlook, around: Around) -> Result | None:
 @contextmanager
 def _kernels_named(asked: Asked) -> Iterator[None]:
     """What a kernel raises is told with its traceback, and with the line of the algorithm's own file."""
-    from kernbench.ccl.blame import place_in
+    from kernbench.ccl.call import place_in
     from kernbench.sim_engine.engine import KernelFailed
 
     try:
@@ -376,7 +375,7 @@ class Outlook:
     """Tells what is left to run where that is long, and again where it turns out to be twice as long."""
 
     def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
-        from kernbench.ccl.work import Forecast, messages
+        from kernbench.ccl.measure import Forecast, messages
 
         self.forecast = Forecast(asked, counts)
         self._asked, self._counts, self._registry, self._quiet = asked, counts, registry, quiet
@@ -395,8 +394,7 @@ class Outlook:
         self.forecast.took(time.monotonic() - begin)
 
     def _text(self) -> str:
-        from kernbench.ccl.measure import bytes_of
-        from kernbench.ccl.work import memory
+        from kernbench.ccl.measure import bytes_of, memory
 
         done, counts = self.forecast.done, self._counts
         sizes = f"{bytes_of(self._asked, counts[-1]):,} B" if len(counts) - done == 1 else f"{len(counts) - done} sizes"
@@ -410,8 +408,7 @@ class Outlook:
 
     def _better(self) -> str:
         """Another algorithm of the collective that takes at most half as many messages."""
-        from kernbench.ccl.measure import queues_of
-        from kernbench.ccl.work import messages
+        from kernbench.ccl.measure import messages, queues_of
 
         asked, left = self._asked, self._counts[self.forecast.done :]
         found = []

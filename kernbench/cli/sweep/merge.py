@@ -17,7 +17,7 @@ def merge(
     as_json: Json = False,
 ) -> int:
     """Put the results of some stores into one. A result that both have must be the same in both."""
-    from kernbench.common.words import counted
+    from kernbench.common.json_shapes import counted
     from kernbench.sweep.store.merge import merge_into
 
     found = merge_into(store, sources)

@@ -18,7 +18,7 @@ from kernbench.cli.options import AllowCode, Json
 from kernbench.cli.sweep.run import left_out, number_texts, short_names
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, percent, short, table
 from kernbench.cli.trace.tables import safe
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,7 +102,7 @@ def _reasons(store: Path, table: SweepTable, goal: Goal, count: int, allow_code:
     """Sentences for the worst points, by key; what is found is kept in the store where it can be."""
     from kernbench.common.errors import InputError
     from kernbench.sweep.report.analysis import ranked
-    from kernbench.sweep.report.reasons import reasons_of
+    from kernbench.sweep.report.table import reasons_of
     from kernbench.sweep.store import Store
 
     worst = ranked(table, goal)[::-1][:count]

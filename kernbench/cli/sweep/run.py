@@ -19,20 +19,19 @@ from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Json, Quiet, Walk
 from kernbench.cli.text import digits_apart, duration, short, table
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_rational
-from kernbench.common.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
 
-    from kernbench.sweep.estimate import Estimate
     from kernbench.sweep.points import Point, Points
     from kernbench.sweep.report.analysis import Best
-    from kernbench.sweep.runner import Outcome, Stored
+    from kernbench.sweep.runner import Estimate, Outcome, Stored
     from kernbench.sweep.spec import Spec
     from kernbench.sweep.store import Store
-    from kernbench.sweep.store.row import Row
+    from kernbench.sweep.store.stored import Row
 
 
 MOST_NOTES = 10  #: lines about damaged results
@@ -142,8 +141,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
 
 def _points(spec: Spec, quiet: bool) -> Points:
     """The points; on stderr, which axes have no effect in some of them."""
-    from kernbench.sweep.effects import unused_axes
-    from kernbench.sweep.points import points_of
+    from kernbench.sweep.points import points_of, unused_axes
 
     points = points_of(spec)
     for line in () if quiet else unused_axes(points):
@@ -178,7 +176,7 @@ def _told_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bo
 
 
 def _estimated(points: Points, place: Path, part: tuple[int, int], workers: int, as_json: bool) -> int:
-    from kernbench.sweep.estimate import estimate
+    from kernbench.sweep.runner import estimate
 
     found = estimate(points, place, part, workers)
     if as_json:

@@ -13,7 +13,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
 from kernbench.cli.text import short, table
 from kernbench.cli.trace.tables import safe
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,9 +39,8 @@ def align(
     """Put hardware counters beside the simulated ones: as a table, and as events of the trace."""
     from kernbench.common.files import check_writable
     from kernbench.trace.compare.align import align as put_beside
-    from kernbench.trace.compare.align import merge, to_dict
-    from kernbench.trace.compare.readings import read_meanings, read_readings
-    from kernbench.trace.exporters.sink import whole_file
+    from kernbench.trace.compare.align import merge, read_meanings, read_readings, to_dict
+    from kernbench.trace.exporters.write import whole_file
     from kernbench.trace.reader import open_trace
 
     if out is not None:

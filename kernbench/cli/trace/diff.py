@@ -14,7 +14,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
 from kernbench.cli.text import WIDE, duration, short, status_text, table
 from kernbench.cli.trace.tables import safe
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kernbench.trace.compare.commands import Ran
     from kernbench.trace.compare.diff import Diff
-    from kernbench.trace.compare.tables import Table
+    from kernbench.trace.compare.forms import Table
 
 
 GREW = 1  #: exit code: the run's time grew above the limit
@@ -101,8 +101,7 @@ NAME, WIDE_NAME, ROOMY = 24, 40, 120  # [character] of a text in a table, and in
 
 def trace_diff(diff: Diff, width: int) -> Iterator[RenderableType]:
     """What `kbsim trace diff` prints, for a terminal of `width` columns."""
-    from kernbench.trace.compare.forms import share
-    from kernbench.trace.compare.tables import all_tables, matching, verdict
+    from kernbench.trace.compare.forms import all_tables, matching, share, verdict
 
     which = verdict(diff)
     text = widgets.Text.assemble((which, STYLES[which]), "  ", (_change(diff.cycles.by) + " cycles", "bold"))

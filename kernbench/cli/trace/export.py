@@ -9,7 +9,7 @@ import typer
 
 from kernbench.cli import output
 from kernbench.cli.options import Json
-from kernbench.trace.exporters.formats import Format, TimeUnit
+from kernbench.trace.exporters.write import Format, TimeUnit
 
 
 def export(
@@ -28,7 +28,7 @@ def export(
     """Write a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or JSON Lines that need no first line."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart
-    from kernbench.trace.exporters.formats import TIMED
+    from kernbench.trace.exporters.write import TIMED
     from kernbench.trace.exporters.write import export as write
     from kernbench.trace.reader import open_trace
 
@@ -42,7 +42,7 @@ def export(
         broken = None if trace.broken is None else str(trace.broken)
         output.show_json({"out": str(out), "format": to.value, **counts, "broken": broken})
     else:
-        from kernbench.common.words import counted
+        from kernbench.common.json_shapes import counted
 
         output.note(f"{out}: {', '.join(counted(count, name[:-1]) for name, count in counts.items())}")
     if trace.broken is None:

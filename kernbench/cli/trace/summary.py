@@ -16,7 +16,7 @@ from kernbench.cli.options import Json
 from kernbench.cli.summary import banks_line, engine_table, resource_table
 from kernbench.cli.text import duration, headed, percent, rational, scaled, short, status_text, unit
 from kernbench.cli.trace.tables import part_table, safe, stall_table, track
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -67,7 +67,7 @@ def _plain(file: str, report: Report) -> dict[str, Any]:
 def _text(file: str, report: Report) -> str:
     """A report for a person: a line a violation, one for the whole."""
     from kernbench.cli.trace.tables import safe
-    from kernbench.common.words import counted
+    from kernbench.common.json_shapes import counted
 
     name = safe(file, _LONGEST)
     lines = [f"{name}: {safe(str(violation), _LONGEST)}" for violation in report.violations]

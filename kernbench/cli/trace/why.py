@@ -14,7 +14,7 @@ from kernbench.cli.options import Json
 from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, duration, percent, short, status_text, table
 from kernbench.cli.trace.summary import TraceFile
 from kernbench.cli.trace.tables import near, safe
-from kernbench.common.words import counted
+from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,8 +14,8 @@ from kernbench.common import naming
 from kernbench.components.parts import Parts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.one_pe import pe_as_npu
-from kernbench.policy.routing.known import topology_and_router
-from kernbench.policy.routing.windows import Region
+from kernbench.policy.routing.resolver import Region
+from kernbench.policy.routing.router import topology_and_router
 
 #: What an entry of each opcode is run by, where that is no PE.
 ELSEWHERE = {"HOST_COPY_TILE": "pcie_ep", "LAUNCH": "m_cpu"}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernbench.common.units import plain_number
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.rules import BrokenRule, engine_rules, rate_rule
-from kernbench.config.weights import engine_weight
+from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.policy.routing.router import Path, PathRouter
-from kernbench.topology.graphs import Graph, Measure
+from kernbench.topology.graph import Graph, Measure
 
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F_]+|[0-9][0-9_]*")
 

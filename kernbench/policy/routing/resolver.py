@@ -2,10 +2,191 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
 from kernbench.common.errors import InputError, Problem
-from kernbench.policy.routing.virtual import VirtualMap
-from kernbench.policy.routing.windows import HbmPlace, Region, address_map
+from kernbench.common.units import ceil_div
+from kernbench.config import SystemConfig
 from kernbench.topology.graph import Topology
+
+
+class HbmPlace(NamedTuple):
+    """A byte of HBM."""
+
+    sip: int
+    cube: int  #: in the SIP
+    slice: int  #: of the cube's stack
+    offset: int  #: [byte] in the slice
+
+
+@dataclass(frozen=True)
+class Region:
+    """Equal windows, one behind the other."""
+
+    kind: str  #: of the components that hold these bytes
+    base: int  #: address of the first window
+    nbytes: int  #: of memory in a window
+    count: int  #: windows
+
+    @classmethod
+    def after(cls, end: int, kind: str, nbytes: int, count: int) -> Region:
+        """The region at the first place at or above `end` at which its windows are aligned."""
+        window = _window(nbytes)
+        return cls(kind, ceil_div(end, window) * window, nbytes, count)
+
+    @cached_property
+    def window(self) -> int:
+        """Bytes of address space of one window."""
+        return _window(self.nbytes)
+
+    @cached_property
+    def end(self) -> int:
+        """The first address behind the last window."""
+        return self.base + self.count * self.window
+
+    def address(self, window: int, offset: int) -> int:
+        """The address of a byte of a window."""
+        return self.base + window * self.window + offset
+
+    def split(self, address: int) -> tuple[int, int]:
+        """Window and offset of an address between `base` and `end`; the offset may be beyond the memory."""
+        return divmod(address - self.base, self.window)
+
+
+def _window(nbytes: int) -> int:
+    """The least power of two that is at least `nbytes`."""
+    return 1 << (nbytes - 1).bit_length()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressMap:
+    """Where every memory of a system is, from how many there are and how large each is."""
+
+    sips: int
+    cubes: int  #: of a SIP
+    pes: int  #: of a cube
+    slices: int  #: of a stack
+    hbm_bytes: int  #: of a stack
+    sram_bytes: int  #: of a cube
+    tcm_bytes: int  #: of a PE
+
+    @cached_property
+    def hbm(self) -> Region:
+        """The stacks."""
+        return Region.after(0, "hbm_ctrl", self.hbm_bytes, self.sips * self.cubes)
+
+    @cached_property
+    def sram(self) -> Region:
+        """The cubes' SRAMs."""
+        return Region.after(self.hbm.end, "sram", self.sram_bytes, self.sips * self.cubes)
+
+    @cached_property
+    def tcm(self) -> Region:
+        """The PEs' scratchpads."""
+        return Region.after(self.sram.end, "pe_tcm", self.tcm_bytes, self.sips * self.cubes * self.pes)
+
+    @cached_property
+    def _regions(self) -> tuple[Region, ...]:
+        return (self.hbm, self.sram, self.tcm)
+
+    @property
+    def slice_bytes(self) -> int:
+        """Bytes of one slice of a stack."""
+        return self.hbm_bytes // self.slices
+
+    def region(self, address: int) -> Region | None:
+        """The region whose windows an address is in; None between them and behind them."""
+        for one in self._regions:
+            if one.base <= address < one.end:
+                return one
+        return None
+
+
+def address_map(config: SystemConfig) -> AddressMap:
+    """Where every memory of a system is."""
+    return AddressMap(
+        sips=config.system.sips,
+        cubes=config.cubes,
+        pes=config.cube.pes,
+        slices=config.slices,
+        hbm_bytes=config.cube.hbm.capacity_bytes,
+        sram_bytes=config.cube.sram.bytes,
+        tcm_bytes=config.pe.spm.size_bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualRange:
+    """`[virtual, virtual + nbytes)` stands for `[physical, physical + nbytes)`."""
+
+    virtual: int
+    physical: int
+    nbytes: int
+    name: str = ""  #: what it holds, as errors name it
+
+    @property
+    def end(self) -> int:
+        """The first virtual address behind it."""
+        return self.virtual + self.nbytes
+
+    def __str__(self) -> str:
+        text = f"[{self.virtual:#x}, {self.end:#x})"
+        return f"{self.name} {text}" if self.name else text
+
+
+class VirtualMap:
+    """Which physical address a virtual one stands for. Several ranges may stand for one place: it is shared.
+
+    Raises InputError for a range that is empty, that begins below 0, or that overlaps another in virtual addresses.
+    """
+
+    def __init__(self, ranges: Iterable[VirtualRange] = (), *, name: str = "virtual map") -> None:
+        self._name = name
+        self._ranges = sorted(ranges, key=lambda item: (item.virtual, item.nbytes))
+        self._starts = [item.virtual for item in self._ranges]
+        problems = list(self._problems())
+        if problems:
+            raise InputError(problems)
+
+    def __iter__(self) -> Iterator[VirtualRange]:
+        """The ranges, by virtual address."""
+        return iter(self._ranges)
+
+    def _problems(self) -> Iterator[Problem]:
+        for item in self._ranges:
+            for field in ("virtual", "physical"):
+                if getattr(item, field) < 0:
+                    yield Problem(f"{self._name}: {item}", "it must be at least 0", field, getattr(item, field))
+            if item.nbytes < 1:
+                yield Problem(f"{self._name}: {item}", "it must be at least 1", "nbytes", item.nbytes)
+        for first, second in pairwise(self._ranges):
+            if second.virtual < first.end:
+                rule = f"it overlaps {first}"
+                yield Problem(f"{self._name}: {second}", rule, remedy="give each virtual address one range")
+
+    def translate(self, address: int, nbytes: int = 1) -> int:
+        """The physical address of the first of `nbytes` bytes, all of which lie in one range. Else InputError."""
+        place = bisect_right(self._starts, address) - 1
+        found = self._ranges[place] if place >= 0 else None
+        if found is None or address >= found.end:
+            raise InputError(Problem(self._name, f"the address {address:#x} is in no range", remedy=self._near(place)))
+        if address + nbytes > found.end:
+            rule = f"the {nbytes} bytes at {address:#x} pass the end of {found}"
+            raise InputError(Problem(self._name, rule, remedy="translate what lies in one range at a time"))
+        return found.physical + (address - found.virtual)
+
+    def _near(self, place: int) -> str:
+        """The ranges below and above an address that is in none."""
+        around = [str(item) for item in self._ranges[max(place, 0) : place + 2]]
+        if not around:
+            return "it has none"
+        return f"the nearest {'are' if len(around) > 1 else 'is'} {' and '.join(around)}"
+
 
 MOST_BYTES = 2**63  # of address space: an address is a signed 64-bit number in the core
 Where = tuple[int | None, int | None, int | None]  #: SIP, cube, PE

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
+from collections import deque
+from dataclasses import dataclass
 from fractions import Fraction
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.policy.routing.adjacency import Adjacency
-from kernbench.policy.routing.resolver import AddressResolver
+from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap
 from kernbench.policy.routing.route import Route
-from kernbench.policy.routing.search import Search
-from kernbench.policy.routing.virtual import VirtualMap
-from kernbench.policy.routing.windows import HbmPlace
-from kernbench.topology.graph import Node, Topology
-from kernbench.topology.graphs import LEFT_OUT, Graph, Measure
+from kernbench.policy.routing.search import Adjacency, Search
+from kernbench.topology.builder import assemble, check_components
+from kernbench.topology.graph import LEFT_OUT, Graph, Measure, Node, Topology
+from kernbench.topology.mesh_gen import CubeMesh, mesh_of
+
+if TYPE_CHECKING:
+    from kernbench.config.system import SystemConfig
+
 
 Path = tuple[str, ...]  #: node ids from source to target, both among them
 
@@ -153,3 +159,40 @@ class PathRouter:
         left_out = ", ".join(sorted(LEFT_OUT[graph])) or "nothing"
         where = f"{self.topology.config.source}: {source} to {target}"
         return NoPath(Problem(where, f"there is no path in the graph {graph}, which leaves out {left_out}"))
+
+
+MOST_KEPT = 4  #: a sweep seldom changes more between one point and the next; a system of 1,024 PEs is some 20 MB
+
+Sections = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    sections: Sections
+    mesh: CubeMesh
+    router: PathRouter
+
+
+_known: deque[_Known] = deque(maxlen=MOST_KEPT)
+_lock = Lock()
+
+
+def topology_and_router(config: SystemConfig) -> tuple[Topology, PathRouter]:
+    """The graph of a system and its paths, those found before among them. InputError for a system that cannot be built."""
+    check_components(config)
+    mesh, sections = mesh_of(config), _sections(config)
+    with _lock:
+        found = next((one for one in _known if one.sections == sections and one.mesh == mesh), None)
+    if found is not None:
+        topology = found.router.topology.under(config)
+        return topology, PathRouter(topology, like=found.router)
+    topology = assemble(config, mesh)
+    router = PathRouter(topology)
+    with _lock:
+        _known.append(_Known(sections, mesh, router))
+    return topology, router
+
+
+def _sections(config: SystemConfig) -> Sections:
+    """What decides nodes and edges."""
+    return config.system, config.sip, config.cube, config.io, config.wires, config.pe.link

@@ -3,9 +3,90 @@
 from __future__ import annotations
 
 import heapq
+import math
+from fractions import Fraction
 from threading import Lock
 
-from kernbench.policy.routing.adjacency import Adjacency
+from kernbench.common.naming import IO_NOC
+from kernbench.topology.graph import LEFT_OUT, Edge, EdgeKind, Graph, Measure, Topology
+
+#: Paths begin or end at nodes of these kinds and never pass through one: a stack of HBM has a port at many routers,
+#: and what goes from one to another does not go through its controller.
+ENDS = frozenset({"hbm_ctrl", "sram", "host"})
+
+
+class Adjacency:
+    """One graph: nodes are numbered in the order of their names, so that a smaller number is an earlier name.
+
+    A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
+    costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to cube
+    (docs/model/systems.md, Routes). By that, two ways of equal weight and unequal length are no tie: a path there and the path
+    back, where exits are what entries were, are equally long.
+    """
+
+    def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:
+        self.names = sorted(node.id for node in topology.nodes)
+        self.number = {name: i for i, name in enumerate(self.names)}
+        self.is_end = [topology.by_id[name].kind in ENDS for name in self.names]
+        edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]
+        #: by target: (source, cost) of every edge into it
+        self.into: list[list[tuple[int, int]]] = [[] for _ in self.names]
+        exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
+        for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
+            self.into[self.number[edge.target]].append((self.number[edge.source], cost))
+        #: of a node that hangs on one other (a dead end, or what is left of a tree of them): that node; else itself
+        self.parent = _parents(self.into, self.is_end)
+
+    def chain(self, node: int) -> list[int]:
+        """A node, what it hangs on, and so on, up to one from which more than one way leads."""
+        nodes = [node]
+        while self.parent[node] != node:
+            node = self.parent[node]
+            nodes.append(node)
+        return nodes
+
+
+def _costs(edges: list[Edge], exits: list[bool], by: Measure, nodes: int) -> list[int]:
+    weights, lengths = _integers([edge.weight for edge in edges]), _integers([edge.mm for edge in edges])
+    first, second = (weights, lengths) if by is Measure.WEIGHT else (lengths, weights)
+    above = nodes * max(second, default=0) + 1  # more than `second` adds up to on any path
+    costs = [(one * above + other) * nodes + 1 for one, other in zip(first, second, strict=True)]
+    exit_cost = nodes * max(costs, default=0) + 1
+    return [cost + exit_cost if out else cost for cost, out in zip(costs, exits, strict=True)]
+
+
+def _integers(values: list[Fraction]) -> list[int]:
+    """The values times their common denominator, over what divides them all."""
+    denominator = math.lcm(*{value.denominator for value in values})
+    scaled = [value.numerator * (denominator // value.denominator) for value in values]
+    divisor = math.gcd(*scaled) or 1
+    return [value // divisor for value in scaled]
+
+
+def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]:
+    """Take nodes with one neighbour away, again and again; each keeps that neighbour.
+
+    Only where edges lead both ways, and not from a neighbour that no path passes through.
+    """
+    sources = [{source for source, _ in edges} for edges in into]
+    around = [set(found) for found in sources]
+    for target, found in enumerate(sources):
+        for source in found:
+            around[source].add(target)
+    parent = list(range(len(into)))
+    leaves = [node for node, found in enumerate(around) if len(found) == 1]
+    while leaves:
+        node = leaves.pop()
+        if len(around[node]) != 1:  # its last neighbour hangs on it
+            continue
+        (only,) = around[node]
+        if is_end[only] or only not in sources[node] or node not in sources[only]:
+            continue
+        parent[node] = only
+        around[only].discard(node)
+        if len(around[only]) == 1:
+            leaves.append(only)
+    return parent
 
 
 class Search:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.json_shapes import counted
+from kernbench.runtime_api.triton.buffers import Buffers
 from kernbench.triton.pointers import LOADS
-from kernbench.triton.program import Access
+from kernbench.triton.program import Access, Options
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,39 @@ def _ordered(accesses: Sequence[Access]) -> set[tuple[int, int]]:
 
 def _shown(one: Access) -> str:
     return f"program {one.program} ({one.kind}, {one.line}, cycle {one.cycle})"
+
+
+def left_out_notes(options: Options) -> list[str]:
+    """A sentence for each store of elements that depend on such lanes."""
+    found = []
+    for (lines, line), elements in options.reached.items():
+        lanes = counted(sum(options.left_out[one] for one in lines), "lane")
+        found.append(
+            f"{counted(elements, 'element')} stored at {line} {'depends' if elements == 1 else 'depend'} on lanes that a mask "
+            f"leaves out of tl.load at {', '.join(sorted(lines))} ({lanes} without other=): they are "
+            f"{'poisoned' if options.poison else '0'}; give it other="
+        )
+    return found
+
+
+def nan_of_masks(options: Options, buffers: Buffers, arrays: Mapping[str, Array]) -> list[str]:
+    """A sentence for each array that has NaN now, where none was in what the kernel loaded."""
+    if not options.bare or buffers.had_nan(options.read):
+        return []
+    found = []
+    for name, array in arrays.items():
+        if buffers.stretch_of(name) not in options.written:
+            continue
+        nan = _nan(array)
+        if nan.any():
+            first = ", ".join(str(int(one)) for one in np.unravel_index(int(np.argmax(nan)), nan.shape))
+            where = ", ".join(options.bare)
+            found.append(
+                f"{name}[{first}] is NaN ({int(np.count_nonzero(nan))} of {array.size}), and nothing that was loaded is: lanes "
+                f"that are masked out of tl.load at {where} are NaN; give it other="
+            )
+    return found
+
+
+def _nan(array: Array) -> Array:
+    return np.isnan(array.astype(np.float32)) if dtype_of(array.dtype).kind == "float" else np.zeros(array.shape, np.bool_)

@@ -13,18 +13,17 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import KernbenchError, error_text
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import cycles_to_ns
-from kernbench.common.words import counted
 from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
 from kernbench.runtime_api.context import Context
-from kernbench.runtime_api.idle_engines import idle_engines
 from kernbench.runtime_api.places import Places
+from kernbench.runtime_api.report import idle_engines
 from kernbench.runtime_api.triton.buffers import Buffers
-from kernbench.runtime_api.triton.masks import left_out_notes, nan_of_masks
-from kernbench.runtime_api.triton.races import Race, races
+from kernbench.runtime_api.triton.races import Race, left_out_notes, nan_of_masks, races
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
 from kernbench.sim_engine.recording import TraceOptions

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from kernbench.common.dtypes import Array, dtype_of, widen
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.lanes import Lanes
-from kernbench.sim_engine.memory.lanes import read_lanes, write_lanes
-from kernbench.sim_engine.memory.strides import read_strided, write_strided
+from kernbench.sim_engine.memory.strides import read_lanes, read_strided, write_lanes, write_strided
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.params import Params
 from kernbench.sim_engine.ops.ranges import MEMORIES, ReplayOp, copy_size, math_inputs

@@ -11,7 +11,7 @@ from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.opcodes import META_FIELDS
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
-from kernbench.components.parameters import PARAMETERS
+from kernbench.components.service import PARAMETERS
 
 DMA_JOB, COMPUTE_JOB = 0, 1  # the core's Opkind
 ENGINES = {1: "te", 2: "ve", 6: "cpu"}  # by the core's EngineType

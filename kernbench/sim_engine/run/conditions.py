@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,3 +25,19 @@ def stops_of(until: str | None, position: Mapping[int, int]) -> tuple[int, dict[
             return FOREVER, {f"{kind}_of": position[int(value)]}
         raise InputError(Problem("--until", "no entry of the program has this id", kind, int(value)))
     raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
+
+
+WALKS = ("plain", "fast")
+VARIABLE = "KERNBENCH_WALK"
+
+
+def walk_of(asked: str | None, where: str = "walk") -> str:
+    """The walk that is asked for, else that of the environment variable KERNBENCH_WALK, else `fast`.
+
+    InputError where it is neither `plain` nor `fast`.
+    """
+    if asked is None:
+        asked, where = os.environ.get(VARIABLE) or "fast", VARIABLE
+    if asked not in WALKS:
+        raise InputError(Problem("walk of the run", f"it must be one of {', '.join(WALKS)}", where, asked))
+    return asked

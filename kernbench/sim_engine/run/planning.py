@@ -51,6 +51,6 @@ def summarise_on(program: Program, config: NpuConfig | SystemConfig) -> ProgramS
     if isinstance(config, NpuConfig):
         check_program(program, config)
         return summarise(program, config)
-    from kernbench.bounds.system_analyse import summarise_plan
+    from kernbench.bounds.analyse import summarise_plan
 
     return summarise_plan(program, plan_program(program, config))

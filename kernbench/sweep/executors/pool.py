@@ -2,24 +2,121 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
 
+import msgspec
+
+import kernbench.common
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.sweep.executors.launch import package_folder, worker_command
-from kernbench.sweep.executors.messages import Start, encoded, read_row, read_text
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
-from kernbench.sweep.store.row import Row, failed_row
+from kernbench.sweep.store.stored import Row, failed_row
 from kernbench.sweep.work import Context
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The first message to a process."""
+
+    context: Context
+    seconds: float | None  #: limits of a run
+    memory: int | None
+    allow_code: tuple[str, ...] = ()  #: what targets and machines may name
+    package: str = ""  #: where the parent's kernbench is
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_STARTS = msgspec.msgpack.Decoder(Start)
+_CONTEXTS = msgspec.msgpack.Decoder(Context)
+_TASKS = msgspec.msgpack.Decoder(list[Task])
+_ROWS = msgspec.msgpack.Decoder(Row)
+_TEXTS = msgspec.msgpack.Decoder(str)
+
+
+def encoded(value: Any) -> bytes:
+    """Any message."""
+    return _ENCODER.encode(value)
+
+
+def read_start(data: bytes) -> Start:
+    """The first message to a process."""
+    return _STARTS.decode(data)
+
+
+def read_context(data: bytes) -> Context:
+    """What all tasks of a sweep share."""
+    return _CONTEXTS.decode(data)
+
+
+def read_tasks(data: bytes) -> list[Task]:
+    """Tasks for a process, to be run in order."""
+    return _TASKS.decode(data)
+
+
+def read_row(data: bytes) -> Row:
+    """A process's answer to a task."""
+    return _ROWS.decode(data)
+
+
+def read_text(data: bytes) -> str:
+    """A process's first answer: why it cannot work; empty where it can."""
+    return _TEXTS.decode(data)
+
+
+SAFE = "PYTHONSAFEPATH"  #: what `-P` is in the environment
+#: `python -m` and `python -c` put the current directory on the path, before the standard library; `-P` leaves it out.
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+from kernbench.sweep.executors.worker import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def worker_command(*arguments: str) -> list[str]:
+    """The command of a worker with these arguments."""
+    return [sys.executable, "-P", "-c", _START, json.dumps(search_path()), *arguments]
+
+
+def search_path() -> list[str]:
+    """Python's path without the current directory, `""`, and what else is relative to it; kernbench itself stays on it."""
+    path = [place for place in sys.path if os.path.isabs(place)]
+    own = str(package_folder().parent)
+    if own not in path and any(os.path.abspath(place) == own for place in sys.path):
+        path.append(own)  # behind all others: beside kernbench there may be more
+    return path
+
+
+@contextmanager
+def safe_processes() -> Iterator[None]:
+    """Processes of Python that others start in here, as `multiprocessing` does with `python -c`, do the same."""
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SAFE, None)
+        else:
+            os.environ[SAFE] = before
+
+
+def package_folder() -> Path:
+    """Where this kernbench is."""
+    return Path(kernbench.common.__file__).resolve().parents[1]
+
 
 TICK_SECONDS = 0.1  # the pool comes back so often
 AHEAD_SECONDS = 0.2  # a process has tasks for so long: none waits for its next one

@@ -18,11 +18,10 @@ from typing import NoReturn
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.sweep.executors.launch import package_folder
-from kernbench.sweep.executors.messages import Start, encoded, read_start, read_tasks
+from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
-from kernbench.sweep.store.row import Row, failed_row
+from kernbench.sweep.store.stored import Row, failed_row
 from kernbench.sweep.work import TimeLimitError, Work
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

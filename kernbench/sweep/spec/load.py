@@ -10,15 +10,14 @@ from typing import Any
 from kernbench.common.errors import InputError
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, PathLike, data_document, read_document
-from kernbench.sweep.axes import Axis
+from kernbench.sweep.axes import MOST_DIMENSIONS, Axis
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.machines import Machines
-from kernbench.sweep.samples import MOST_DIMENSIONS
 from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Limits, Sample, Spec
 from kernbench.sweep.spec.axes import read_axes
 from kernbench.sweep.spec.read import Reader
 from kernbench.sweep.spec.targets import read_machines, read_targets
-from kernbench.sweep.store.row import METRICS
+from kernbench.sweep.store.stored import METRICS
 from kernbench.sweep.targets.target import Target
 
 KEYS = (

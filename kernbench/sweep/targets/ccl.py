@@ -11,7 +11,7 @@ from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.measure import Asked, machine_of, queues_of, row
 from kernbench.ccl.registry import TIERS, Entry, Registry, read_registry
-from kernbench.ccl.shapes import TOPO_NAME_TO_KIND
+from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
@@ -19,7 +19,7 @@ from kernbench.config import MachineConfig, SystemConfig
 from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest
-from kernbench.sweep.store.row import measured
+from kernbench.sweep.store.stored import measured
 
 #: Parameters and their defaults; `kbsim ccl run` has options of these names. None: what the algorithm or the machine says.
 PARAMS: dict[str, Any] = {

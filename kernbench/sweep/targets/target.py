@@ -14,14 +14,13 @@ from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.runtime_api.bench import Bench
+from kernbench.runtime_api.bench import Bench, checked
 from kernbench.runtime_api.discovery import bench_file, load_bench
-from kernbench.runtime_api.parameters import checked
 from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest, source_digest
-from kernbench.sweep.store.row import hash_of_entries, hash_of_records, measured, with_bound
+from kernbench.sweep.store.stored import hash_of_entries, hash_of_records, measured, with_bound
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
 from kernbench.sweep.targets.lowered import Plans

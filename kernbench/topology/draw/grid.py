@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from kernbench.topology.draw.style import Pen, box, size_text
-from kernbench.topology.draw.svg import Box, Picture
-from kernbench.topology.edges import EdgeKind
-from kernbench.topology.graph import Topology
+from kernbench.topology.draw.svg import Box, Pen, Picture, box, size_text
+from kernbench.topology.graph import EdgeKind, Topology
 from kernbench.topology.views import IO, View, ViewEdge, ViewNode
 
 Point = tuple[float, float]

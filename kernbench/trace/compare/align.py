@@ -2,23 +2,264 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from kernbench.common.errors import InputError, Problem
-from kernbench.common.units import parse_rational, plain_number
-from kernbench.trace.compare.readings import Meaning, Reading
-from kernbench.trace.compare.simulated import Simulated
-from kernbench.trace.events import RECORDS, encode
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.files import read_bounded
+from kernbench.common.units import cycles_to_ns, parse_rational, plain_number
+from kernbench.config.document import Document, read_document
+from kernbench.trace.events import RECORDS, Record, encode
 from kernbench.trace.files import blocks
 from kernbench.trace.reader import Trace, why
+
+MOST_NAME = 1000  #: characters of a name or pattern
+MOST_BYTES = 64 * 2**20
+COLUMNS = ("counter", "value", "unit", "t_cycle", "t_ns")
+_NEEDED = ("counter", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value that was measured."""
+
+    counter: str
+    value: Fraction
+    unit: str | None  #: of the trace, that it belongs to
+    t_cycle: int | None
+    t_ns: Fraction | None
+    where: str  #: file and line, or item
+
+    def cycle(self, freq_ghz: Fraction) -> int | None:
+        """When: the cycle that was running; None of a reading at the end of the run."""
+        return int(self.t_ns * freq_ghz // 1) if self.t_ns is not None else self.t_cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a hardware counter counts."""
+
+    patterns: tuple[str, ...]  #: simulated counters, `*` and `?` as in file names; their sum is meant
+    scale: Fraction  #: of the measured value, to be in the unit of the simulated ones
+
+
+def read_readings(path: str | os.PathLike[str]) -> list[Reading]:
+    """The readings of a file, in its order; InputError says what is wrong with it."""
+    source = os.fspath(path)
+    rows = _csv_rows(source) if Path(source).suffix.lower() == ".csv" else _document_rows(source)
+    found, problems = [], []
+    for where, row in rows:
+        try:
+            found.append(_reading(where, row))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    if not found:
+        raise InputError(Problem(source, "there are no counters in it"))
+    return found
+
+
+def _csv_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(source, f"it cannot be read: {error.reason}")) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        heads = [head.strip() for head in next(reader, [])]
+        _check_columns(f"{source}:1", heads)
+        for row in reader:
+            if not row:
+                continue
+            where = f"{source}:{reader.line_num}"
+            if len(row) != len(heads):
+                raise InputError(Problem(where, f"it has {len(row)} cells, but the first line has {len(heads)}"))
+            yield where, {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
+    except csv.Error as error:
+        raise InputError(Problem(f"{source}:{reader.line_num}", f"it is no CSV: {error}")) from None
+
+
+def _check_columns(where: str, heads: list[str]) -> None:
+    allowed = f"columns are {', '.join(COLUMNS)}; the first two are needed"
+    for head in heads:
+        if head not in COLUMNS or heads.count(head) > 1:
+            raise InputError(Problem(where, f"{allowed}, each once", "column", head))
+    for need in _NEEDED:
+        if need not in heads:
+            raise InputError(Problem(where, f"there is no column {need}; {allowed}"))
+
+
+def _document_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    document = read_document(source, MOST_BYTES)
+    rows = document.data.get("counters")
+    if list(document.data) != ["counters"] or not isinstance(rows, list):
+        raise InputError(document.problem((), 'it must be {"counters": [...]}: a list of mappings'))
+    for i, row in enumerate(rows):
+        path = ("counters", i)
+        if not isinstance(row, dict):
+            raise InputError(document.problem(path, "it must be a mapping", row))
+        for key in row:
+            if key not in COLUMNS:
+                raise InputError(document.problem((*path, key), f"keys are {', '.join(COLUMNS)}"))
+        yield f"{source}: counters[{i}]", {key: value for key, value in row.items() if value is not None}
+
+
+def _reading(where: str, row: Mapping[str, Any]) -> Reading:
+    for need in _NEEDED:
+        if need not in row:
+            raise InputError(Problem(where, "it must be there", need))
+    for name in ("counter", "unit"):
+        if name in row and not isinstance(row[name], str):
+            raise InputError(Problem(where, "it must be a text", name, row[name]))
+    if "t_cycle" in row and "t_ns" in row:
+        raise InputError(Problem(where, "it has t_cycle and t_ns both", remedy="give one of them"))
+    cycle = _number(where, "t_cycle", row)
+    if cycle is not None and cycle.denominator != 1:
+        raise InputError(Problem(where, "it must be a whole number", "t_cycle", row["t_cycle"]))
+    value = _number(where, "value", row, least=None)
+    assert value is not None
+    ns = _number(where, "t_ns", row)
+    return Reading(row["counter"], value, row.get("unit"), None if cycle is None else cycle.numerator, ns, where)
+
+
+def _number(where: str, name: str, row: Mapping[str, Any], least: int | None = 0) -> Fraction | None:
+    if name not in row:
+        return None
+    try:
+        number = parse_rational(row[name])
+    except ValueError as error:
+        raise InputError(Problem(where, str(error), name, row[name])) from None
+    if least is not None and number < least:
+        raise InputError(Problem(where, f"it must be at least {least}", name, row[name]))
+    return number
+
+
+def read_meanings(path: str | os.PathLike[str]) -> dict[str, Meaning]:
+    """A mapping file: hardware counters by name, each a simulated one, or `{simulated: one or a list, scale: number}`."""
+    document = read_document(path, MOST_BYTES)
+    return {str(name): _meaning(document, (name,), value) for name, value in document.data.items()}
+
+
+def _meaning(document: Document, path: tuple[Any, ...], value: Any) -> Meaning:
+    rule = "it must be the name of a simulated counter, or {simulated: ..., scale: ...}"
+    given = value if isinstance(value, dict) else {"simulated": value}
+    if "simulated" not in given or not given.keys() <= {"simulated", "scale"}:
+        raise InputError(document.problem(path, rule, value))
+    names = given["simulated"] if isinstance(given["simulated"], list) else [given["simulated"]]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InputError(document.problem(path, rule, value))
+    longest = max(names, key=len)
+    if len(longest) > MOST_NAME:
+        raise InputError(document.problem(path, f"a name or pattern must have at most {MOST_NAME} characters", longest))
+    scale = given.get("scale", 1)
+    try:
+        exact = parse_rational(scale)
+    except ValueError as error:
+        raise InputError(document.problem((*path, "scale"), str(error), scale)) from None
+    if exact <= 0:
+        raise InputError(document.problem((*path, "scale"), "it must be above 0", scale if scale is not None else ABSENT))
+    return Meaning(tuple(names), exact)
+
+
+Number = int | float
+#: Sample: (its field, the counter that it adds to). Fields of channels are joined: bytes are read and written.
+_SAMPLED: dict[str, tuple[tuple[str, str], ...]] = {
+    "BANDWIDTH_SAMPLE": (
+        ("read_bytes", "bytes"), ("write_bytes", "bytes"), ("busy_cycles", "busy"), ("member_cycles", "member_cycles"),
+    ),
+    "ENGINE_SAMPLE": (
+        ("busy_cycles", "busy"), ("backpressure_cycles", "stalled.backpressure"),
+        ("bank_conflict_cycles", "stalled.bank_conflict"),
+    ),
+    "BANK_SAMPLE": (("requests", "requests"), ("grants", "grants"), ("denials", "denials")),
+    "ENERGY_SAMPLE": tuple((f"{part}_pj", f"energy_pj.{part}") for part in ("dram", "noc", "spm", "mac", "ve", "static")),
+}  # fmt: skip
+_READ = {name: ("t_cycle", *(() if name == "ENERGY_SAMPLE" else ("unit",)), *dict(fields)) for name, fields in _SAMPLED.items()}
+
+
+class Simulated:
+    """The counters of a run."""
+
+    def __init__(self, trace: Trace) -> None:
+        series: dict[str, dict[int, Number]] = {}
+        for records in trace.batches(only=_READ):
+            for record in records:
+                for name, value in _sampled(record):
+                    steps = series.setdefault(name, {})
+                    steps[record.t_cycle + 1] = steps.get(record.t_cycle + 1, 0) + value
+        if trace.broken is not None or trace.end is None:
+            remedy = "only a whole run has counters"
+            raise InputError(Problem(trace.path, f"the trace breaks off: {trace.broken}", remedy=remedy))
+        self.end: Record = trace.end
+        self.totals: dict[str, Number] = dict(_totals(trace.end, trace.freq_ghz))
+        #: By counter: ends of the windows that changed it, and what it was before them and after each.
+        self.steps: dict[str, tuple[list[int], list[Number]]] = {}
+        for name, steps in ((name, steps) for name, steps in series.items() if name in self.totals):
+            ends = sorted(steps)
+            self.steps[name] = ends, [0, *accumulate(steps[end] for end in ends)]
+        self._window = max(trace.meta.window_cycles, 1)
+        if "cycles" in (trace.meta.filter or {}):  # samples of some cycles make no counter
+            self.steps.clear()
+
+    def at(self, name: str, cycle: int) -> tuple[Number, int] | None:
+        """The counter as it stood when the last window ended that is over at `cycle`, and that cycle; None where not sampled.
+
+        From the end of the run on it is the total. One whose total is 0 always was.
+        """
+        if cycle >= self.end.t_cycle:
+            return (self.totals[name], self.end.t_cycle) if name in self.totals else None
+        if name == "cycles":
+            return cycle, cycle
+        window = cycle // self._window * self._window
+        if name in self.steps:
+            ends, sums = self.steps[name]
+            return sums[bisect_right(ends, window)], window
+        return (0, window) if self.totals.get(name) == 0 else None
+
+
+def _sampled(record: Record) -> Iterator[tuple[str, Number]]:
+    fields = _SAMPLED.get(record.event.name)
+    for field, counter in fields or ():
+        name = counter if record.event.name == "ENERGY_SAMPLE" else f"{record.unit}.{counter}"
+        value = getattr(record, field)
+        if isinstance(value, list):
+            yield name, sum(value)
+            yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+        else:
+            yield name, value
+
+
+def _totals(end: Record, freq_ghz: Fraction) -> Iterator[tuple[str, Number]]:
+    """Every number of TRACE_END by its path; lists also as their sum."""
+    yield "cycles", end.cycles
+    ns = plain_number(cycles_to_ns(end.cycles, freq_ghz))
+    yield "t_ns", ns if not isinstance(ns, str) else float(cycles_to_ns(end.cycles, freq_ghz))
+    yield from _numbers("", end.counters)
+    yield from _numbers("energy_pj", end.energy_pj or {})
+
+
+def _numbers(path: str, value: Any) -> Iterator[tuple[str, Number]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _numbers(f"{path}.{name}" if path else str(name), inner)
+    elif isinstance(value, list) and all(isinstance(item, (int, float)) for item in value):
+        yield path, sum(value)
+        yield from ((f"{path}[{i}]", item) for i, item in enumerate(value))
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield path, value
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from kernbench.trace.exporters.clock import Clock
-from kernbench.trace.exporters.formats import TimeUnit
-from kernbench.trace.exporters.items import Instant, Item, Point, Slice, Track, plain
-from kernbench.trace.exporters.timeline import Timeline
+from kernbench.trace.exporters.timeline import Instant, Item, Point, Slice, Timeline, Track, plain
+from kernbench.trace.exporters.write import TimeUnit
 from kernbench.trace.reader import Trace
 
 _ARROW = b'"cat":"dependency","name":"dependency"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kernbench.trace.exporters.formats import TimeUnit
+from kernbench.trace.exporters.write import TimeUnit
 
 MOST_NS = 2**63 - 1
 

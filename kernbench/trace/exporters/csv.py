@@ -7,7 +7,7 @@ import io
 from typing import Any, BinaryIO
 
 from kernbench.trace.exporters.flat import columns, filled
-from kernbench.trace.exporters.items import json_text
+from kernbench.trace.exporters.timeline import json_text
 from kernbench.trace.reader import Trace
 
 #: A spreadsheet takes a text that begins with one of these for a formula; it gets an apostrophe before it, and so does one

@@ -7,9 +7,8 @@ from typing import Any, BinaryIO
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.trace.exporters.clock import Clock
-from kernbench.trace.exporters.formats import TimeUnit
-from kernbench.trace.exporters.items import Instant, Item, Point, Slice, Track
-from kernbench.trace.exporters.timeline import Timeline
+from kernbench.trace.exporters.timeline import Instant, Item, Point, Slice, Timeline, Track
+from kernbench.trace.exporters.write import TimeUnit
 from kernbench.trace.reader import Trace
 
 SEQUENCE = 1  #: all packets are of one writer

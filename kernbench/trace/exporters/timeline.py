@@ -6,15 +6,352 @@ Slices are handed out when they end, so memory holds what is open, the commands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from kernbench.trace.events import Record
-from kernbench.trace.exporters.dependencies import Dependencies
-from kernbench.trace.exporters.items import Instant, Item, Point, Slice, arguments, plain
-from kernbench.trace.exporters.samples import COUNTERS, Samples
-from kernbench.trace.exporters.tracks import RUN, Tracks
 from kernbench.trace.reader import Trace
+
+_FIELDS = {
+    "CMD_ENQUEUE": ("t_cycle", "cmd_id", "deps"),
+    "CMD_START": ("t_cycle", "cmd_id"),
+    "CMD_END": ("t_cycle", "cmd_id"),
+}
+
+
+class Dependencies:
+    """The arrows of a trace, numbered from 1 on; each begins at the dependency's slice and ends at the other command's.
+
+    The file is read once for this, so that no arrow begins that never ends.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        deps, spans = _read(trace)
+        self._leaving: dict[int, list[tuple[int, int]]] = {}
+        self._arriving: dict[int, list[tuple[int, int]]] = {}
+        self._drawn: set[int] = set()
+        self.drawn = 0  #: arrows that have arrived
+        number = 0
+        for command, before in deps.items():
+            for dependency in dict.fromkeys(before):
+                if _follows(spans, dependency, command):
+                    number += 1
+                    self._leaving.setdefault(dependency, []).append((number, command))
+                    self._arriving.setdefault(command, []).append((number, dependency))
+
+    def draw(self, command: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """A command is drawn: the arrows that leave it, and those that arrive. Only its first span has any."""
+        if command in self._drawn:
+            return (), ()
+        leaving = tuple(number for number, other in self._leaving.pop(command, ()) if other not in self._drawn)
+        arriving = tuple(number for number, other in self._arriving.pop(command, ()) if other in self._drawn)
+        self._drawn.add(command)
+        self.drawn += len(arriving)
+        return leaving, arriving
+
+    def ordered(self, commands: Sequence[int]) -> Iterator[int]:
+        """Positions in `commands`, of one cycle, in an order in which dependencies come first."""
+        position = {command: i for i, command in reversed(list(enumerate(commands)))}
+        seen: set[int] = set()
+        for i in range(len(commands)):
+            path = [i]
+            while path:
+                before = [
+                    position[other]
+                    for _, other in self._arriving.get(commands[path[-1]], ())
+                    if other in position and position[other] not in seen and position[other] not in path
+                ]
+                if before:
+                    path.append(before[0])
+                    continue
+                last = path.pop()
+                if last not in seen:
+                    seen.add(last)
+                    yield last
+
+
+def _read(trace: Trace) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]]]:
+    """Dependencies by command, and first start and end of every command that is drawn."""
+    deps: dict[int, list[int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
+    open_since: dict[int, int] = {}
+    for records in trace.batches(only=_FIELDS):
+        for record in records:
+            name = record.event.name
+            if name == "CMD_ENQUEUE":
+                if record.deps:
+                    deps[record.cmd_id] = record.deps
+            elif name == "CMD_START":
+                open_since.setdefault(record.cmd_id, record.t_cycle)
+            elif name == "CMD_END":
+                start = open_since.pop(record.cmd_id, record.t_cycle)
+                spans.setdefault(record.cmd_id, (start, record.t_cycle))
+    for command, start in open_since.items():
+        spans.setdefault(command, (start, _NEVER))
+    return deps, spans
+
+
+_NEVER = 1 << 200
+
+
+def _follows(spans: dict[int, tuple[int, int]], dependency: int, command: int) -> bool:
+    """Whether both are drawn, one after the other."""
+    if dependency == command or dependency not in spans or command not in spans:
+        return False
+    return spans[dependency][1] <= spans[command][0]
+
+
+NAME_CHARS = 200  #: of a name, the rest is cut off
+TEXT_CHARS = 4_000  #: of a text among the arguments
+_CUT = "..."
+
+
+class Track(NamedTuple):
+    """A line of the picture, or a heading over some."""
+
+    number: int  #: from 1 on, in the order of their making
+    name: str
+    kind: Literal["group", "lane", "counter"]
+    parent: int  #: the track that it stands under; 0 where it stands by itself
+    top: int  #: the highest of those above it, itself where it stands by itself
+    rank: int  #: among those under the same parent
+
+
+class Slice(NamedTuple):
+    """Something that lasts."""
+
+    track: int
+    name: str
+    category: str
+    start: int  #: [cycle]
+    end: int  #: [cycle]
+    args: dict[str, Any]
+    leaving: tuple[int, ...] = ()  #: flows that begin here
+    arriving: tuple[int, ...] = ()  #: flows that end here
+
+
+class Instant(NamedTuple):
+    """Something that happens."""
+
+    track: int
+    name: str
+    category: str
+    at: int  #: [cycle]
+    args: dict[str, Any]
+
+
+class Point(NamedTuple):
+    """A counter's value from here on."""
+
+    track: int
+    at: int  #: [cycle]
+    value: int | float
+
+
+Item = Track | Slice | Instant | Point
+
+
+def plain(text: str, most: int = NAME_CHARS) -> str:
+    """A text that does no harm: one line, printable, not long; what is not printable is written as `\\u001b`."""
+    if len(text) > most:
+        text = text[: most - len(_CUT)] + _CUT
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def arguments(record: Record, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields that a record has, as numbers, truth values and texts."""
+    names = record.__struct_fields__
+    values = ((name, getattr(record, name)) for name in names if name != "t_cycle" and name not in without)
+    return {name: _argument(value) for name, value in values if value is not None}
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return plain(", ".join(map(str, value)), TEXT_CHARS)
+    if isinstance(value, str):
+        return plain(value, TEXT_CHARS)
+    return plain(json_text(value), TEXT_CHARS)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON text, compact."""
+    return msgspec.json.encode(value).decode()
+
+
+RUN = "run"  #: heading of what belongs to no unit
+MAX_DEPTH = 16  #: headings above each other
+#: Component: the lane that is drawn on the heading of its units, and the heading above them where they have no parent.
+_MAIN = {
+    "CPU": ("commands", ""),
+    "DMA": ("jobs", ""),
+    "TE": ("jobs", ""),
+    "VE": ("jobs", ""),
+    "DRAM": ("flows", "DRAM channels"),
+    "NOC": ("flows", "NoC links"),
+    "SRAM": ("conflicts", "Scratchpads"),
+}
+
+
+class Tracks:
+    """Makes tracks when they are first used; `fresh` has those that nobody has fetched yet."""
+
+    def __init__(self, units: list[Mapping[str, Any]]) -> None:
+        self.fresh: list[Track] = []
+        self._parents: dict[str, str] = {}
+        self._mains: dict[str, str] = {}
+        for unit in units:
+            name = str(unit.get("unit", ""))
+            main, above = _MAIN.get(str(unit.get("component", "")), ("jobs", ""))
+            self._parents.setdefault(name, str(unit.get("parent") or above))
+            self._mains[name] = main
+        self._order = {name: rank for rank, name in enumerate(self._parents)}
+        self._groups: dict[str, Track] = {}
+        self._lanes: dict[tuple[str, str], list[tuple[int, int]]] = {}  # track and the end of what is on it
+        self._single: dict[tuple[str, str, str], int] = {}
+        self._ranks: dict[int, int] = {}
+        self._made = 0
+
+    def lane(self, unit: str, name: str, start: int, end: int) -> int:
+        """The track for something from `start` to `end`: of those that are free, the one that was used last."""
+        slots = self._lanes.setdefault((unit, name), [])
+        best = -1
+        for i, (_, free) in enumerate(slots):
+            if free <= start and (best < 0 or free > slots[best][1]):
+                best = i
+        if best < 0:
+            best = len(slots)
+            slots.append((self._slot(unit, name, best), 0))
+        slots[best] = (slots[best][0], end)
+        return slots[best][0]
+
+    def _slot(self, unit: str, name: str, index: int) -> int:
+        group = self._group(unit)
+        if self._mains.get(unit) != name:
+            return self._new(_label(unit, name), "lane", group).number
+        if index == 0:
+            return group.number
+        beside = self._new(unit, "lane", group)._replace(parent=group.parent, rank=group.rank)
+        self.fresh[-1] = beside
+        return beside.number
+
+    def single(self, unit: str, name: str, kind: Literal["lane", "counter"]) -> int:
+        """The one track of that name: of instants, or of a counter."""
+        key = (unit, name, kind)
+        if key not in self._single:
+            group = self._group(unit)
+            on_heading = kind == "lane" and self._mains.get(unit) == name
+            self._single[key] = group.number if on_heading else self._new(_label(unit, name), kind, group).number
+        return self._single[key]
+
+    def _group(self, unit: str) -> Track:
+        """The heading of a unit, below those of its parents; a circle of parents ends where it closes."""
+        path = [unit]
+        while path[-1] not in self._groups and len(path) < MAX_DEPTH:
+            above = self._above(path[-1])
+            if not above or above in path:
+                break
+            path.append(above)
+        parent: Track | None = None
+        for name in reversed(path):
+            if name not in self._groups:
+                self._groups[name] = self._new(name, "group", parent)
+            parent = self._groups[name]
+        assert parent is not None
+        return parent
+
+    def _above(self, name: str) -> str:
+        return self._parents[name] if name in self._parents else name.rpartition(".")[0]
+
+    def _new(self, name: str, kind: Literal["group", "lane", "counter"], parent: Track | None) -> Track:
+        self._made += 1
+        above, top = (0, self._made) if parent is None else (parent.number, parent.top)
+        rank = self._order.get(name, -1) + 1 if kind == "group" else 0
+        if not rank:
+            rank = self._ranks[above] = self._ranks.get(above, len(self._order) if kind == "group" else 0) + 1
+        track = Track(self._made, plain(name), kind, above, top, rank)
+        self.fresh.append(track)
+        return track
+
+
+def _label(unit: str, name: str) -> str:
+    return name if unit == RUN else f"{unit} {name}"
+
+
+#: A sample's fields that are counters. Lists over banks are summed, other lists are a counter an item.
+COUNTERS: dict[str, tuple[str, ...]] = {
+    "BANDWIDTH_SAMPLE": ("read_bytes", "write_bytes", "busy_cycles", "member_cycles"),
+    "QUEUE_SAMPLE": ("queued", "active"),
+    "ENGINE_SAMPLE": ("busy_cycles", "backpressure_cycles", "bank_conflict_cycles"),
+    "BANK_SAMPLE": ("requests", "grants", "denials"),
+    "ENERGY_SAMPLE": ("dram_pj", "noc_pj", "spm_pj", "mac_pj", "ve_pj", "static_pj"),
+}
+ENERGY = "energy"  #: heading of the energy of a window
+
+
+class _Last(NamedTuple):
+    end: int  #: [cycle] of the last window that has a value
+    counters: dict[int, None]  #: the tracks that had one
+
+
+class Samples:
+    """Turns samples into points. A window's value stands from its first cycle on; what a later window leaves out is 0 there."""
+
+    def __init__(self, tracks: Tracks, window_cycles: int) -> None:
+        self._tracks = tracks
+        self._window = max(window_cycles, 1)
+        self._last: dict[tuple[str, str], _Last] = {}
+
+    def points(self, record: Record) -> Iterator[Point]:
+        """The points of a sample, after those that end what stood before."""
+        kind = record.event.name
+        unit = ENERGY if kind == "ENERGY_SAMPLE" else record.unit
+        values = {self._tracks.single(unit, name, "counter"): value for name, value in _values(record)}
+        end = record.t_cycle + 1
+        if kind == "QUEUE_SAMPLE":  # a depth at the end of the window, not a sum over it
+            start, end = record.t_cycle, record.t_cycle + self._window
+        else:
+            start = max(end - record.window_cycles, 0)
+        last = self._last.get((kind, unit))
+        if last is not None:
+            gone = last.counters if last.end < start else last.counters.keys() - values.keys()
+            yield from (Point(track, min(last.end, start), 0) for track in last.counters if track in gone)
+        yield from (Point(track, start, value) for track, value in values.items())
+        self._last[kind, unit] = _Last(end, dict.fromkeys(values))
+
+    def rest(self, end: int) -> Iterator[Point]:
+        """The points that end what still stands, at the run's end where that is sooner."""
+        for last in self._last.values():
+            yield from (Point(track, min(last.end, end), 0) for track in last.counters)
+
+    def state(self, record: Record) -> Point:
+        """POWER_STATE: 1 while ACTIVE, from the first cycle of the window that the record ends."""
+        track = self._tracks.single(record.unit, "power_state", "counter")
+        return Point(track, record.t_cycle // self._window * self._window, int(record.state == "ACTIVE"))
+
+    def reading(self, record: Record) -> Point:
+        """HW_COUNTER: its value, under its unit or the run's heading."""
+        track = self._tracks.single(RUN if record.unit is None else record.unit, f"hardware {record.counter}", "counter")
+        return Point(track, record.t_cycle, record.value)
+
+
+def _values(record: Record) -> Iterator[tuple[str, int | float]]:
+    for name in COUNTERS[record.event.name]:
+        value = getattr(record, name)
+        if not isinstance(value, list):
+            yield name, value
+        elif record.event.name == "BANK_SAMPLE":
+            yield name, sum(value)
+        elif len(value) == 1:
+            yield name, value[0]
+        else:
+            yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+
 
 #: Event type: (what it becomes, on which track or how).
 MAPPING: dict[str, tuple[str, str]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
-from kernbench.trace.store.ids import IdMap
+from kernbench.trace.store.joins import IdMap
 
 DMA_CHANNELS = ("act_weight", "kv_load", "kv_store")
 COMM = 3  # the channel of queues between PEs: beside the others, with a limit of its own

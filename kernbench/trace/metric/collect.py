@@ -11,9 +11,8 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.trace.events import Record
-from kernbench.trace.metric.activity import KINDS, Activity, Groups
 from kernbench.trace.metric.conflicts import ConflictSums
-from kernbench.trace.metric.sums import BankSums, ChannelSums, EngineSums
+from kernbench.trace.metric.sums import KINDS, Activity, BankSums, ChannelSums, EngineSums, Groups
 from kernbench.trace.metric.tokens import TokenSums
 from kernbench.trace.reader import Trace, positive
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from kernbench.common.units import parse_rational
 from kernbench.trace.events import Record
-from kernbench.trace.metric.activity import Group
 from kernbench.trace.metric.collect import PARTS, Collector, patterns, window_of
 from kernbench.trace.metric.figures import (
     Banks,
@@ -21,7 +20,7 @@ from kernbench.trace.metric.figures import (
     Stall,
     Transfers,
 )
-from kernbench.trace.metric.sums import EngineSums
+from kernbench.trace.metric.sums import EngineSums, Group
 from kernbench.trace.reader import Trace, positive
 
 NEEDS_ACCESS = "bank conflict rate: it needs level access"

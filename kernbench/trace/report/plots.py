@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.words import counted
-from kernbench.trace.report.gantt import Bars, gantt
-from kernbench.trace.report.heat import Heat, heatmaps
-from kernbench.trace.report.views import NONE, Axis, Totals, axis, grouped, roofline
+from kernbench.common.json_shapes import counted
+from kernbench.trace.report.views import NONE, Axis, Bars, Heat, Totals, axis, gantt, grouped, heatmaps, roofline
 from kernbench.trace.schema import STALL_REASONS
 from kernbench.trace.timeline import JOBS, Timeline
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.trace.schema import STALL_REASONS
-from kernbench.trace.store.columns import NULL, Column, Ints
+from kernbench.trace.store.columns import NULL, Column, Ints, Table
 from kernbench.trace.timeline import JOBS, KINDS, Timeline, Unit
 
 Mask = NDArray[np.bool_]
@@ -303,3 +303,240 @@ def _factor(timeline: Timeline) -> Fraction:
 def _factors(table: Any) -> set[Fraction]:
     found = {exact(value) for value in table.values()} if isinstance(table, Mapping) else set()
     return {value for value in found if value is not None} | {Fraction(1)}
+
+
+MOST_COMMANDS = 60  #: lanes of a chart by command
+LANES = ("engine", "command")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane and the rows in it."""
+
+    label: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The chart. The arrays have an item a bar, by lane, row and start."""
+
+    lanes: list[Lane]
+    first: int  #: [cycle] what is seen: [first, last)
+    last: int
+    lane: Ints
+    row: Ints
+    start: Ints
+    end: Ints
+    busy: Ints  #: [cycle] of it that spans fill: all, but of a bar that stands for several
+    spans: Ints  #: that it stands for
+    code: Ints  #: into the labels, of the longest of them
+    colours: Axis
+    left_out: int  #: lanes for which there was no room
+
+
+def gantt(timeline: Timeline, lanes: str = "engine", colour: str = "phase", cycles: tuple[int, int] | None = None,
+          pixels: int = 1200, mask: Mask | None = None) -> Bars:  # fmt: skip
+    """The bars of jobs and control commands on a chart that is so many pixels wide."""
+    first, last = (timeline.first, max(timeline.last, timeline.first + 1)) if cycles is None else cycles
+    spans, colours = timeline.spans, axis(timeline, colour)
+    keep = chosen(timeline, cycles) & (spans["kind"] <= KINDS.index("CONTROL"))
+    rows = np.flatnonzero(keep if mask is None else keep & mask)
+    places, made, left_out = _lanes(timeline, lanes, rows)
+    row = spans["row"][rows] if lanes == "engine" else np.zeros(len(rows), np.int64)
+    inside = places >= 0
+    rows, row, places = rows[inside], row[inside], places[inside]
+    start, end = np.maximum(spans["start"][rows], first), np.minimum(spans["end"][rows], last)
+    return _merged(made, (first, last), (places, row, start, end), colours.codes[rows], colours, left_out, pixels)
+
+
+def _lanes(timeline: Timeline, by: str, rows: Ints) -> tuple[Ints, list[Lane], int]:
+    """The lane of each span (-1: no room), the lanes, and how many have no room."""
+    spans = timeline.spans
+    if by == "engine":
+        depth = np.zeros(len(timeline.units), np.int64)
+        np.maximum.at(depth, spans["unit"][rows], spans["row"][rows] + 1)
+        wanted = [i for i, unit in enumerate(timeline.units) if unit.component in JOBS or depth[i]]
+        places = np.full(len(timeline.units) + 1, -1)
+        places[wanted] = np.arange(len(wanted))
+        return places[spans["unit"][rows]], [Lane(timeline.units[i].name, max(1, int(depth[i]))) for i in wanted], 0
+    commands = spans["command"][rows]
+    used = np.unique(commands[commands >= 0])
+    shown = used[:MOST_COMMANDS]
+    opcode = timeline.commands.columns["cmd_type"]
+    labels = [f"{int(timeline.commands['cmd_id'][i])} {opcode[int(i)] or ''}".rstrip() for i in shown]
+    places = np.searchsorted(shown, commands)
+    there = (commands >= 0) & (places < len(shown))
+    return np.where(there, places, -1), [Lane(label, 1) for label in labels], len(used) - len(shown)
+
+
+def _merged(lanes: list[Lane], seen: tuple[int, int], bars: tuple[Ints, Ints, Ints, Ints], codes: Ints, colours: Axis,
+            left_out: int, pixels: int) -> Bars:  # fmt: skip
+    """One bar for all that begin in a pixel and are narrower than it."""
+    lane, row, start, end = bars
+    first, last = seen
+    pixel = (start - first) * pixels // (last - first)
+    small = (end - start) * pixels < (last - first)
+    alone = np.where(small, 0, np.arange(1, len(start) + 1))
+    order = np.lexsort((start, alone, pixel, row, lane))
+    keys = np.stack([lane, row, pixel, alone])[:, order]
+    begins = np.flatnonzero(np.r_[True, (np.diff(keys) != 0).any(axis=0)] if len(order) else [])
+    length = (end - start)[order]
+    if not len(begins):
+        none = np.zeros(0, np.int64)
+        return Bars(lanes, first, last, none, none, none, none, none, none, none, colours, left_out)
+    counts = np.diff(np.append(begins, len(order)))
+    longest = _longest(length, begins, counts)
+    ends = np.maximum.reduceat(end[order], begins)
+    lane, row, starts = lane[order][begins], row[order][begins], np.minimum.reduceat(start[order], begins)
+    busy = np.add.reduceat(length, begins)
+    return Bars(lanes, first, last, lane, row, starts, ends, busy, counts, codes[order][longest], colours, left_out)
+
+
+def _longest(length: Ints, begins: Ints, counts: Ints) -> Ints:
+    """The place of the longest of each group, the first of equals."""
+    group = np.repeat(np.arange(len(begins)), counts)
+    order = np.lexsort((-length, group))
+    return order[begins]
+
+
+MOST_BINS = 4096  #: more windows are put together, a whole number of them into a bin
+
+
+@dataclass(frozen=True)
+class Heat:
+    """One heatmap: a row a unit, a column a bin of time."""
+
+    name: str
+    title: str
+    what: str  #: what a value is a share of
+    unit: str  #: of `part`
+    rows: list[str]
+    first: int  #: [cycle] start of the first bin
+    bin_cycles: int
+    last: int  #: [cycle] end of the last bin, which may be shorter
+    part: Ints  #: rows x bins
+    whole: NDArray[np.float64] | Ints  #: of a row in one cycle, or rows x bins
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """`part` as a share of the whole; 0 where there is no whole."""
+        whole = self.whole
+        if whole.ndim == 1:
+            starts = self.first + self.bin_cycles * np.arange(self.part.shape[1])
+            lengths = np.minimum(starts + self.bin_cycles, max(self.last, self.first + 1)) - starts
+            whole = whole[:, None] * lengths[None, :]
+        return np.divide(self.part, whole, out=np.zeros(self.part.shape), where=whole > 0)
+
+
+def heatmaps(timeline: Timeline, most_bins: int = MOST_BINS) -> list[Heat]:
+    """All heatmaps that the trace has samples for."""
+    grid = _Grid(timeline, most_bins)
+    made = [_engines(timeline, grid, *one) for one in (("TE", "te"), ("VE", "ve"), ("DMA", "dma"))]
+    made += [
+        _bandwidth(timeline, grid, "DRAM", "dram", "DRAM bandwidth"),
+        _bandwidth(timeline, grid, "NOC", "noc", "NoC links"),
+    ]
+    return [heat for heat in (*made, *_banks(timeline, grid)) if heat is not None]
+
+
+class _Grid:
+    """The bins, and which of them a sample falls into."""
+
+    def __init__(self, timeline: Timeline, most_bins: int) -> None:
+        window = timeline.window
+        self.first = timeline.first // window * window
+        windows = max(1, -(-(timeline.last - self.first) // window))
+        self.bin_cycles = window * -(-windows // most_bins)
+        self.bins = max(1, -(-(timeline.last - self.first) // self.bin_cycles))
+        # Of a part of a run the last window counts as far as it was sampled.
+        sampled = max((int(table["t_cycle"].max()) + 1 for table in timeline.samples.values() if len(table)), default=0)
+        self.last = max(timeline.last, min(sampled, self.first + self.bins * self.bin_cycles))
+
+    def bins_of(self, samples: Table) -> Ints:
+        """By the first cycle of each sample's window: a sample stands in the last."""
+        starts = samples["t_cycle"] + 1 - samples["window_cycles"]
+        return np.asarray(np.clip((starts - self.first) // self.bin_cycles, 0, self.bins - 1), np.int64)
+
+    def sums(self, rows: Ints, samples: Table, values: Ints, count: int) -> Ints:
+        """Values added up by row and bin; a row below 0 belongs to another heatmap."""
+        made = np.zeros((count, self.bins), np.int64)
+        keep = rows >= 0
+        np.add.at(made, (rows[keep], self.bins_of(samples)[keep]), values[keep])
+        return made
+
+    def heat(
+        self, name: str, title: str, what: str, unit: str, rows: list[str], part: Ints, whole: NDArray[np.float64] | Ints
+    ) -> Heat:
+        """A heatmap over the bins."""
+        return Heat(name, title, what, unit, rows, self.first, self.bin_cycles, self.last, part, whole)
+
+
+def _rows(timeline: Timeline, samples: Table, component: str) -> tuple[list[Unit], Ints]:
+    """A component's units, and the row of each sample."""
+    numbers = [i for i, unit in enumerate(timeline.units) if unit.component == component]
+    places = np.full(len(timeline.units) + 1, -1)
+    places[numbers] = np.arange(len(numbers))
+    return [timeline.units[i] for i in numbers], places[samples["unit"]]
+
+
+def _engines(timeline: Timeline, grid: _Grid, component: str, name: str) -> Heat | None:
+    samples = timeline.samples["ENGINE_SAMPLE"]
+    units, rows = _rows(timeline, samples, component)
+    if not len(samples) or not units:
+        return None
+    busy = grid.sums(rows, samples, samples.filled("busy_cycles"), len(units))
+    names = [unit.name for unit in units]
+    return grid.heat(name, f"{component} utilisation", "busy, of all cycles", "cycle", names, busy, np.ones(len(units)))
+
+
+def _bandwidth(timeline: Timeline, grid: _Grid, component: str, name: str, title: str) -> Heat | None:
+    samples = timeline.samples["BANDWIDTH_SAMPLE"]
+    units, rows = _rows(timeline, samples, component)
+    if not (rows >= 0).any():
+        return None
+    moved = grid.sums(rows, samples, samples.filled("read_bytes") + samples.filled("write_bytes"), len(units))
+    known = [exact(unit.facts.get("capacity")) for unit in units]
+    best = moved.max(axis=1) / grid.bin_cycles  # where the trace does not say what a unit can do, the most that it did
+    whole = np.array([best[i] if value is None else float(value) for i, value in enumerate(known)])
+    what = "of capacity" if all(value is not None for value in known) else "of capacity, or of the most it moved"
+    return grid.heat(name, title, what, "B", [unit.name for unit in units], moved, whole)
+
+
+def _banks(timeline: Timeline, grid: _Grid) -> list[Heat]:
+    samples = timeline.samples["BANK_SAMPLE"]
+    counts = {name: samples.columns[name] for name in ("requests", "grants", "denials")}
+    units = sorted(set(samples["unit"].tolist()))
+    made = []
+    for unit in units:
+        rows = np.flatnonzero(samples["unit"] == unit)
+        own, name = samples.take(rows), timeline.units[unit].name
+        banks = int(own["requests"].max(initial=0))
+        sums = {key: _by_bank(grid, own, key, banks) for key in counts}
+        labels = [f"{name} bank {i}" if len(units) > 1 else f"bank {i}" for i in range(banks)]
+        suffix = "" if len(units) == 1 else f" of {name}"
+        ports = _ports(timeline) or max(1, -(-int(sums["grants"].max(initial=0)) // grid.bin_cycles))
+        whole = np.full(banks, float(ports))
+        what = f"granted requests a cycle, of {ports}"
+        made.append(grid.heat(f"grants.{name}", f"Bank traffic{suffix}", what, "grant", labels, sums["grants"], whole))
+        what = "denied, of all requests"
+        requests = sums["requests"]
+        made.append(grid.heat(f"denials.{name}", f"Bank conflicts{suffix}", what, "denial", labels, sums["denials"], requests))
+    return made
+
+
+def _ports(timeline: Timeline) -> int:
+    """Of a bank, reading and writing; 0 where the trace does not say."""
+    section = timeline.meta.get("sim_config", {}).get("spm", {})
+    counts = [section.get(name) for name in ("ports", "read_ports", "write_ports")] if isinstance(section, dict) else []
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _by_bank(grid: _Grid, samples: Table, name: str, banks: int) -> Ints:
+    column = samples.columns[name]
+    counts = np.maximum(column.values, 0)
+    items = column.items if column.items is not None else np.zeros(0, np.int64)
+    bank = np.arange(len(items)) - np.repeat(np.cumsum(counts) - counts, counts)
+    made = np.zeros((max(banks, int(counts.max(initial=0))), grid.bins), np.int64)
+    np.add.at(made, (bank, np.repeat(grid.bins_of(samples), counts)), items)
+    return made[:banks]

@@ -103,6 +103,7 @@ from kernbench.triton.reductions import (
     cumsum,
     device_assert,
     dot,
+    dot_scaled,
     reduce,
     reduce_or,
     softmax,
@@ -111,7 +112,6 @@ from kernbench.triton.reductions import (
 from kernbench.triton.reductions import max_ as max
 from kernbench.triton.reductions import min_ as min
 from kernbench.triton.reductions import sum_ as sum
-from kernbench.triton.scaled import dot_scaled
 from kernbench.triton.shapes import (
     arange,
     bitonic_merge,

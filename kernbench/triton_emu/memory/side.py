@@ -13,8 +13,15 @@ from kernbench.common.handles import TensorHandle
 from kernbench.common.lanes import Lanes
 from kernbench.common.pe_commands import CompositeCmd
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, MathCmd
-from kernbench.sim_engine.memory.lanes import mark_lanes, read_lanes, write_lanes
-from kernbench.sim_engine.memory.strides import mark_strided, read_strided, span_of, write_strided
+from kernbench.sim_engine.memory.strides import (
+    mark_lanes,
+    mark_strided,
+    read_lanes,
+    read_strided,
+    span_of,
+    write_lanes,
+    write_strided,
+)
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.errors import KernelError

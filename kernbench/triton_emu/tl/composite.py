@@ -24,10 +24,9 @@ from kernbench.components.builtin.tile_plan import (
     tile_bytes,
 )
 from kernbench.sim_engine.replay.math_ops import ARITY
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, line_of
 from kernbench.triton_emu.memory.tensor import MemoryTensor
 from kernbench.triton_emu.op_types import elementwise_type, product_shape
-from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl.products import check_acc
 
 if TYPE_CHECKING:

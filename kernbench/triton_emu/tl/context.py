@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from types import FrameType
 
 from kernbench.common.dtypes import DTYPES
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, line_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.kernel_runner import KernelRunner
-from kernbench.triton_emu.source_lines import line_of
 from kernbench.triton_emu.tl.composite import TlComposite
 from kernbench.triton_emu.tl.functions import TlFunctions
 from kernbench.triton_emu.tl.parts import TlParts

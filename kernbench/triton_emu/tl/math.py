@@ -13,11 +13,9 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.pe_ops import MathCmd
 from kernbench.sim_engine.replay.math import run_math
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.lengths import lengths_of
-from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, reduced
-from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, lengths_of, reduced
 from kernbench.triton_emu.tl.products import TlProducts, check_acc
 
 _UP, _frame = caller_of(__file__), sys._getframe

@@ -15,10 +15,9 @@ from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import span_of
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.lengths import lengths_of
-from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.tiles import TlTiles
 
 _UP, _frame = caller_of(__file__), sys._getframe

@@ -6,9 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.dtypes import dtype_of
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, line_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.source_lines import line_of
 
 
 class TlParts:

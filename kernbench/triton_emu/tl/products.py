@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.pe_ops import GemmCmd
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import product_shape
-from kernbench.triton_emu.source_lines import caller_of
 from kernbench.triton_emu.tl.memory import TlMemory
 
 if TYPE_CHECKING:

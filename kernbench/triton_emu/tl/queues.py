@@ -10,10 +10,9 @@ from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
 from kernbench.components.builtin.pe_dma import CHANNELS
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.lengths import lengths_of
-from kernbench.triton_emu.source_lines import caller_of
+from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.memory import Completion
 from kernbench.triton_emu.tl.waits import TlWaits
 

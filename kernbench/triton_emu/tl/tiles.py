@@ -10,11 +10,10 @@ from kernbench.common.dtypes import Array, nbytes_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MemoryWriteMsg
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd
-from kernbench.triton_emu.errors import KernelError, PoisonError
+from kernbench.triton_emu.errors import KernelError, PoisonError, line_of
 from kernbench.triton_emu.handle import KernelTensor
-from kernbench.triton_emu.lengths import lengths_of
+from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.scratchpad import Block, Owner, shown
-from kernbench.triton_emu.source_lines import line_of
 
 if TYPE_CHECKING:
     from kernbench.components.builtin.flight import Flight

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from kernbench.triton_emu.errors import KernelError
+from kernbench.triton_emu.errors import KernelError, caller_of, line_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.memory.tensor import MemoryTensor
-from kernbench.triton_emu.source_lines import caller_of, line_of
 from kernbench.triton_emu.tl.math import TlMath
 from kernbench.triton_emu.tl.memory import Completion
 

@@ -19,8 +19,8 @@ from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
 from kernbench.validate import channels, turns
-from kernbench.validate.forms import size_text
-from kernbench.validate.stand import Stand
+from kernbench.validate.page import size_text
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 FITTED_WHY = "fitted: three constants for three sizes, up to what a cycle and four digits resolve"

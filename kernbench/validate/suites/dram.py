@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, load_config
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 SPM = {"num_banks": 64, "bank_size_bytes": "128 KiB", "bank_width_bytes": 32, "ports": 64}  # no requester waits for another

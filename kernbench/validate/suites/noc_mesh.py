@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.analysis.noc.fluid import fluid_latency
 from kernbench.analysis.noc.mesh import Load, mean_latency
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 SATURATES = "theory gives the upper end; a switch that is matched once a cycle stays below it"

@@ -9,7 +9,7 @@ from kernbench.analysis.noc.device import load_device
 from kernbench.analysis.noc.events import Trace, read_trace
 from kernbench.analysis.noc.outcome import MODES, Outcome, mean_error, outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 NAMES = {"recorded": "at recorded times", "closed": "closed loop"}

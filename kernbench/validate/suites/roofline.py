@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from kernbench.config import NpuConfig, load_config
 from kernbench.validate.gemm import Gemm, best_tile, gemm_program
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 TIME_WHY = "told whatever it is: a datasheet has peaks, and nothing of launches, latencies and what a memory sustains"

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.common.units import ceil_div
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, Skipped, SuiteData
 from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
 

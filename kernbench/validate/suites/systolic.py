@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import NpuConfig, load_config
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 Shape = tuple[int, int, int]  #: M, N, K

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "work over rate, rounded up: nothing may differ"

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "bytes over a constant capacity, rounded up to the cycle of the last one: nothing may differ"

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.config import load_config
-from kernbench.validate.stand import Stand
+from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 WHY = "a sum of whole passes, trees and functions: nothing may differ"

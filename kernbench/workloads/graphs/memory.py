@@ -13,9 +13,9 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.graphs.graph import Lowered, Product, read_by
 from kernbench.workloads.graphs.planner import GraphPlan
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import DramMap, Span, WeightLayout
 from kernbench.workloads.models import Matrix
 from kernbench.workloads.scratchpad import Ring

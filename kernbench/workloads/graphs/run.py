@@ -13,13 +13,13 @@ from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import ceil_div, cycles_to_ns
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
-from kernbench.workloads.emitter import Emitter
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
 from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
 from kernbench.workloads.graphs.sizes import Sizes
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
 
 ROLES = ("weights", "activations")

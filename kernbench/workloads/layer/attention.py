@@ -16,10 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.workloads.layer.bytes import first_cached
+from kernbench.workloads.layer.bytes import QUERY_TOKENS, first_cached
 from kernbench.workloads.layer.kv import KvTile, kv_tiles
 from kernbench.workloads.layer.layer import Layer, Strip
-from kernbench.workloads.layer.macs import QUERY_TOKENS
 from kernbench.workloads.planner import ATTENTION
 
 _PHASE = {"k": "ATTENTION_SCORE", "v": "ATTENTION_APPLY"}

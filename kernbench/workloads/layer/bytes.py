@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.workloads.layer.buffers import ATTENTION, GATE_UP, STAGES, LayerBuffers
-from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
+from kernbench.components.service import systolic_body
+from kernbench.workloads.layer.buffers import ATTENTION, GATE_UP, STAGES, Buffering, LayerBuffers
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, kv_tiles
 from kernbench.workloads.routing import parts
 
 
@@ -92,3 +95,129 @@ def _activations(buffers: LayerBuffers, resident: frozenset[str]) -> int:
     total += passes * act(rows * model.hidden)
     total += 0 if "attention" in resident else 2 * act(rows * model.attention_width)
     return total + (0 if "ffn" in resident else 2 * networks * act(rows * model.ffn))
+
+
+Shape = tuple[int, int, int]  #: `m`, `n` and `k` of a product
+
+QUERY_TOKENS = 128  # queries that go through attention together: as many as a tensor engine's rows, or a few times more
+
+
+def stage_macs(buffers: LayerBuffers, stage: int, size: int, *, masked: bool = True) -> Counter[int]:
+    """[MAC] by bits of the second operand; `size`: [token] of the stage's blocks.
+
+    `masked`: with the scores of later tokens, or of earlier ones outside the window, that are computed and thrown away.
+    """
+    model, found = buffers.model, Counter[int]()
+    networks = model.experts_per_token if model.experts else 1
+    shapes = {matrix.name: matrix for matrix in buffers.matrices}
+    for name in buffers.stage_matrices(stage):
+        matrix = shapes[name]
+        rows = buffers.tokens * (networks if stage >= GATE_UP else 1)
+        found[matrix.bits] += rows * matrix.rows * matrix.cols
+    if stage == GATE_UP and model.experts:
+        found[shapes["router"].bits] += buffers.tokens * model.hidden * model.experts
+    if stage == ATTENTION:
+        for head in range(model.kv_heads):
+            scores = _scores(buffers, size) if masked else _scores_in_use(buffers)
+            found[model.kv_bits_of(head)] += 2 * model.group * model.head_dim * scores
+    return found
+
+
+def _scores(buffers: LayerBuffers, size: int) -> int:
+    """Scores of one query head, of all sequences."""
+    window, total = buffers.model.window, 0
+    for start in range(0, buffers.seq_tokens, size if buffers.seq_tokens > 1 else 1):
+        block = min(size, buffers.seq_tokens - start)
+        for at in range(start, start + block, QUERY_TOKENS):
+            rows, t = min(QUERY_TOKENS, start + block - at), buffers.context + at
+            total += rows * (t + rows - first_cached(window, t))
+    return total * buffers.batch
+
+
+def _scores_in_use(buffers: LayerBuffers) -> int:
+    """The same without masked ones: token `t` attends to `t + 1` positions, or to its window."""
+    new = range(buffers.context, buffers.context + buffers.seq_tokens)
+    window = buffers.model.window
+    return buffers.batch * sum(min(t + 1, window) if window else t + 1 for t in new)
+
+
+def stage_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:
+    """Cycles of a stage's products, spread over all tensor engines: at full rate, or in passes of a systolic array."""
+    te = buffers.config.te
+    if te.timing == "systolic":
+        return ceil_div(systolic_cycles(buffers, level, stage, size), te.engines)
+    total = 0
+    for bits, macs in sorted(stage_macs(buffers, stage, size).items()):
+        rate = te.rate(bits, buffers.model.activation_bits) * te.engines
+        total += ceil_div(macs * rate.denominator, rate.numerator)
+    return total
+
+
+def systolic_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:
+    """[cycle] of one systolic array for all products of a stage; each fills and drains it, so it matters how they are cut."""
+    te, key = buffers.config.te, (level.tile_bytes, level.kv_parts, stage, size)
+    if key not in buffers.systolic:
+        products = stage_products(buffers, buffers.tile_cols(level), buffers.kv_tile_tokens(level), stage, size)
+        buffers.systolic[key] = sum(count * systolic_body(te, *shape) for shape, count in products.items())
+    return buffers.systolic[key]
+
+
+def stage_products(
+    buffers: LayerBuffers, tile_cols: Mapping[str, int], kv_tile_tokens: int, stage: int, size: int
+) -> Counter[Shape]:
+    """How many products of each shape a stage is with blocks of `size` tokens and these tiles of weights and of KV."""
+    found = Counter[Shape]()
+    shapes = {matrix.name: matrix for matrix in buffers.matrices}
+
+    def add(name: str, rows: Counter[int]) -> None:
+        """Blocks of rows by the column tiles of a matrix."""
+        matrix = shapes[name]
+        width = buffers.model.head_dim if stage == ATTENTION else matrix.cols
+        for cols, (m, count) in product(_cut(width, tile_cols[name]), rows.items()):
+            found[m, cols, matrix.rows] += count * (matrix.cols // width)
+
+    for name in buffers.stage_matrices(stage):
+        add(name, _block_rows(buffers, stage, size))
+    if stage == GATE_UP and buffers.model.experts:
+        add("router", Counter(_cut(buffers.tokens, size)))
+    if stage == ATTENTION:
+        for shape, count in _attention_products(buffers, kv_tile_tokens, size).items():
+            found[shape] += count * buffers.model.heads * buffers.batch
+    return found
+
+
+def _block_rows(buffers: LayerBuffers, stage: int, size: int) -> Counter[int]:
+    """How many blocks of a stage have so many rows."""
+    if stage == ATTENTION and buffers.seq_tokens > 1:
+        each = Counter(_cut(buffers.seq_tokens, size))
+        return Counter({rows: count * buffers.batch for rows, count in each.items()})
+    if stage < GATE_UP:
+        return Counter(_cut(buffers.tokens, size))
+    return Counter(rows for part in parts(buffers.model, buffers.tokens) for rows in _cut(part.count, size))
+
+
+def _attention_products(buffers: LayerBuffers, tile_tokens: int, size: int) -> Counter[Shape]:
+    """Those of one query head and sequence with its keys and its values."""
+    found = Counter[Shape]()
+    window, dim, page = buffers.model.window, buffers.model.head_dim, buffers.page_tokens
+    for start, block in _starts(buffers.seq_tokens, size if buffers.seq_tokens > 1 else 1):
+        cached = buffers.context + start
+        tiles = kv_tiles(cached, block, tile_tokens, first_cached(window, cached, page))
+        for at, rows in _starts(block, QUERY_TOKENS):
+            first = max(0, cached + at - window + 1) if window else 0
+            for tile in tiles:
+                low, high = max(first, tile.t_start), min(cached + at + rows, tile.t_start + tile.t_len)
+                if low < high:
+                    found[rows, high - low, dim] += 1
+                    found[rows, dim, high - low] += 1
+    return found
+
+
+def _starts(length: int, step: int) -> Iterator[tuple[int, int]]:
+    """First and length of each piece."""
+    return ((at, min(step, length - at)) for at in range(0, length, step))
+
+
+def _cut(length: int, step: int) -> Iterator[int]:
+    """Lengths of the pieces."""
+    return (piece for _, piece in _starts(length, step))

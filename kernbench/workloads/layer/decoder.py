@@ -8,7 +8,7 @@ from typing import Literal
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.attention import attention
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.layer.projections import PartialRows, feed_forward, output_projection

@@ -9,7 +9,7 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import ActivationLayout, LayerDram, Span, WeightTile
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.models import ModelShape

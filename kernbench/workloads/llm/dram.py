@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from math import lcm
+from itertools import product
+from math import gcd, lcm
+from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import KvLayout, NpuConfig
-from kernbench.workloads.layer.dram import LayerDram, Room
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.dram import LayerDram, Room, Span
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan
+from kernbench.workloads.scratchpad import DoesNotFit, Need, Ring, ScratchpadPlan
 
 _UNLIMITED = 1 << 62  # [byte] of DRAM while it is found out how many are needed
 Plans = Callable[[ModelShape], Iterable[LayerPlan]]
@@ -116,3 +120,143 @@ class _Places:
         at = ceil_div(self.end, self._step) * self._step
         self.end = at + nbytes
         return at
+
+
+_STRIDE, _SEQUENCE_STRIDE = 7919, 104729  # primes: rows of the embedding that are not neighbours
+_TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+_STRIP_BYTES = 4 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What both need: the first or last layer for its bits, the model's places, and the tokens of the step."""
+
+    shape: ModelShape
+    vocab: int
+    softcap: bool
+    config: NpuConfig
+    dram: LlmDram
+    tokens: int  #: new ones of each sequence
+    context: int
+    batch: int
+
+    def act(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return bytes_of(elements, self.shape.activation_bits)
+
+    def rings(self, needs: list[Need]) -> dict[str, Ring] | None:
+        """A ring per need; None where they do not fit."""
+        line = self.config.spm.bank_width_bytes
+        try:
+            places = ScratchpadPlan(needs, self.config.spm.size_bytes, line)
+        except DoesNotFit:
+            return None
+        return {need.name: Ring(places[need.name], line) for need in needs}
+
+    def refusal(self, what: str) -> InputError:
+        """Not even the smallest tiles fit."""
+        rule = f"the {what} of {self.shape.name} must fit the scratchpad"
+        size = self.config.spm.size_bytes
+        return InputError(Problem(self.config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+
+
+def emit_embedding(ends: Ends, emit: Emitter) -> None:
+    """Each new token's row of the embedding, at the activations' width, to the input of the first layer."""
+    table, hidden, shape = ends.dram.embedding, ends.shape.hidden, ends.shape
+    row_bytes = bytes_of(hidden, table.bits)
+    alignment = ends.config.dma.alignment_bytes
+    widest = max(row_bytes, ends.act(hidden))  # the copy reads as wide as it writes
+    room = ceil_div(widest, alignment) * alignment + alignment
+    wide = ceil_div(ends.act(hidden), alignment) * alignment
+    total = ends.tokens * ends.batch
+    for rows in (16, 8, 4, 2, 1):
+        rings = ends.rings([Need("rows", 4 * rows * room, 0, 0), Need("out", 4 * rows * wide, 0, 0)])
+        if rings is not None:
+            break
+    else:
+        raise ends.refusal("embedding")
+    for first in range(0, total, rows):
+        count = min(rows, total - first)
+        out = rings["out"].take(count * ends.act(hidden))
+        for row in range(first, first + count):
+            sequence, t = divmod(row, ends.tokens)
+            position = ends.context + t
+            meta: dict[str, Any] = {"phase": "EMBEDDING", "token_idx": position}
+            word = (position * _STRIDE + sequence * _SEQUENCE_STRIDE) % ends.vocab
+            at = table.base + word * row_bytes
+            slot = rings["rows"].take(room)
+            emit.load("embedding", table.bits, Span(at, 1, hidden, row_bytes), slot, **meta)
+            place = out + ends.act((row - first) * hidden)
+            wanted = {"length": hidden, "batch": 1, "qbits_activation": shape.activation_bits}
+            emit.ve("copy", slot, place, **wanted, **meta)
+        elements = count * hidden
+        span = Span(ends.dram.input_of(0) + ends.act(first * hidden), 1, elements, ends.act(elements))
+        meta = {"phase": "EMBEDDING", "token_idx": ends.context + first % ends.tokens}
+        emit.store("activation", shape.activation_bits, span, out, **meta)
+
+
+def emit_head(ends: Ends, emit: Emitter, layers: int) -> None:
+    """The last norm of each sequence's last token, and its logits."""
+    shape, hidden, batch = ends.shape, ends.shape.hidden, ends.batch
+    tile_cols, strip_tiles, rings = _head_buffers(ends)
+    meta: dict[str, Any] = {"token_idx": ends.context + ends.tokens - 1}
+    gain, normed = rings["gain"].take(shape.gain_bytes), rings["normed"].take(ends.act(batch * hidden))
+    span = Span(ends.dram.final_gain, 1, shape.gain_bytes * 8 // shape.gain_bits, shape.gain_bytes)
+    emit.load("weight", shape.gain_bits, span, gain, phase="NORM", **meta)
+    for sequence in range(batch):
+        row = (sequence + 1) * ends.tokens - 1
+        last = Span(ends.dram.input_of(layers) + ends.act(row * hidden), 1, hidden, ends.act(hidden))
+        emit.load("activation", shape.activation_bits, last, normed + ends.act(sequence * hidden), phase="NORM", **meta)
+    bits = shape.activation_bits
+    job = emit.ve(shape.norm, normed, normed, length=hidden, batch=batch, qbits_activation=bits, phase="NORM", **meta)
+    emit.after(job, gain, shape.gain_bytes)
+    meta["phase"] = "LM_HEAD"
+    step = strip_tiles * tile_cols
+    for first in range(0, ends.vocab, step):
+        cols = min(step, ends.vocab - first)
+        out = rings["logits"].take(ends.act(batch * cols))
+        for col in range(first, first + cols, tile_cols):
+            width = min(tile_cols, first + cols - col)
+            _head_tile(ends, emit, rings["weights"], col, width, normed, out + ends.act(batch * (col - first)), meta)
+        if ends.softcap:
+            emit.ve("tanh", out, out, length=cols, batch=batch, qbits_activation=shape.activation_bits, **meta)
+        span = Span(ends.dram.logits + ends.act(batch * first), 1, batch * cols, ends.act(batch * cols))
+        emit.store("activation", shape.activation_bits, span, out, **meta)
+
+
+def _head_tile(
+    ends: Ends, emit: Emitter, ring: Ring, col: int, width: int, normed: int, out: int, meta: dict[str, Any]
+) -> None:
+    table, hidden = ends.dram.head, ends.shape.hidden
+    nbytes = bytes_of(hidden * width, table.bits)
+    at = table.base + bytes_of(col * hidden, table.bits)
+    slot = ring.take(ceil_div(nbytes, ends.config.dma.alignment_bytes) * ends.config.dma.alignment_bytes)
+    emit.load("weight", table.bits, Span(at, 1, hidden * width, nbytes), slot, **meta)
+    sizes = {"m": ends.batch, "n": width, "k": hidden}
+    bits = {"qbits_weight": table.bits, "qbits_activation": ends.shape.activation_bits}
+    emit.te("gemm", normed, slot, out, **sizes, **bits, **meta)
+
+
+def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
+    """Columns of a tile, tiles of a strip of logits, and the rings: the largest tiles that fit."""
+    shape, config = ends.shape, ends.config
+    alignment = config.dma.alignment_bytes
+    wanted = 2 * config.dma.engines + config.te.engines
+    column = shape.hidden * ends.dram.head.bits
+    unit = alignment * 8 // gcd(column, alignment * 8)  # columns that begin at a line
+    fixed = [
+        Need("gain", shape.gain_bytes + alignment, 0, 0),
+        Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
+    ]
+    for kib, (in_ring, strips, strip_bytes) in product(_TILE_KIB, ((wanted, 2 * config.te.engines, _STRIP_BYTES), (2, 2, 1))):
+        cols = (kib << 13) // column // unit * unit
+        if not cols:
+            continue
+        tiles = max(1, ceil_div(strip_bytes, ends.act(ends.batch * cols)))
+        tile = ceil_div(bytes_of(cols * shape.hidden, ends.dram.head.bits), alignment) * alignment
+        strip = ends.act(ends.batch * cols * tiles) + 2 * alignment
+        weights = Need("weights", in_ring * (tile + config.spm.bank_width_bytes), 0, 0)
+        rings = ends.rings([weights, *fixed, Need("logits", strips * strip, 0, 0)])
+        if rings is not None:
+            return cols, tiles, rings
+    raise ends.refusal("LM head")

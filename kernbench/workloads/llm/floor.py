@@ -12,8 +12,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
-from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes
-from kernbench.workloads.layer.macs import stage_macs
+from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
 from kernbench.workloads.llm.steps import LlmPrograms, Step
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import TENSORS

@@ -16,13 +16,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
-from kernbench.workloads.emitter import Emitter
+from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
-from kernbench.workloads.llm.dram import LlmDram, machine_with_layout, place_model
-from kernbench.workloads.llm.ends import Ends, emit_embedding, emit_head
+from kernbench.workloads.llm.dram import Ends, LlmDram, emit_embedding, emit_head, machine_with_layout, place_model
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, npu_view, pe_places, shard_of
 from kernbench.workloads.models import ModelShape

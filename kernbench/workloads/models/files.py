@@ -15,12 +15,207 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kernbench.common.errors import InputError, Problem
-from kernbench.config.document import Document, read_document
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config.document import KEY, Document, PathLike, read_document
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.models.bits import stated_bits
-from kernbench.workloads.models.keys import Keys
+from kernbench.workloads.models.precision import StatedBits
+
+MOST_LAYERS, MOST = 10_000, 1 << 24  #: what a config.json may say: of layers, and of any other number
+GELU = ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
+#: Keys of models that change what a layer computes, stores or moves.
+WORK = frozenset((
+    "add_cross_attention", "altup_num_inputs", "attention_bias", "attention_chunk_size", "attention_k_eq_v", "attn_bias",
+    "attn_logit_softcapping", "attn_type_list", "audio_config", "block_types", "clip_qkv", "decoder_sparse_step", "dtype",
+    "expert_layer_offset", "expert_layer_period", "ffn_config", "final_logit_softcapping", "first_k_dense_replace", "head_dim",
+    "hidden_act", "hidden_activation", "interleave_moe_layer_step", "is_encoder_decoder", "kv_lora_rank", "layer_types",
+    "layers_block_type", "max_window_layers", "mlp_bias", "mlp_only_layers", "mlp_type", "moe_layers", "multi_query",
+    "no_rope_layers", "norm_type", "parallel_attn", "partial_rotary_factor", "q_lora_rank", "qk_layernorm",
+    "quantization_config", "rope_interleave", "rotary_pct", "sliding_window", "sliding_window_pattern", "tensor_parallel",
+    "text_config", "torch_dtype", "use_bias", "use_mla", "use_parallel_residual", "use_qk_norm", "use_sliding_window",
+    "vision_config",
+))  # fmt: skip
+#: Names of the kind that shapes have; HARMLESS are those of them that say nothing of a layer's work.
+_SHAPES = ("num_", "n_", "d_", "moe_", "mamba_", "ssm_", "conv_", "attn_", "ffn_", "mlp_", "q_", "kv_", "v_", "qk_", "mtp_")
+_ENDS = ("_size", "_dim", "_dims", "_rank", "_layers", "_heads", "_experts", "_window", "_multiplier_dim", "_bits")
+HARMLESS = frozenset((
+    "chunk_size_feed_forward", "moe_aux_loss_coef", "n_ctx", "n_positions", "no_repeat_ngram_size", "num_beam_groups",
+    "num_beams", "num_labels", "num_return_sequences", "output_router_logits", "router_aux_loss_coef", "top_k",
+    "type_vocab_size",
+))  # fmt: skip
+
+
+class Keys:
+    """The keys of a config.json; a missing or wrong one is an InputError. What is said of the user goes to `notes`."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.notes: list[str] = []
+        self._used = set[str]()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value of any type; null counts as missing. From now on the key is used."""
+        self._used.add(name)
+        value = self.document.data.get(name)
+        if value is None:
+            if default is ABSENT:
+                raise InputError(self.document.problem((), f"the key {name} is missing"))
+            return default
+        return value
+
+    def refuse(self, path: PathLike, rule: str, value: Any = ABSENT) -> InputError:
+        """An error at a key."""
+        return InputError(self.document.problem(path, rule, value))
+
+    def note(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> None:
+        """A warning at a key."""
+        self.notes.append(str(self.document.problem(path, rule, value, remedy)))
+
+    def count(self, name: str, default: Any = ABSENT) -> int:
+        """A positive integer."""
+        value = self.get(name, default)
+        if type(value) is not int or (value < 1 and value != default):
+            raise self.refuse((name,), "it must be a positive integer", value)
+        most = MOST_LAYERS if name == "num_hidden_layers" else MOST
+        if value > most:
+            raise self.refuse((name,), f"it must be at most {most}", value)
+        return value
+
+    def text(self, name: str) -> str:
+        """A text."""
+        value = self.get(name, ABSENT)
+        if not isinstance(value, str):
+            raise self.refuse((name,), "it must be text", value)
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            raise self.refuse((name,), "it must be true or false", value)
+        return value
+
+    def activation(self, name: str = "hidden_act", default: str = "silu") -> str:
+        """The activation as a vector engine knows it."""
+        value = self.get(name, default)
+        if value == "silu":
+            return "silu"
+        if value in GELU:
+            return "gelu"
+        raise self.refuse((name,), f"it must be one of silu, {', '.join(GELU)}", value)
+
+    def given(self, name: str) -> bool:
+        """Whether it is there, and not null."""
+        return self.get(name) is not None
+
+    def unused(self) -> None:
+        """Notes keys that say something of the work, have a value that turns something on, and were not used."""
+        for name, value in self.document.data.items():
+            if name in self._used or not isinstance(name, str) or value is None or value is False or value in (0, "", [], {}):
+                continue
+            shape = name.startswith(_SHAPES) or name.endswith(_ENDS)
+            if name in WORK or (shape and name not in HARMLESS and type(value) in (int, list, dict, bool)):
+                self.note((name, KEY), "it is not used, though it may change the work")
+
+
+_DTYPES = {
+    "float32": 32, "float": 32, "float16": 16, "half": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8,
+}  # fmt: skip
+_WIDTHS = (1, 2, 4, 8, 16, 32)
+_SECTION = "quantization_config"
+_METHODS = "gptq, awq, bitsandbytes, fp8, compressed-tensors"
+#: Matrices that these methods leave as they are.
+_LEFT = ("lm_head", "embedding")
+
+
+def stated_bits(keys: Keys) -> StatedBits:
+    """The bits; what is not understood is noted by name, and not used. InputError for what is of the wrong type."""
+    wide = _dtype(keys)
+    section = keys.get(_SECTION, {})
+    if not isinstance(section, dict):
+        raise keys.refuse((_SECTION,), "it must be a mapping", section)
+    if not section:
+        return StatedBits(w=wide, a=wide, kv=wide)
+    w, a, kv = _quantised(keys, section)
+    if w is None:
+        return StatedBits(w=wide, a=wide, kv=wide)
+    left = tuple((name, wide) for name in _LEFT if wide is not None and w != wide)
+    return StatedBits(w=w, a=a or wide, kv=kv or wide, roles=left)
+
+
+def _dtype(keys: Keys) -> int | None:
+    """Bits of what is not quantised."""
+    for name in ("dtype", "torch_dtype"):
+        value = keys.get(name)
+        if value is None or value == "auto":
+            continue
+        if isinstance(value, str) and value.removeprefix("torch.") in _DTYPES:
+            keys.get("torch_dtype")
+            return _DTYPES[value.removeprefix("torch.")]
+        keys.note((name,), f"it is not used; it may be one of {', '.join(_DTYPES)}", value, "give --w, --a and --kv")
+    return None
+
+
+def _quantised(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | None, int | None]:
+    """Bits of weights, activations and the KV cache, as far as a method says them."""
+    method = section.get("quant_method")
+    if method == "bitsandbytes" or (method is None and ("load_in_4bit" in section or "load_in_8bit" in section)):
+        for name, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
+            if _flag(keys, section, name):
+                return bits, None, None
+        return None, None, None
+    if method == "fp8":
+        return 8, 8, None
+    if method in ("gptq", "awq"):
+        name = "bits" if "bits" in section else "w_bit"
+        return _bits(keys, (_SECTION, name), section.get(name)), None, None
+    if method == "compressed-tensors":
+        return _compressed(keys, section)
+    rule = f"it is not used; the methods that are known: {_METHODS}"
+    keys.note((_SECTION, "quant_method"), rule, method, "give --w")
+    return None, None, None
+
+
+def _flag(keys: Keys, section: dict[Any, Any], name: str) -> bool:
+    value = section.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise keys.refuse((_SECTION, name), "it must be true or false", value)
+    return bool(value)
+
+
+def _bits(keys: Keys, path: PathLike, value: Any) -> int | None:
+    """A number of bits; None where it is none that elements may have."""
+    if type(value) is int and value in _WIDTHS:
+        return value
+    keys.note(path, f"it is not used; it may be one of {', '.join(map(str, _WIDTHS))}", value, "give --w, --a or --kv")
+    return None
+
+
+def _compressed(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | None, int | None]:
+    """Groups of layers, each with its bits; several that differ are noted, and not used."""
+    groups = section.get("config_groups")
+    if not isinstance(groups, dict):
+        raise keys.refuse((_SECTION, "config_groups"), "it must be a mapping", groups)
+    weights = _of_groups(keys, groups, "weights")
+    scheme, kv = section.get("kv_cache_scheme"), None
+    if isinstance(scheme, dict):
+        kv = _bits(keys, (_SECTION, "kv_cache_scheme", "num_bits"), scheme.get("num_bits"))
+    return weights, _of_groups(keys, groups, "input_activations"), kv
+
+
+def _of_groups(keys: Keys, groups: dict[Any, Any], what: str) -> int | None:
+    """The bits that all groups have; None where they have none."""
+    found = set[int | None]()
+    for name, group in groups.items():
+        part = group.get(what) if isinstance(group, dict) else None
+        if isinstance(part, dict):
+            found.add(_bits(keys, (_SECTION, "config_groups", name, what, "num_bits"), part.get("num_bits")))
+    if len(found) > 1:
+        rule = f"its groups have {what} of different bits, which are not used"
+        keys.note((_SECTION, "config_groups"), rule, remedy="give --policy")
+        return None
+    return next(iter(found), None)
+
 
 MODEL_BYTES = 1 << 20
 SUFFIXES = (".json", ".yaml", ".yml")

@@ -22,18 +22,20 @@ SCHEMA = jsonschema.Draft202012Validator(ccl_json_schema())
 ENTRY = "schema: kernbench/ccl/1\nalgorithms: {all_reduce: {odd: {module: odd.py, topologies: [ring]}}}\n"
 MINE = ("--algo", "odd", "--ccl", "odd.yaml", "--allow-code", "odd.py")
 ODD = ("ccl", "run", "all_reduce", *MINE, "-n", "2", "-b", "1K", "-e", "4K", "--no-check")
+OWN = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_odd")
+#: Where the statement of rank 0 stands.
+LINE = OWN[: OWN.index("    ring = flat")].count("\n") + 2
 #: What rank 0 does in the second of three sizes.
 WAITS = "import sys, time; print('second size', file=sys.stderr, flush=True); time.sleep(20)"
 RAISES = "raise ValueError('too many')"
 REFUSES = "from kernbench.common.errors import InputError, Problem; raise InputError(Problem('here', 'it is too much'))"
 HANGS = "return"
-STOPPED = "interrupted: odd.py:46, in program 0 of all_reduce_odd on sip0.cube0.pe0, cycle "
+STOPPED = f"interrupted: odd.py:{LINE}, in program 0 of all_reduce_odd on sip0.cube0.pe0, cycle "
 
 
 def odd(statement: str) -> None:
     """An algorithm that runs a statement in the second size."""
-    text = Path(all_reduce_own.__file__).read_text(encoding="utf-8").replace("all_reduce_own", "all_reduce_odd")
-    text = text.replace("    ring = flat", f"    if tl.rank == 0 and n_elem == 1024:\n        {statement}\n    ring = flat")
+    text = OWN.replace("    ring = flat", f"    if tl.rank == 0 and n_elem == 1024:\n        {statement}\n    ring = flat")
     Path("odd.py").write_text(text, encoding="utf-8")
     Path("odd.yaml").write_text(ENTRY, encoding="utf-8")
 
@@ -66,7 +68,7 @@ def test_messages_that_nobody_receives_are_told(kbsim: Kbsim) -> None:
     """Of sizes that are done, and of one that hangs."""
     odd("tl.send('W', tl.zeros((1,), dtype))")
     said = kbsim(*ODD)
-    left = "a message from rank 0 (sip0.cube0.pe0) W to rank 1 (sip0.cube0.pe1) E (odd.py:46): nobody received"
+    left = f"a message from rank 0 (sip0.cube0.pe0) W to rank 1 (sip0.cube0.pe1) E (odd.py:{LINE}): nobody received"
     assert said.code == 0 and [line for line in said.out.splitlines() if "nobody" in line] == [f"# 2,048 B: {left}"]
     found = json.loads(kbsim(*ODD, "--json").out)
     SCHEMA.validate(found)
@@ -87,7 +89,7 @@ def test_an_interrupt_leaves_the_lines_that_are_done() -> None:
 @pytest.mark.parametrize(
     ("statement", "code", "status", "message"),
     [
-        (RAISES, 5, "failed", "odd.py:46, in all_reduce_odd: ValueError: too many"),
+        (RAISES, 5, "failed", f"odd.py:{LINE}, in all_reduce_odd: ValueError: too many"),
         (REFUSES, 2, "refused", "here: it is too much"),
         (HANGS, 4, "deadlock", None),
     ],

@@ -11,6 +11,8 @@ from types import ModuleType
 
 #: Old name: new name. A package's modules move with it.
 MODULES = {
+    "kernbench.ccl.arranged": "kernbench.ccl.rings",
+    "kernbench.ccl.cuts": "kernbench.ccl.contract",
     "kernbench.ccl.shapes": "kernbench.ccl.rings",
     "kernbench.components.parameters": "kernbench.components.service",
     "kernbench.noc.device": "kernbench.analysis.noc.device",

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
     # A command makes its modules and tables once and keeps them: looking for garbage every 700 objects finds none.
     gc.set_threshold(100_000, 20, 20)
+    if not sys.warnoptions:  # a user's module that imports an old name of ours is told the new one
+        warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
     signal.signal(signal.SIGTERM, _told_to_stop)
     code = exit_code(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()  # it ends with the process, and Python would go through all of it for garbage first

@@ -1,0 +1,35 @@
+"""What users wrote by the first version's reference runs, prints the same, and names that moved are warned of."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from kernbench.moved import MODULES
+from tests.docs.examples import run_page
+
+HERE = Path(__file__).parent / "first_version"
+#: By page: the names that it imports and that stand elsewhere now.
+MOVED = {
+    "benches": {"kernbench.runtime_api.parameters"},
+    "ccl": set[str](),
+    "components": {"kernbench.sim_engine.tracing"},
+    "kernels": set[str](),
+    "python": set[str](),
+}
+
+
+@pytest.mark.parametrize("page", sorted(MOVED))
+def test_a_page_of_the_first_version(page: str) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        shown = run_page(HERE / f"{page}.md")
+    assert [one for one in shown if not one.agrees()] == []
+    told = {str(one.message).partition(" is now ")[0] for one in said if issubclass(one.category, DeprecationWarning)}
+    assert {name for name in told if name in MODULES} == MOVED[page]
+
+
+def test_all_pages_are_run() -> None:
+    assert {path.stem for path in HERE.glob("*.md")} == set(MOVED)

@@ -11,6 +11,7 @@ look comes later each time.
 from libc.string cimport memcpy, memset
 
 from kernbench_core.fast.ahead cimport ahead_of
+from kernbench_core.fast.course cimport ALL, SPAN, Course, open_carry
 from kernbench_core.model.arith cimport gcd, quotient
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
@@ -22,7 +23,7 @@ from kernbench_core.fast.simd cimport vectors
 from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, next_body_cycle
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
 from kernbench_core.fast.walk cimport PORTS, take
 
 cdef enum:
@@ -308,7 +309,8 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
     """Nothing is denied before that cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
-    cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER, far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
+    cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER
+    cdef int64_t far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
     cdef int32_t k
     for k in range(n):
         first = max(first, x[k].at + 1)             # behind its first request every requester is regular

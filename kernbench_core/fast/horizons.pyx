@@ -2,7 +2,7 @@
 from kernbench_core.plugin.component cimport component_flow_changed
 from kernbench_core.fast.pair_steps cimport pair_turn, paired_cycle
 
-from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.ends cimport far_requester
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
 from kernbench_core.fast.skip cimport scratchpad_next

@@ -10,8 +10,8 @@ clock of its own for that, `Flow.seen`.
 """
 from kernbench_core.model.arith cimport quotient
 from kernbench_core.model.bank cimport Requester, bank_of, line_of
-from kernbench_core.model.pair cimport far_requester, flow_of
-from kernbench_core.fast.conflict_free cimport ALL, open_carry
+from kernbench_core.model.ends cimport far_requester, flow_of
+from kernbench_core.fast.course cimport ALL, open_carry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.requester cimport flow_over

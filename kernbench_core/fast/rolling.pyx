@@ -19,7 +19,7 @@ from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
 from kernbench_core.trace.record_walk cimport emit_moved, open_run, put_note, run_asked
 from kernbench_core.fast.runs cimport begin_run, goes_on
-from kernbench_core.fast.paths cimport order_of
+from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.tally cimport tally_eight

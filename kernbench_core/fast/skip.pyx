@@ -14,7 +14,7 @@ from kernbench_core.fast.jump cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
 from kernbench_core.model.masks cimport set_run
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
-from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.ends cimport far_requester
 from kernbench_core.fast.rolling cimport may_roll
 from kernbench_core.model.share.membership cimport Flow, flow_cycles, flow_next
 from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of

@@ -5,11 +5,13 @@ asked for goes on: bytes move, a body cycle is done. Who was not is held, and as
 
 What a requester asks for depends on its own state only, so the order in which requests are formed does not matter.
 """
-from kernbench_core.model.arbiter.arbiter cimport ARBITERS, traces_requests
+from kernbench_core.model.arbiter.arbiter cimport ARBITERS
+from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want
-from kernbench_core.model.pair cimport flow_of, pair_ask, pair_judge
+from kernbench_core.model.ends cimport flow_of
+from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
 from kernbench_core.model.sim cimport lacks_banks, memory_of, reads_of, writes_of

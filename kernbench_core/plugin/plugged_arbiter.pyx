@@ -6,7 +6,7 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
-from kernbench_core.model.arbiter.arbiter cimport client_of, clients, deny_bank, grant_bank, open_askings
+from kernbench_core.model.arbiter.grant cimport client_of, clients, deny_bank, grant_bank, open_askings
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_scratchpad
 from kernbench_core.plugin.plug_layout import check_functions, check_table

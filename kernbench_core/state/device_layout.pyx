@@ -1,6 +1,6 @@
 """Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
 from kernbench_core.state.arrays cimport int64_rows
-from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, DeviceTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 

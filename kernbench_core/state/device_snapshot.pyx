@@ -5,7 +5,7 @@ The bursts of a flow follow from its bytes, so of each only the flow is kept. Wh
 from libc.stdlib cimport calloc, free
 
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
-from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch, Given
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, Bank, DeviceTiming
 from kernbench_core.model.dram.extent cimport cursor_open
 from kernbench_core.model.dram.queue cimport queue_burst

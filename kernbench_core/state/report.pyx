@@ -10,7 +10,7 @@ from kernbench_core.plugin.described cimport command_of
 from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
-from kernbench_core.model.dram.controller cimport Controller, Devices
+from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.tally cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
@@ -98,7 +98,8 @@ cdef dict counters_of(Sim* s):
     for k in range(s.share.n_res):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
-        resources.append({"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members, **device_counters(s, k)})
+        shares = {"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members}
+        resources.append({**shares, **device_counters(s, k)})
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left

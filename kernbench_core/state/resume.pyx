@@ -13,7 +13,7 @@ from libc.string cimport memset
 from kernbench_core.state.audit cimport (
     Known, check_compute, check_dma, check_entries, check_flow, check_request, check_shares, check_stall, check_start, check_status,
     p2_is_over)
-from kernbench_core.model.arbiter.arbiter cimport clients
+from kernbench_core.model.arbiter.grant cimport clients
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
 from kernbench_core.model.control cimport Control, Entry
@@ -29,7 +29,7 @@ from kernbench_core.model.heap cimport int_push, timer_push
 from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
-from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.ends cimport far_requester
 from kernbench_core.model.phases cimport open_flows, open_requester
 from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch

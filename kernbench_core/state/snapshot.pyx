@@ -12,7 +12,7 @@ from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
-from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.ends cimport far_requester
 from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of

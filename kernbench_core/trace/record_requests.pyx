@@ -7,7 +7,7 @@ from kernbench_core.trace.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
 from kernbench_core.model.masks cimport set_run
-from kernbench_core.model.pair cimport far_requester
+from kernbench_core.model.ends cimport far_requester
 from kernbench_core.trace.record_walk cimport emit_moved, run_asked, streams_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of

@@ -1,72 +1,10 @@
-"""The arbiters of scratchpads, by number, and what they grant with."""
-from kernbench_core.model.bank cimport Spm, grant
-from kernbench_core.model.pair cimport flow_of
-from kernbench_core.model.sim cimport Sim, reads_of, writes_of
-from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.trace.record_requests cimport open_asking, record_asking, record_denied
-from kernbench_core.types cimport N_ARBITERS, cycle_t, int32_t, slot_t, uint64_t
+"""The arbiters of scratchpads, by number."""
+from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.sim cimport Sim
+from kernbench_core.types cimport N_ARBITERS, cycle_t
 
 cdef struct Arbiter:          # a rule
     void (*arbitrate)(Sim* s, Spm* p, cycle_t now) noexcept nogil  # P5: grants the requests of `Spm.asking`
     bint pointers             # it keeps a client for each bank in `Spm.pointer`, which snapshots then hold
 
 cdef Arbiter[N_ARBITERS] ARBITERS  # by `ArbiterRule`
-
-cdef inline bint traces_requests(Sim* s) noexcept nogil:
-    """The run writes down every request."""
-    return s.trace != NULL and s.trace.level >= TRACE_FULL
-
-cdef inline int32_t clients(Sim* s) noexcept nogil:
-    """Clients are numbered over the machine in tie-break order: DMA engines, TEs and VEs, then components."""
-    return s.n_dma + s.n_compute + s.n_plugs
-
-cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
-    """The client whose request it is."""
-    if requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks:
-        return s.share.flow[flow_of(s, requester)].engine
-    if requester < s.n_flows + s.n_compute:
-        return s.n_dma + requester - s.n_flows
-    return s.n_dma + s.n_compute + s.plugs.ask[requester - s.plugs.first_requester].by
-
-cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
-    """Grant a request the ports that are left; its masks keep the banks that it lacks."""
-    if traces_requests(s):
-        record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
-    grant(p, reads_of(s, requester), writes_of(s, requester))
-
-cdef inline void open_askings(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """Before an arbiter goes bank by bank: all requests are written down."""
-    cdef int32_t k
-    for k in range(p.n_asking if traces_requests(s) else 0):
-        open_asking(s, p, p.asking[k], reads_of(s, p.asking[k]), writes_of(s, p.asking[k]), now)
-
-cdef inline uint64_t banks_asked(Sim* s, Spm* p, int32_t w) noexcept nogil:
-    """The banks of the w-th word that some request asks for."""
-    cdef uint64_t asked = 0
-    cdef int32_t k
-    for k in range(p.n_asking):
-        asked |= reads_of(s, p.asking[k])[w] | writes_of(s, p.asking[k])[w]
-    return asked
-
-cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read, bint no_write) noexcept nogil:
-    """The k-th request of the cycle is denied a bank, for lack of these ports."""
-    p.denials.count[bank] += 1
-    if traces_requests(s):
-        record_denied(s, p, k, bank, no_read, no_write)
-
-cdef inline bint grant_bank(Sim* s, Spm* p, int32_t k, int32_t bank, int32_t* left) noexcept nogil:
-    """Grant the k-th request of the cycle a bank, if it asks for it and has its ports among those that are `left` there."""
-    cdef uint64_t* reads = reads_of(s, p.asking[k]) + (bank >> 6)
-    cdef uint64_t* writes = writes_of(s, p.asking[k]) + (bank >> 6)
-    cdef int32_t read = reads[0] >> (bank & 63) & 1, write = writes[0] >> (bank & 63) & 1
-    if not (read or write):
-        return False
-    if read > left[0] or write > left[1]:
-        deny_bank(s, p, k, bank, read > left[0], write > left[1])
-        return False
-    left[0] -= read
-    left[1] -= write
-    reads[0] &= ~(<uint64_t>read << (bank & 63))
-    writes[0] &= ~(<uint64_t>write << (bank & 63))
-    p.grants.count[bank] += 1
-    return True

@@ -13,3 +13,7 @@ cdef inline bint by_age(Spm* p) noexcept nogil:
 cdef inline bint may_be_aged(Spm* p, cycle_t now) noexcept nogil:
     """A request may have waited `max_wait_cycles` in cycle `now`; if not, the order is the tie-break order."""
     return p.n_held and now + 1 - p.oldest > p.max_wait
+
+cdef inline slot_t* order_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """The requesters in the order of arbitration of one cycle."""
+    return aged_first(s, p, p.order, p.n_order, now) if may_be_aged(p, now) else p.order

@@ -1,5 +1,5 @@
 """`oldest_first` of docs/model/banks_and_arbiters.md, P5: one order of requesters for all banks of a cycle."""
-from kernbench_core.model.arbiter.arbiter cimport grant_request
+from kernbench_core.model.arbiter.grant cimport grant_request
 from kernbench_core.types cimport NEVER
 
 

@@ -1,5 +1,5 @@
 """`round_robin` of docs/model/banks_and_arbiters.md, P5: every bank has an order of its own."""
-from kernbench_core.model.arbiter.arbiter cimport banks_asked, client_of, clients, grant_bank, open_askings
+from kernbench_core.model.arbiter.grant cimport banks_asked, client_of, clients, grant_bank, open_askings
 from kernbench_core.types cimport int32_t, uint64_t
 
 cdef extern from *:

@@ -4,6 +4,7 @@ A channel gives at most one column command (RD, WR) and one row command (ACT, PR
 """
 from libc.string cimport memmove
 
+from kernbench_core.model.dram.devices cimport Burst, Given
 from kernbench_core.model.dram.device cimport (
     ACT, PRE, RD, REF, WR, Bank, device_closable, device_close, device_give, device_ready, device_refresh)
 from kernbench_core.model.dram.page.page cimport PAGE_POLICIES

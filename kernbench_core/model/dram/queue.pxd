@@ -1,5 +1,5 @@
 """The queue of a DRAM controller: flows append bursts in turn, and a flow that ends takes its bursts out."""
-from kernbench_core.model.dram.controller cimport Controller, Devices
+from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport slot_t
 

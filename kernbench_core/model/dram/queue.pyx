@@ -1,5 +1,5 @@
 """Which burst is queued next: docs/model/dram_rows.md, R1 and R4."""
-from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch
 from kernbench_core.model.dram.extent cimport Dram, cursor_advance
 from kernbench_core.model.dram.map.address_map cimport ADDRESS_MAPS
 from kernbench_core.model.share.membership cimport Flow, Share, share_touch

@@ -1,5 +1,5 @@
 """P4 under row_buffer_v1."""
-from kernbench_core.model.dram.controller cimport Devices
+from kernbench_core.model.dram.devices cimport Devices
 from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport cycle_t, int32_t, slot_t

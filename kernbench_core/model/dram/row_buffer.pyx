@@ -6,7 +6,8 @@ scratchpad by its carry; the burst is over when the flow has earned it.
 from libc.string cimport memset
 
 from kernbench_core.model.arith cimport quotient
-from kernbench_core.model.dram.controller cimport Controller, Given, controller_turn
+from kernbench_core.model.dram.controller cimport controller_turn
+from kernbench_core.model.dram.devices cimport Controller, Given
 from kernbench_core.model.dram.extent cimport cursor_open
 from kernbench_core.model.dram.queue cimport queue_fill
 from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch

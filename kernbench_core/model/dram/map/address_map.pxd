@@ -1,5 +1,5 @@
 """The address maps of DRAM, by number."""
-from kernbench_core.model.dram.controller cimport Burst, Devices
+from kernbench_core.model.dram.devices cimport Burst, Devices
 from kernbench_core.types cimport N_ADDRESS_MAPS, int64_t
 
 cdef struct AddressMap:       # a rule

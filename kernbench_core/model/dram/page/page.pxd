@@ -1,5 +1,5 @@
 """The page policies of DRAM controllers, by number."""
-from kernbench_core.model.dram.controller cimport Controller, Devices
+from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.types cimport N_PAGE_POLICIES, cycle_t, int32_t
 
 cdef struct PagePolicy:       # a rule

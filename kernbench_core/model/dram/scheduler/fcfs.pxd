@@ -1,5 +1,5 @@
 """`fcfs`: first come, first served: the oldest burst of the queue."""
-from kernbench_core.model.dram.controller cimport Burst, Controller, Devices
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices
 from kernbench_core.types cimport cycle_t, int32_t
 
 cdef void mark_oldest(Devices* d, Controller* c) noexcept nogil

@@ -1,6 +1,6 @@
 """The scheduler `fcfs` of docs/model/dram_rows.md: nothing passes an older burst."""
 from kernbench_core.model.dram.device cimport Bank
-from kernbench_core.model.dram.scheduler.scheduler cimport column_ready, mark_burst
+from kernbench_core.model.dram.scheduler.candidate cimport column_ready, mark_burst
 from kernbench_core.types cimport NEVER, NONE
 
 

@@ -1,7 +1,7 @@
 """`fr_fcfs`: first ready, first come, first served: the oldest burst whose row is open."""
-from kernbench_core.model.dram.controller cimport Burst, Controller, Devices, Fetch
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch
 from kernbench_core.model.dram.device cimport Bank
-from kernbench_core.model.dram.scheduler.scheduler cimport mark_burst
+from kernbench_core.model.dram.scheduler.candidate cimport mark_burst
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 cdef void mark_open(Devices* d, Controller* c) noexcept nogil

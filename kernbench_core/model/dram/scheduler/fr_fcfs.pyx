@@ -1,5 +1,5 @@
 """The scheduler `fr_fcfs` of docs/model/dram_rows.md: open rows go first, as long as there are bursts for them."""
-from kernbench_core.model.dram.scheduler.scheduler cimport column_ready
+from kernbench_core.model.dram.scheduler.candidate cimport column_ready
 from kernbench_core.types cimport NEVER, NONE
 
 cdef extern from "<stdint.h>":

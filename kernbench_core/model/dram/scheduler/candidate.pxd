@@ -1,0 +1,16 @@
+"""What schedulers choose with: who leads a bank, and when a column command may be given."""
+from kernbench_core.model.dram.device cimport RD, WR, Bank, device_ready
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices
+from kernbench_core.types cimport cycle_t, int32_t, int64_t
+
+cdef inline void mark_burst(Burst* q, Bank* b, int64_t look) noexcept nogil:
+    """The next burst of a look: the first of a bank leads it, and nobody is a candidate there yet."""
+    q.leads = b.marked != look
+    if q.leads:
+        b.marked = look
+        b.wanted = q.row
+        b.candidates = 0
+
+cdef inline cycle_t column_ready(Devices* d, Controller* c, int32_t bank, bint write) noexcept nogil:
+    """The cycle from which no timing rule forbids a column command to the bank."""
+    return device_ready(&c.device, &d.timing, bank, WR if write else RD)

@@ -19,6 +19,7 @@ from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system.rules import most_flow_weight
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
+from kernbench_core.numbers import TRANSFER_CHANNELS
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
 
@@ -38,13 +39,12 @@ def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     pe, at = _pe(config)
     dma: Dma = pe.dma
     transfers = max(1, sum(entry.engine == "dma" for entry in program.entries))
-    names = ("act_weight", "kv_load", "kv_store")
     changes: Changes = {
         f"{at}dma.max_concurrent_transfers": max(transfers, dma.max_concurrent_transfers),
         f"{at}dma.queue_depth_per_master": max(transfers, dma.queue_depth_per_master),
         f"{at}dma.period": 1,
     }
-    for name, channel in zip(names, dma.channels, strict=True):
+    for name, channel in zip(TRANSFER_CHANNELS, dma.channels, strict=True):
         changes[f"{at}dma.channels.{name}.max_concurrent"] = max(transfers, channel.max_concurrent)
     return changes
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from kernbench.common.units import plain_number
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
+from kernbench_core.numbers import TRANSFER_CHANNELS
 
 if TYPE_CHECKING:
     from kernbench.config.machine import MachineConfig
     from kernbench.config.system import SystemConfig
 
-_CHANNELS = ("act_weight", "kv_load", "kv_store")
 AGED = "oldest_first"  #: the arbiter for which `spm.max_wait_cycles` is
 
 
@@ -114,7 +114,7 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
         why = f"the channels' max_concurrent add up to {sum(limits)}"
         yield Unused(f"{at}dma.max_concurrent_transfers", why, f"set it below {sum(limits)}, or raise these")
     least, by = min((total, "max_concurrent_transfers"), (depth, "queue_depth_per_master"))
-    for name, channel in zip(_CHANNELS, dma.channels, strict=True):
+    for name, channel in zip(TRANSFER_CHANNELS, dma.channels, strict=True):
         if channel.max_concurrent > least:
             why = f"{at}dma.{by} ({least}) is reached first"
             yield Unused(f"{at}dma.channels.{name}.max_concurrent", why, f"raise {at}dma.{by}")
@@ -141,7 +141,7 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
         yield Unused("energy.noc_pj_per_byte_hop", "there is no noc", "add the section noc")
         if config.allocation == "fifo_v1":
             why = "under fifo_v1 a DRAM channel is one flow's at a time"
-            for name in _CHANNELS:
+            for name in TRANSFER_CHANNELS:
                 yield Unused(f"dma.channels.{name}.weight", why, "take another allocation, or set the priority")
     elif len({*noc.dma_at, *noc.dram_at}) == 1:
         for key in ("noc.link_bytes_per_cycle", "noc.hop_latency_cycles", "energy.noc_pj_per_byte_hop"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.common.json_shapes import COUNT, CYCLE, NO_TEXT, TEXT, Shape, closed, list_of, titled
 from kernbench.sim_engine.result import MODEL_VERSION
-from kernbench.sim_engine.run.state import CHANNELS, DMA_STATES, STALLS
+from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS
 
 ID = COUNT
 LINE: Shape = {"type": ["string", "null"], "description": "of a kernel"}

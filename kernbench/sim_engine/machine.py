@@ -37,13 +37,13 @@ from kernbench.sim_engine.run.warnings import empty_warnings, overlap_warnings
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 
+from kernbench_core.numbers import STATUSES, Status
 if TYPE_CHECKING:
     from kernbench.sim_engine.recording.head import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
 
-STATUS = ("running", "done", "aborted", "deadlock", "failed", "overflow")  # the core's Status
 SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
 CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control entry is complete
 
@@ -120,7 +120,8 @@ class Machine:
     @property
     def status(self) -> str:
         """running, done, aborted, deadlock or failed."""
-        return STATUS[self._core.status]
+        status: str = STATUSES[self._core.status]
+        return status
 
     def open_peers(self, room: Sequence[int]) -> None:
         """Let DMA jobs of components lead to the scratchpads of PEs: to each so many at a time, more than before."""
@@ -246,7 +247,7 @@ class Machine:
                     progress(self)
                 spent = time.monotonic() - begin
                 width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
-        if self._core.status == STATUS.index("overflow"):
+        if self._core.status == Status.OVERFLOW:
             raise overflow_refusal(self.config)
         if self.checks:
             check_laws(self.plan, self.cycle, self.status, self._core, list(self.components))

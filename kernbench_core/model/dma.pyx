@@ -6,6 +6,7 @@ The channel COMM stands apart: nothing but its own limit holds its jobs, and the
 """
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
+COMM_CHANNEL = COMM           # for Python
 # The legal edges: LEGAL[from] is the only state that may follow.
 cdef int32_t[3] LEGAL = [DMA_TRANSFERRING, DMA_COMPLETED, -1]
 

@@ -12,6 +12,7 @@ TEXT_OF_VALUE: int
 TEXT_OF_COLUMN: int
 ALWAYS: int
 TOKEN_ENDS: int
+NOTHING: int
 NO_UNIT: int
 UNIT_OF_ENTRY: int
 

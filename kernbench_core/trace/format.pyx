@@ -16,6 +16,7 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
 ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
+NOTHING = MISSING                                                      # in a column: the entry has no such value
 NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # where a template's unit is, besides the units from a number on
 
 cdef enum:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
 
 import pytest
 
+from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS, STATUSES, TRANSFER_CHANNELS
 from tests.meta.source import ROOT, cython_code, files, imports, name, needs_source
 
 pytestmark = needs_source
@@ -37,6 +39,8 @@ LAYERS = (
 )
 #: Who runs the core, and the class that components derive from (docs/adr/0018-kernels.md).
 DOORS = {"kernbench/sim_engine/machine.py", "kernbench/components/base.py"}
+#: What anybody may import of it: the numbers that it shares, and nothing that runs.
+NUMBERS = "kernbench_core.numbers."
 #: Phase 2 and what it stands on: packages and modules of sim_engine.
 DATA_HALF = ("ops", "op_log", "memory", "memory_store", "replay", "data_executor", "verify")
 
@@ -88,9 +92,22 @@ def test_the_core_has_two_doors() -> None:
         name(path)
         for path in files("kernbench", suffixes=(".py",))
         for _, module in imports(path)
-        if module.partition(".")[0] == "kernbench_core"
+        if module.partition(".")[0] == "kernbench_core" and not f"{module}.".startswith(NUMBERS)
     }
     assert users == DOORS
+
+
+def test_numbers_of_the_core_are_written_down_there_alone() -> None:
+    """States, statuses, stalls and channels: names in the order of the core's numbers."""
+    known = {STATUSES, CHANNELS, TRANSFER_CHANNELS, DMA_STATES, STALLS, STALLS[1:]}
+    restated = [
+        f"{name(path)}:{node.lineno}"
+        for path in files("kernbench", suffixes=(".py",))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Tuple, ast.List))
+        and tuple(getattr(item, "value", item) for item in node.elts) in known
+    ]
+    assert not restated, "from kernbench_core.numbers:\n" + "\n".join(restated)
 
 
 def test_phase_2_knows_no_machine() -> None:

@@ -13,9 +13,7 @@ from kernbench.components.base import DMA, Clock, Typed
 from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.transfers import Rows, Ways, cut, footprint, rows_of
-
-CHANNELS = ("act_weight", "kv_load", "kv_store")
-
+from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
 _NUMBER = {name: number for number, name in enumerate(CHANNELS)}
 

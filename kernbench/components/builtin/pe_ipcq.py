@@ -14,11 +14,12 @@ from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.pe_dma import PeDma
+from kernbench_core.numbers import COMM_CHANNEL
 
 if TYPE_CHECKING:
     from kernbench.components.builtin.pe_scheduler import CommandQueue
 
-COMM = 3  #: channel of the DMA engines
+COMM = COMM_CHANNEL  # a global of this module: every send looks it up
 
 
 class QueueControl(Serving):

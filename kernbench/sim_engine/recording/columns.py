@@ -15,6 +15,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.recording.templates import COLUMNS, FIXED, TABLES
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import BY_NAME
+from kernbench_core.numbers import NOTHING, EngineType
 
 #: Fields of an entry that stand on all its events, where they are not 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
@@ -49,9 +50,7 @@ def exact_text(number: Fraction) -> str:
     return shortest if Fraction(shortest) == number else f"{number.numerator}/{number.denominator}"
 
 
-MISSING = -(2**63)  # the core's
-TE, VE = 1, 2  # the core's EngineType
-KINDS = (0, TE, VE, 6)  # in the order of the table `kinds`
+KINDS = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT)  # in the order of the table `kinds`
 HOST_COPY = "HOST_COPY"  #: job type of transfers that no scratchpad takes part in
 
 
@@ -61,7 +60,7 @@ class Columns:
     def __init__(self, program: Program, plan: Plan, names: Iterable[str]) -> None:
         self.plan = plan
         self.program = program
-        self.columns = {name: np.full(len(program.entries), MISSING, dtype=np.int64) for name in COLUMNS}
+        self.columns = {name: np.full(len(program.entries), NOTHING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
         self._known: dict[tuple[str, type, Any], int] = {}  # the same, by values: 1 and True are two
@@ -82,7 +81,7 @@ class Columns:
         room = len(self.columns["cmd_id"])
         rows = self._rows + len(new)
         if rows > room:
-            more = np.full(rows, MISSING, dtype=np.int64)  # twice as many
+            more = np.full(rows, NOTHING, dtype=np.int64)  # twice as many
             self.columns = {name: np.concatenate((column[: self._rows], more)) for name, column in self.columns.items()}
         for command in new:
             for name, value in self._values_of(command).items():
@@ -218,9 +217,9 @@ class Columns:
             "total_cycles": given["init"] + given["body"] + given["finalize"],
             "work": given["work"],
         }
-        if engine["kind"] == TE:
+        if engine["kind"] == EngineType.TE:
             values |= {name: given[name] for name in ("m", "n", "k")}
-        elif engine["kind"] == VE:
+        elif engine["kind"] == EngineType.VE:
             op = self._text("ops", job_type.removeprefix("VE_"))
             values |= {"op_type": op, "len": given["length"], "batch": given["batch"]}
         return values

@@ -26,6 +26,7 @@ from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LLM_FIELDS
 from kernbench.trace.schema import VERSION as SCHEMA_VERSION
+from kernbench_core.numbers import EngineType
 from kernbench.version import VERSION
 
 _GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS), "tile_id")
@@ -35,9 +36,9 @@ def units(plan: Plan) -> list[dict[str, Any]]:
     """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, scratchpads, control."""
     dma, te, ve = plan.pe.dma, plan.pe.te, plan.pe.ve
     what: dict[int, tuple[str, dict[str, Any]]] = {
-        1: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),
-        2: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
-        6: ("M_CPU", {}),
+        EngineType.TE: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),
+        EngineType.VE: ("VE", {"period": ve.period, "ops_per_cycle": exact_text(Fraction(ve.lanes) * ve.ops_per_lane)}),
+        EngineType.COMPONENT: ("M_CPU", {}),
     }
     weights = [channel.weight for channel in dma.channels]
     out = [_unit(name, "DMA", k, period=dma.period, weights=weights) for k, name in enumerate(plan.dma)]

@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench.trace.schema import BY_NAME, STALL_REASONS
-
-TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts (kernbench_core/trace/format.pyx)
-ALWAYS, TOKEN_ENDS = -1, -2
-NO_UNIT, UNIT_OF_ENTRY = -1, -2  # or -3 - a column that has it
+from kernbench_core.numbers import (
+    ALWAYS,
+    COLUMN,
+    CYCLE,
+    NO_UNIT,
+    TEXT,
+    TEXT_OF_COLUMN,
+    TEXT_OF_VALUE,
+    TOKEN_ENDS,
+    UNIT_OF_ENTRY,
+    VALUE,
+)
 
 #: int64 columns over the entries, by position.
 COLUMNS = (

@@ -18,8 +18,9 @@ from kernbench.sim_engine.recording.head import TraceState, command_line, damage
 from kernbench.sim_engine.recording.options import FOREVER, Sink, TraceOptions
 from kernbench.sim_engine.recording.templates import COLUMNS, TABLES, kinds
 from kernbench.sim_engine.recording.windows import Totals, Windows
-from kernbench.sim_engine.run.commands import COMPUTE_JOB, DMA_JOB, Command
+from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LEVELS
+from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
@@ -232,9 +233,9 @@ class Tracing:
         for _, op, engine, channel, issue, start in self.core.open_jobs():
             if issue < cycle and start < cycle:
                 continue
-            if op in (DMA_JOB, COMPUTE_JOB):
-                place = channel if op == DMA_JOB else 0
-                queued, active = depths[engine if op == DMA_JOB else len(self.windows.engines) + engine]
+            if op in (Opkind.OP_DMA, Opkind.OP_COMPUTE):
+                place = channel if op == Opkind.OP_DMA else 0
+                queued, active = depths[engine if op == Opkind.OP_DMA else len(self.windows.engines) + engine]
                 if start == cycle:
                     active[place] -= 1
                     queued[place] += 1

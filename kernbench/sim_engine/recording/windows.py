@@ -17,9 +17,10 @@ from kernbench.common.units import ceil_div
 from kernbench.sim_engine.recording.columns import text
 from kernbench.sim_engine.recording.head import WindowState, damaged, totals_of
 from kernbench.trace.schema import BY_NAME
+from kernbench_core.numbers import EngineType
 
 SATURATED_WINDOWS = 8
-COMPONENTS = {1: "TE", 2: "VE", 6: "M_CPU"}  # by the core's EngineType
+COMPONENTS = {EngineType.TE: "TE", EngineType.VE: "VE", EngineType.COMPONENT: "M_CPU"}
 ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 

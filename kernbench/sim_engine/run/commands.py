@@ -12,9 +12,9 @@ from kernbench.cmdq.opcodes import META_FIELDS
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.components.service import PARAMETERS
+from kernbench_core.numbers import EngineType, Opkind
 
-DMA_JOB, COMPUTE_JOB = 0, 1  # the core's Opkind
-ENGINES = {1: "te", 2: "ve", 6: "cpu"}  # by the core's EngineType
+ENGINES = {EngineType.TE: "te", EngineType.VE: "ve", EngineType.COMPONENT: "cpu"}  # M_CPUs are the core's components
 PEER = 8  # the parameter of a transfer between scratchpads that names the other one
 WHERE = ("bytes", "head_cycles", "spm_addr", "memory")  # what the core adds for a transfer
 SAYS = {"te": ("m", "n", "k"), "ve": ("length", "batch")}  #: parameters that a component may leave out, and events have
@@ -85,11 +85,11 @@ class Commands:
     def _what(
         self, op: int, number: int, params: tuple[int, ...], where: tuple[int, ...], unit: str
     ) -> tuple[str, str, dict[str, int]]:
-        if op == DMA_JOB:
+        if op == Opkind.OP_DMA:
             given = dict(zip(PARAMETERS["dma"], params, strict=False)) | dict(zip(WHERE, where, strict=True))
             peer = {"peer": params[PEER]} if len(params) > PEER and params[PEER] >= 0 else {}
             return "dma", self._plan.dma[number], given | peer
-        if op == COMPUTE_JOB:
+        if op == Opkind.OP_COMPUTE:
             engine = ENGINES[self._plan.machine["compute"][number]["kind"]]
             return engine, self._plan.compute[number], dict(zip(PARAMETERS[engine], params, strict=False))
         return "component", unit or naming.CONTROL, {}

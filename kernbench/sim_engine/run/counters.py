@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.cmdq.plan import Plan
+from kernbench_core.numbers import EngineType
 
-WORK = {1: "macs", 2: "ops", 6: "launches"}  # by the core's EngineType
+WORK = {EngineType.TE: "macs", EngineType.VE: "ops", EngineType.COMPONENT: "launches"}
 
 
 def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

@@ -8,10 +8,7 @@ from typing import Any
 
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.run.commands import Command, Commands
-
-STALLS = (None, "queue_full", "priority_deferred", "backpressure")
-DMA_STATES = ("QUEUED", "TRANSFERRING", "COMPLETED")
-CHANNELS = ("act_weight", "kv_load", "kv_store", "comm")
+from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,7 @@ from typing import Any
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
 from kernbench.trace.store.joins import IdMap
-
-DMA_CHANNELS = ("act_weight", "kv_load", "kv_store")
-COMM = 3  # the channel of queues between PEs: beside the others, with a limit of its own
+from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
 
 class Commands(Law):
@@ -130,14 +128,14 @@ class Jobs(Law):
 
     def _transfer_starts(self, record: Record) -> None:
         unit, channel = record.unit, record.channel
-        self._transfers[unit] += channel != COMM
+        self._transfers[unit] += channel != COMM_CHANNEL
         self._on_channel[unit, channel] += 1
         if self._limit is not None and self._transfers[unit] > self._limit:
             text = f"{self._transfers[unit]} transfers run on {unit}, but dma.max_concurrent_transfers is {self._limit}"
             self.context.say("concurrency", text)
         most = self._limits.get(channel)
         if most is not None and self._on_channel[unit, channel] > most:
-            name = (*DMA_CHANNELS, "comm")[channel]
+            name = CHANNELS[channel]
             text = f"{self._on_channel[unit, channel]} transfers run on {unit} {name}, but its max_concurrent is {most}"
             self.context.say("concurrency", text)
 
@@ -145,7 +143,7 @@ class Jobs(Law):
         context = self.context
         job = self._of(record, "ends")
         if record.event.component == "DMA":
-            self._transfers[record.unit] -= record.channel != COMM
+            self._transfers[record.unit] -= record.channel != COMM_CHANNEL
             self._on_channel[record.unit, record.channel] -= 1
         elif self._running.get(record.unit) == record.job_id:
             del self._running[record.unit]
@@ -240,12 +238,12 @@ def _limits(machine: dict[str, Any]) -> tuple[int | None, dict[int, int]]:
         return None, {}
     limit, channels = dma.get("max_concurrent_transfers"), dma.get("channels")
     limits = {}
-    for i, name in enumerate(DMA_CHANNELS):
+    for i, name in enumerate(TRANSFER_CHANNELS):
         channel = channels.get(name) if isinstance(channels, dict) else None
         most = channel.get("max_concurrent") if isinstance(channel, dict) else None
         if isinstance(most, int):
             limits[i] = most
     queues = pe.get("ipcq")
     if isinstance(queues, dict) and isinstance(queues.get("max_concurrent"), int):
-        limits[COMM] = queues["max_concurrent"]
+        limits[COMM_CHANNEL] = queues["max_concurrent"]
     return limit if isinstance(limit, int) else None, limits

@@ -17,9 +17,9 @@ from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS
 from kernbench.trace.why.parts import Span, whole
+from kernbench_core.numbers import COMM_CHANNEL, Channel
 
 CONTROL = ("NOP", "BARRIER", "END")
-COMM = 3  #: channel of queues between PEs
 QUEUED = ("IPCQ_SEND", "IPCQ_RECV")  #: PE_IPCQ gives them to the DMA engine
 KERNEL = "KERNEL"  #: what a PE does of a launch: its time is that of the commands inside, which come from components
 
@@ -471,7 +471,7 @@ def _job(history: History, job: Job) -> Iterator[str]:
         yield f"job {job.number} is not issued, started and ended in this order inside the run"
     if job.ended and (not job.started or job.command.end != job.end):
         yield f"job {job.number} ends without a start, or its command does not end with it"
-    if job.channel not in (None, 0, 1, 2, COMM):
+    if job.channel not in (None, *Channel, COMM_CHANNEL):
         yield f"job {job.number} is on a DMA channel that there is not"
     if job.stall is not None and not job.issue <= job.stall[0] <= job.start:
         yield f"job {job.number} stalls where it is not pending"

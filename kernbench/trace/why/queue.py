@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernbench.trace.why.history import COMM, History, Job
+from kernbench.trace.why.history import History, Job
 from kernbench.trace.why.parts import Span, whole
+from kernbench_core.numbers import COMM_CHANNEL
 
 STORE = "KV_STORE_TILE"
 
@@ -127,7 +128,7 @@ class _DmaQueue:
 
     def _beside(self, other: Job) -> bool:
         """Transfers of queues between PEs have a limit of their own, and count for no other."""
-        return (other.channel == COMM) == (self.job.channel == COMM)
+        return (other.channel == COMM_CHANNEL) == (self.job.channel == COMM_CHANNEL)
 
     def _overtakes(self, other: Job) -> bool:
         """Whether another store had to start before this one, although it was submitted later: an earlier token's.
@@ -149,7 +150,7 @@ class _DmaQueue:
     def _limit(self, channel: int | None, active: Sequence[Job]) -> tuple[Job, ...]:
         """The transfers that fill the channel, else those that fill the engine."""
         of_channel = tuple(other for other in active if other.channel == channel)
-        if channel == COMM:
+        if channel == COMM_CHANNEL:
             return of_channel if len(of_channel) >= self.comm else ()
         if channel is not None and len(of_channel) >= self.channels[channel].max_concurrent:
             return of_channel
@@ -157,7 +158,7 @@ class _DmaQueue:
 
     def _passed_over(self, cycle: int, active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:
         """Why it is pending after the admission of `cycle`, although no limit of its own is reached."""
-        full = self._before_it_full(cycle, active) if self.can_fill and self.job.channel != COMM else ()
+        full = self._before_it_full(cycle, active) if self.can_fill and self.job.channel != COMM_CHANNEL else ()
         if full:
             return "head_of_line", full
         return "queue", tuple(active)  # no trace of this model has this

@@ -11,7 +11,6 @@ from kernbench.common.dtypes import dtype_of
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import CompositeCmd, Epilogue, GemmCmd, MathCmd
 from kernbench.common.units import ceil_div
-from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.components.builtin.pe_math import ROW_OPS
 from kernbench.components.builtin.tile_plan import (
     BUFFERS,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from kernbench.triton_emu.handle import KernelTensor
     from kernbench.triton_emu.kernel_runner import KernelRunner
     from kernbench.triton_emu.scratchpad import Block, Owner
+from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
 
 class TlComposite:

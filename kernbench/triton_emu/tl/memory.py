@@ -12,13 +12,13 @@ from kernbench.common.dtypes import DTYPES, dtype_of
 from kernbench.common.errors import InputError
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight import Flight
-from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import span_of
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.tiles import TlTiles
+from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
 _UP, _frame = caller_of(__file__), sys._getframe
 _USUAL = CHANNELS[0]

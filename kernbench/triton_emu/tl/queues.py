@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
-from kernbench.components.builtin.pe_dma import CHANNELS
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
 from kernbench.triton_emu.tl.memory import Completion
 from kernbench.triton_emu.tl.waits import TlWaits
+from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 
 _UP, _frame = caller_of(__file__), sys._getframe
 

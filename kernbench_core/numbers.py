@@ -1,0 +1,58 @@
+"""The numbers that the core shares with Python, and the names that go with them: nothing else of the core is needed for them.
+
+`kernbench` takes each from here, in whatever layer it is needed, and writes none of them down again.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from kernbench_core.model.dma import COMM_CHANNEL, Channel, DmaState, StallReason
+from kernbench_core.trace.format import (
+    ALWAYS,
+    COLUMN,
+    CYCLE,
+    NO_UNIT,
+    NOTHING,
+    TEXT,
+    TEXT_OF_COLUMN,
+    TEXT_OF_VALUE,
+    TOKEN_ENDS,
+    UNIT_OF_ENTRY,
+    VALUE,
+)
+from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
+
+__all__ = [
+    "ALWAYS",
+    "CHANNELS",
+    "COLUMN",
+    "COMM_CHANNEL",
+    "CYCLE",
+    "DMA_STATES",
+    "NOTHING",
+    "NO_UNIT",
+    "STALLS",
+    "STATUSES",
+    "TEXT",
+    "TEXT_OF_COLUMN",
+    "TEXT_OF_VALUE",
+    "TOKEN_ENDS",
+    "TRANSFER_CHANNELS",
+    "UNIT_OF_ENTRY",
+    "VALUE",
+    "Allocation",
+    "Channel",
+    "DmaState",
+    "EngineType",
+    "Opkind",
+    "Overlap",
+    "StallReason",
+    "Status",
+]
+
+STATUSES: tuple[str, ...] = tuple(one.name.lower() for one in Status)  #: `running`, `done`, ...: how a run stands
+TRANSFER_CHANNELS: tuple[str, ...] = tuple(intern(one.name.lower()) for one in Channel)  # of loads and stores
+CHANNELS: tuple[str, ...] = (*TRANSFER_CHANNELS, "comm")  #: of DMA engines
+DMA_STATES: tuple[str, ...] = tuple(one.name.removeprefix("DMA_") for one in DmaState)
+STALLS: tuple[str | None, ...] = (None, *(one.name.lower() for one in StallReason if one))  #: None: not stalled

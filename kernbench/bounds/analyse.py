@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from kernbench.bounds.program import Bounds, bounds_of, jobs_alone, lower_bounds
-from kernbench.bounds.system import plan_bounds
-from kernbench.cmdq.entries import HostEntry, PairEntry
-from kernbench.cmdq.footprint import bytes_of, transfer_of, work_of
-from kernbench.cmdq.plan import Plan
+from kernbench.bounds.program import Bounds, lower_bounds, plan_bounds
+from kernbench.cmdq.entries import HostEntry
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
-from kernbench.common import naming
 from kernbench.config.schema import NpuConfig
+from kernbench_core.numbers import EngineType
 
 __all__ = ["Bounds", "ProgramSummary", "lower_bounds", "summarise"]
 
@@ -40,79 +39,50 @@ class ProgramSummary:
 
 
 def summarise(program: Program, config: NpuConfig) -> ProgramSummary:
-    """The summary of a program that `check_program` accepts for this machine."""
-    engines = {
-        kind: [naming.engine(kind, i) for i in range(getattr(config, kind).engines)] for kind in ("dma", "te", "ve")
-    }
-    work = {kind: dict.fromkeys(engines[kind], 0) for kind in ("te", "ve")}
-    jobs = {name: 0 for kind in engines for name in engines[kind]}
-    traffic = {write: [0] * config.dram.channels for write in (False, True)}
-    asked = 0
-    alone = jobs_alone(program.entries, config)
-    for entry, job in zip(program.entries, alone, strict=True):
-        if entry.engine == "control":
-            continue
-        name = naming.engine(entry.engine, entry.engine_id)
-        jobs[name] += 1
-        if job.transfer is not None:
-            asked += job.transfer.bytes_total
-            channels = traffic[job.transfer.write]
-            for channel, nbytes in enumerate(job.dram):
-                channels[channel] += nbytes
-        else:
-            work[entry.engine][name] += work_of(entry)
-    names = [naming.dram_channel(c) for c in range(config.dram.channels)]
-    return ProgramSummary(
-        name=program.name,
-        entries=len(program.entries),
-        opcodes=dict(Counter(entry.opcode for entry in program.entries)),
-        jobs=jobs,
-        dram_read=dict(zip(names, traffic[False], strict=True)),
-        dram_written=dict(zip(names, traffic[True], strict=True)),
-        elsewhere=0,
-        asked_bytes=asked,
-        macs=work["te"],
-        ops=work["ve"],
-        bounds=bounds_of(program.entries, alone, config),
-    )
+    """The summary of a program on one NPU; InputError where it is not valid there."""
+    return summarise_plan(program, plan_npu(program, config))
 
 
 def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:
-    """The summary of a program from its plan on a system: only nodes that the program names are in it."""
+    """The summary of a program from its plan. On a system only nodes that the program names are in it."""
     jobs = dict.fromkeys((*plan.dma, *plan.compute), 0)
-    names = plan.resources[: plan.channels]
-    traffic = {write: dict.fromkeys(names, 0) for write in (False, True)}
-    engines = list(zip(plan.compute, plan.machine["compute"], strict=True))
-    work = {kind: {name: 0 for name, engine in engines if engine["kind"] == kind} for kind in (1, 2)}  # TE, VE
-    asked = elsewhere = 0
     for entry, unit in zip(program.entries, plan.units, strict=True):
-        if entry.engine == "control":
+        if entry.engine != "control":
+            jobs[unit] += 1
+    names = plan.resources[: plan.channels]
+    traffic = {write: dict.fromkeys(names, 0) for write in (0, 1)}
+    elsewhere = 0
+    moves = plan.program["dma"]
+    first = [memory["first"] for memory in plan.machine["memories"]]
+    for memory, write, moved in zip(moves["memory"].tolist(), moves["write"].tolist(), plan.on_channels, strict=True):
+        if first[memory] < 0:
+            elsewhere += sum(moved)
             continue
-        jobs[unit] += 1
-        if entry.engine == "dma":
-            if isinstance(entry, PairEntry | HostEntry):
-                asked += bytes_of(entry.num_elements, entry.qbits)
-            else:
-                asked += transfer_of(entry, plan.pe).bytes_total
-            row = plan.transfer(entry.index)
-            first = plan.machine["memories"][row["memory"]]["first"]
-            for channel, nbytes in enumerate(plan.channel_bytes(entry.index)):
-                if first < 0:
-                    elsewhere += nbytes
-                else:
-                    traffic[bool(row["write"])][names[first + channel]] += nbytes
-        elif entry.engine != "cpu":
-            work[1 if entry.engine == "te" else 2][unit] += work_of(entry)
+        for channel, nbytes in enumerate(moved, first[memory]):
+            traffic[write][names[channel]] += nbytes
+    works = plan.program["compute"]
+    kinds = [engine["kind"] for engine in plan.machine["compute"]]
+    work = {kind: {name: 0 for name, one in zip(plan.compute, kinds, strict=True) if one == kind} for kind in kinds}
+    for engine, count in zip(works["engine"].tolist(), works["work"].tolist(), strict=True):
+        work[kinds[engine]][plan.compute[engine]] += count
     return ProgramSummary(
         name=program.name,
         entries=len(program.entries),
         opcodes=dict(Counter(entry.opcode for entry in program.entries)),
         jobs=jobs,
-        dram_read=traffic[False],
-        dram_written=traffic[True],
+        dram_read=traffic[0],
+        dram_written=traffic[1],
         elsewhere=elsewhere,
-        asked_bytes=asked,
-        macs=work[1],
-        ops=work[2],
+        asked_bytes=_asked_bytes(program, plan),
+        macs=work.get(EngineType.TE, {}),
+        ops=work.get(EngineType.VE, {}),
         bounds=plan_bounds(program, plan),
     )
+
+
+def _asked_bytes(program: Program, plan: Plan) -> int:
+    """[byte] of all transfers without alignment; the host's rows are those of their aligned bytes."""
+    moves = plan.program["dma"]
+    asked: int = sum(rows * nbytes for rows, nbytes in zip(moves["rows"].tolist(), moves["row_bytes"].tolist(), strict=True))
+    copies = [entry for entry in program.entries if isinstance(entry, HostEntry)]
+    return asked + sum(bytes_of(entry.num_elements, entry.qbits) - plan.bytes_of(entry.index) for entry in copies)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernbench.cmdq.footprint import aligned_bytes
 from kernbench.cmdq.plan import Plan
 from kernbench.common.errors import KernbenchError
 
@@ -147,17 +146,10 @@ def _bytes(ran: Ran) -> Iterator[str]:
 def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
     """[byte] of the program's transfers: by engine, and of those that have channels."""
     jobs = plan.program["dma"]
-    memory, rows = jobs["memory"], jobs["rows"]
-    tables = plan.machine["memories"]
-    width = np.array([table["align"] for table in tables], dtype=np.int64)[memory]
-    channels = np.array([table["first"] >= 0 for table in tables], dtype=np.bool_)[memory]
-    begin, nbytes = jobs["dram_addr"], jobs["row_bytes"]
-    aligned = -(-(begin + nbytes) // width) * width - begin // width * width
-    for k in np.flatnonzero(rows > 1).tolist():
-        aligned[k] = aligned_bytes(int(begin[k]), int(rows[k]), int(nbytes[k]), int(jobs["stride"][k]), int(width[k]))
+    channels = np.array([table["first"] >= 0 for table in plan.machine["memories"]], dtype=np.bool_)[jobs["memory"]]
     by_engine = np.zeros(engines, dtype=np.int64)
-    np.add.at(by_engine, jobs["engine"], aligned)
-    return by_engine, int(aligned[channels & (jobs["peer"] < 0)].sum())
+    np.add.at(by_engine, jobs["engine"], jobs["nbytes"])
+    return by_engine, int(jobs["nbytes"][channels & (jobs["peer"] < 0)].sum())
 
 
 def _work(ran: Ran) -> Iterator[str]:

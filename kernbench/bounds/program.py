@@ -7,120 +7,17 @@ ended (control.md). They hold for runs that end `done`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from kernbench.cmdq.depend import predecessors
-from kernbench.cmdq.entries import Entry
-from kernbench.cmdq.footprint import Transfer, channel_bytes, service_cycles, transfer_of
+from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
-from kernbench.common import naming
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.topology.mesh import Link, mesh_route
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """One job by itself. A transfer's `cycles` are a lower bound; scratchpad conflicts with itself may add to them."""
-
-    cycles: int  #: from start to end; 0 for control entries
-    period: int = 1  #: it starts in multiples of this
-    occupies: int = 0  #: cycles for which its engine, or one of a DMA engine's places, is taken
-    transfer: Transfer | None = None
-    dram: tuple[int, ...] = ()  #: [byte] of a transfer per DRAM channel
-    links: tuple[tuple[Link, int], ...] = ()  #: [byte] of a transfer per mesh link on its way
-    resources: tuple[tuple[int, int], ...] = ()  #: of a system, instead of both: number of a resource, [byte] on it
-
-
-_CONTROL = Alone(0)
-
-
-def jobs_alone(entries: Sequence[Entry], config: NpuConfig) -> list[Alone]:
-    """Each entry's job by itself, on a machine for which `check_program` accepts them."""
-    machine = _Machine(config)
-    return [machine.alone(entry) for entry in entries]
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """The way of a flow between a DMA engine and a DRAM channel."""
-
-    links: tuple[Link, ...]
-    latency: int  #: [cycle] of its links
-    capacity: Fraction  #: [byte/cycle] that a flow alone on it can reach
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What transfers of one engine and direction that move as many bytes on every channel have in common."""
-
-    cycles: int  #: at least
-    links: tuple[tuple[Link, int], ...]  #: [byte] on each
-
-
-class _Machine:
-    """The machine's numbers that many jobs need, computed once."""
-
-    def __init__(self, config: NpuConfig) -> None:
-        self.config = config
-        self._routes: dict[tuple[int, int, bool], _Route] = {}
-        self._ways: dict[tuple[int, bool, tuple[int, ...]], _Way] = {}  # programs move a few shapes very often
-
-    def alone(self, entry: Entry) -> Alone:
-        """The job of one entry."""
-        if entry.engine == "control":
-            return _CONTROL
-        if entry.engine == "dma":
-            return self._transfer(entry.engine_id, transfer_of(entry, self.config))
-        period = self.config.te.period if entry.engine == "te" else self.config.ve.period
-        work = service_cycles(entry, self.config).total
-        return Alone((work - 1) * period + 1, period, work * period)
-
-    def _route(self, engine: int, channel: int, write: bool) -> _Route:
-        key = engine, channel, write
-        found = self._routes.get(key)
-        if found is None:
-            found = self._routes[key] = self._new_route(engine, channel, write)
-        return found
-
-    def _new_route(self, engine: int, channel: int, write: bool) -> _Route:
-        spm, noc = self.config.spm, self.config.noc
-        # A flow asks for one line of a bank at most once a cycle, so a row of banks is all it can move.
-        capacity = min(self.config.dram.capacity, Fraction(spm.num_banks * spm.bank_width_bytes))
-        if noc is None:
-            return _Route((), 0, capacity)
-        ends = noc.dram_at[channel], noc.dma_at[engine]
-        links = tuple(mesh_route(*(ends[::-1] if write else ends)))
-        if links:
-            capacity = min(capacity, noc.link_bytes_per_cycle)
-        return _Route(links, len(links) * noc.hop_latency_cycles, capacity)
-
-    def _transfer(self, engine: int, transfer: Transfer) -> Alone:
-        dram = channel_bytes(transfer, self.config.dram)
-        key = engine, transfer.write, dram
-        way = self._ways.get(key)
-        if way is None:
-            way = self._ways[key] = self._new_way(*key)
-        return Alone(way.cycles, self.config.dma.period, way.cycles, transfer, dram, way.links)
-
-    def _new_way(self, engine: int, write: bool, dram: tuple[int, ...]) -> _Way:
-        on_link: dict[Link, int] = {}
-        latency, moving = 0, 1
-        for channel, nbytes in enumerate(dram):
-            if nbytes:
-                route = self._route(engine, channel, write)
-                latency = max(latency, route.latency)
-                moving = max(moving, -(-nbytes * route.capacity.denominator // route.capacity.numerator))
-                for link in route.links:
-                    on_link[link] = on_link.get(link, 0) + nbytes
-        if on_link and self.config.noc is not None:
-            moving = max(moving, ceil_div(max(on_link.values()), self.config.noc.link_bytes_per_cycle))
-        return _Way(self.config.dram.t_setup_cycles + latency + moving, tuple(on_link.items()))
-
+from kernbench_core.numbers import Opkind
 
 CRITICAL_PATH = "critical path"
 
@@ -157,40 +54,107 @@ class Bounds:
 
 
 def lower_bounds(program: Program, config: NpuConfig) -> Bounds:
-    """The bounds of a program that `check_program` accepts for this machine."""
-    return bounds_of(program.entries, jobs_alone(program.entries, config), config)
+    """The bounds of a program on one NPU; InputError where it is not valid there."""
+    return plan_bounds(program, plan_npu(program, config))
 
 
-def bounds_of(entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> Bounds:
-    """The bounds of entries whose jobs are known one by one."""
-    return _NpuRun(entries, jobs, config).bounds()
+def plan_bounds(program: Program, plan: Plan) -> Bounds:
+    """The bounds of a program from its plan."""
+    return _Run(program, plan).bounds()
 
 
-class Run:
-    """The jobs of one program on one machine, and who waits for whom. What is shared, each kind of machine says itself."""
+On = tuple[tuple[int, int], ...]  #: numbers of resources, and [byte] on each
 
-    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone]) -> None:
-        self.entries = entries
-        self.jobs = jobs
 
-    def dram(self, runs: Iterable[int]) -> dict[str, int]:
-        """Cycles of each DRAM channel for the jobs at indices `runs`."""
-        raise NotImplementedError
+class _Run:
+    """The jobs of one program on one machine, each by itself, and who waits for whom. All is made from the plan's columns."""
 
-    def links(self, runs: Iterable[int]) -> dict[str, int]:
-        """The same of each link that has traffic."""
-        raise NotImplementedError
+    def __init__(self, program: Program, plan: Plan) -> None:
+        self.entries = program.entries
+        self.plan = plan
+        self.own = bool(plan.machine.get("own_routes"))  # an NPU, with ways of its own
+        count = len(self.entries)
+        self.cycles, self.period = [0] * count, [1] * count  # from start to end; it starts in multiples of
+        self.occupies = [0] * count  # [cycle] for which its engine, or one of a DMA engine's places, is taken
+        self.on: list[On] = [()] * count
+        self._add_transfers()
+        self._add_works()
 
-    def engines(self, runs: Iterable[int]) -> dict[str, int]:
-        """The same of each engine that has jobs."""
-        raise NotImplementedError
+    def _add_works(self) -> None:
+        jobs, engines = self.plan.program["compute"], self.plan.machine["compute"]
+        work = (jobs["init"] + jobs["body"] + jobs["finalize"]).tolist()
+        for entry, engine, ticks in zip(jobs["entry"].tolist(), jobs["engine"].tolist(), work, strict=True):
+            period = engines[engine]["period"]
+            self.cycles[entry], self.period[entry] = (ticks - 1) * period + 1, period
+            self.occupies[entry] = ticks * period
+
+    def _add_transfers(self) -> None:
+        """What a transfer takes at least; scratchpad conflicts with itself may add to it."""
+        jobs = self.plan.program["dma"]
+        known: dict[tuple[Any, ...], tuple[int, On]] = {}  # programs move a few shapes very often
+        columns = (jobs[name].tolist() for name in ("entry", "engine", "memory", "route"))
+        for entry, engine, memory, route, moved in zip(*columns, self.plan.on_channels, strict=True):
+            key = engine, memory, route, moved
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self._way(*key)
+            self.cycles[entry], self.on[entry] = found
+            self.occupies[entry], self.period[entry] = found[0], self.plan.machine["dma"][engine]["period"]
+
+    def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
+        """[cycle] of such a transfer alone, and its bytes on each resource."""
+        machine, capacities = self.plan.machine, self.plan.capacities
+        pad = machine["spm"][machine["dma"][engine]["spm"]]
+        row = Fraction(pad["banks"] * pad["line"])  # a flow asks for no more in a cycle
+        start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
+        on: dict[int, int] = {}
+        latency, moving = 0, 1
+        for k, nbytes in enumerate(moved, route):
+            if nbytes:
+                resources = path[start[k] : start[k + 1]].tolist()
+                latency = max(latency, int(latencies[k]))
+                moving = max(moving, ceil_div(nbytes, min([row, *(capacities[r] for r in resources)])))
+                for resource in resources:
+                    on[resource] = on.get(resource, 0) + nbytes
+        moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])
+        return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
+
+    def _resources(self, runs: Iterable[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
+        """Cycles of resources for the jobs at indices `runs`; `idle`: also of those without traffic."""
+        totals = dict.fromkeys(numbers, 0) if idle else {}
+        for i in runs:
+            for resource, nbytes in self.on[i]:
+                totals[resource] = totals.get(resource, 0) + nbytes
+        plan = self.plan
+        return {plan.resources[r]: ceil_div(totals[r], plan.capacities[r]) for r in numbers if r in totals}
+
+    def _engines(self, runs: Iterable[int]) -> dict[str, int]:
+        """The same of each engine that has jobs.
+
+        A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
+        A DMA engine has at most `max_concurrent_transfers` at a time, and that of an NPU as many as its channels have together.
+        """
+        plan = self.plan
+        op, job = plan.program["op"].tolist(), plan.program["job"].tolist()
+        engines = {kind: plan.program[kind]["engine"].tolist() for kind in ("dma", "compute")}
+        dma: dict[int, int] = {}
+        work: dict[int, int] = {}
+        for i in runs:
+            if op[i] in (Opkind.OP_DMA, Opkind.OP_COMPUTE):
+                kind, totals = ("dma", dma) if op[i] == Opkind.OP_DMA else ("compute", work)
+                engine = engines[kind][job[i]]
+                totals[engine] = totals.get(engine, 0) + self.occupies[i]
+        at_a_time = [plan.pe.dma.at_a_time if self.own else engine["max_concurrent"] for engine in plan.machine["dma"]]
+        saved = [engine["period"] - 1 for engine in plan.machine["compute"]]
+        out = {plan.dma[k]: ceil_div(n, at_a_time[k]) for k, n in sorted(dma.items())}
+        return out | {plan.compute[k]: n - saved[k] for k, n in sorted(work.items())}
 
     @cached_property
     def waits(self) -> list[tuple[int, ...]]:
         """Per entry, indices of what it waits for, barriers and END included."""
         barrier: int | None = None
         waits = []
-        for i, (entry, explicit) in enumerate(zip(self.entries, predecessors(self.entries), strict=True)):
+        for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
             implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
             waits.append(tuple(sorted({*explicit, *implicit})))
             if entry.opcode == "BARRIER":
@@ -209,9 +173,9 @@ class Run:
             critical_path=max((end for end in ends if end is not None), default=0),
             path=tuple(reversed(path)),
             depth=max((depths[i] for i in runs), default=0),
-            dram=self.dram(runs),
-            links=self.links(runs),
-            engines=self.engines(runs),
+            dram=self._resources(runs, range(self.plan.channels), idle=self.own),
+            links=self._resources(runs, range(self.plan.channels, len(self.plan.resources))),
+            engines=self._engines(runs),
             stuck=tuple(entry.id for entry, end in zip(self.entries, ends, strict=True) if end is None),
         )
 
@@ -229,8 +193,7 @@ class Run:
         able = [i for i in range(count) if missing[i] == 0]
         while able:
             i = able.pop()
-            job = self.jobs[i]
-            end = ceil_div(ready[i], job.period) * job.period + job.cycles
+            end = ceil_div(ready[i], self.period[i]) * self.period[i] + self.cycles[i]
             ends[i] = end
             for other in dependents[i]:
                 if before[other] is None or end > ready[other]:
@@ -240,44 +203,3 @@ class Run:
                 if missing[other] == 0:
                     able.append(other)
         return ends, before, depths
-
-
-class _NpuRun(Run):
-    def __init__(self, entries: Sequence[Entry], jobs: Sequence[Alone], config: NpuConfig) -> None:
-        super().__init__(entries, jobs)
-        self.config = config
-
-    def dram(self, runs: Iterable[int]) -> dict[str, int]:
-        totals = [0] * self.config.dram.channels
-        for i in runs:
-            for channel, nbytes in enumerate(self.jobs[i].dram):
-                totals[channel] += nbytes
-        return {naming.dram_channel(c): ceil_div(n, self.config.dram.capacity) for c, n in enumerate(totals)}
-
-    def links(self, runs: Iterable[int]) -> dict[str, int]:
-        totals: dict[Link, int] = {}
-        for i in runs:
-            for link, nbytes in self.jobs[i].links:
-                totals[link] = totals.get(link, 0) + nbytes
-        if self.config.noc is None:
-            return {}
-        capacity = self.config.noc.link_bytes_per_cycle
-        return {naming.mesh_link(*link): ceil_div(totals[link], capacity) for link in sorted(totals)}
-
-    def engines(self, runs: Iterable[int]) -> dict[str, int]:
-        """A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
-
-        A DMA engine has at most `max_concurrent_transfers` at a time, and as many as its channels have together.
-        """
-        totals: dict[tuple[int, str, int], int] = {}
-        for i in runs:
-            entry = self.entries[i]
-            if entry.engine != "control":
-                key = (("dma", "te", "ve").index(entry.engine), entry.engine, entry.engine_id)
-                totals[key] = totals.get(key, 0) + self.jobs[i].occupies
-        at_a_time = self.config.dma.at_a_time
-        saved = {"te": self.config.te.period - 1, "ve": self.config.ve.period - 1}
-        return {
-            naming.engine(kind, number): ceil_div(total, at_a_time) if kind == "dma" else total - saved[kind]
-            for (_, kind, number), total in sorted(totals.items())
-        }

@@ -10,14 +10,12 @@ from typing import Any
 
 import kernbench.common
 from kernbench.cmdq.binary import Packed, Unreadable, pack, unpack
-from kernbench.cmdq.check import check_program
 from kernbench.cmdq.lower import lower_program
-from kernbench.cmdq.lower_columns import tables_by_columns
 from kernbench.cmdq.parse import load_program, parsed, program_of
 from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
 from kernbench.cmdq.program import Lowered, Program
 from kernbench.cmdq.table_rules import broken_rule, differing
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.files import placed, read_bounded, write_whole
 from kernbench.config import NpuConfig
 from kernbench.config.document import PROGRAM_BYTES, Document, decoded, file_content
@@ -31,7 +29,6 @@ REMEDY = "make it anew with `kbsim program compile`"
 def lowered_on(program: Program, config: MachineConfig) -> None:
     """Let the program carry its tables for an NPU; InputError where it is not valid there. Systems have no such tables."""
     if isinstance(config, NpuConfig):
-        check_program(program, config)
         program.lowered = Lowered(config.digest(), list(program.entries), lower_program(program, config))
 
 
@@ -63,13 +60,12 @@ def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Pa
 
 def _tables_of(program: Program, config: NpuConfig) -> dict[str, Any]:
     """The tables that the entries of a file have on a machine."""
-    tables = tables_by_columns(program.entries, config)
-    if tables is not None:
-        return tables
-    read = _as_if_read(program)
+    try:
+        return lower_program(program, config, regular=True)
+    except (InputError, InternalError):  # what is wrong with them, reading says as it does of a text
+        read = _as_if_read(program)
     if read.entries != program.entries:
         raise Unreadable("its entries are not as reading makes them")
-    check_program(read, config)
     return lower_program(read, config)
 
 

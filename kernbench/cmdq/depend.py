@@ -5,12 +5,51 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
 
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.read_entry import FieldProblem
 
 _CIRCLES_SHOWN = 3  # one search finds any number of circles, and each may be as long as the program
 _CIRCLE_ENDS = 12  # entries of a long circle that are printed
+
+Positions = npt.NDArray[np.int64]
+Edges = tuple[Positions, Positions]  #: who is waited for, and who waits
+
+
+def edges_of(entries: Sequence[Entry]) -> Edges | None:
+    """Who is waited for, and who waits, by positions: each pair once, in this order. None where ids repeat or do not exist."""
+    count = len(entries)
+    ids = np.array(list(map(attrgetter("id"), entries)), dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    ranked = ids[order]
+    before = _named(list(map(attrgetter("deps_before"), entries)), ranked, order)
+    behind = _named(list(map(attrgetter("deps_after"), entries)), ranked, order)
+    barriers = [k for k, entry in enumerate(entries) if type(entry) is BarrierEntry]
+    waited = _named([entries[k].wait_for for k in barriers], ranked, order)  # type: ignore[attr-defined]  # of barriers
+    if before is None or behind is None or waited is None or (ranked[1:] == ranked[:-1]).any():
+        return None
+    gates = np.array(barriers, dtype=np.int64)
+    source = np.concatenate((before[1], behind[0], waited[1]))
+    target = np.concatenate((before[0], behind[1], gates[waited[0]]))
+    edges = np.sort(source * count + target)
+    if (edges[1:] == edges[:-1]).any():  # said twice
+        edges = np.unique(edges)
+    return edges // max(count, 1), edges % max(count, 1)
+
+
+def _named(lists: Sequence[tuple[int, ...]], ranked: Positions, order: Positions) -> tuple[Positions, Positions] | None:
+    """Who names, as positions in `lists`, and the position of what is named; None where an id is nobody's."""
+    sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+    flat = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum()))
+    place = np.minimum(np.searchsorted(ranked, flat), max(len(ranked) - 1, 0))
+    if len(flat) and (not len(ranked) or (ranked[place] != flat).any()):
+        return None
+    return np.repeat(np.arange(len(lists)), sizes), order[place]
 
 
 def predecessors(entries: Sequence[Entry]) -> list[tuple[int, ...]]:
@@ -48,8 +87,14 @@ def _edges(entry: Entry) -> Iterator[tuple[str, int, int]]:
             yield "wait_for", k, other
 
 
-def structure_problems(entries: Sequence[Entry]) -> list[tuple[int, FieldProblem]]:
-    """(index, problem) of ids, dependencies and END, as docs/model/endings.md lists them, in file order."""
+def structure_problems(entries: Sequence[Entry], edges: Edges | None = None) -> list[tuple[int, FieldProblem]]:
+    """(index, problem) of ids, dependencies and END, as docs/model/endings.md lists them, in file order.
+
+    `edges`: what `edges_of` says, where it is known.
+    """
+    edges = edges_of(entries) if edges is None else edges
+    if edges is not None and (edges[0] < edges[1]).all() and all(entry.opcode != "END" for entry in entries[:-1]):
+        return []  # nobody waits for a later entry, so there is no circle
     index_of = first_with_id(entries)
     problems: list[tuple[int, FieldProblem]] = []
     end: int | None = None

@@ -1,54 +1,137 @@
 """What an entry touches: the DRAM and scratchpad bytes of a transfer, the operand regions of a TE or VE job.
 
-Everything here assumes an entry that `check_program` accepts for the machine.
+Each formula is here once, and takes numbers or columns of them: `columns.py` calls it for a whole program, `transfer_of` and
+`regions_of` for one entry, as planners do that place one after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd, lcm
+from typing import Any, overload
 
 import numpy as np
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
 from kernbench.cmdq.opcodes import VE_REDUCTIONS
-from kernbench.cmdq.service import ServiceTime, service_cycles, work_of
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import Dram, NpuConfig, Spm
-
-__all__ = [
-    "ACT_WEIGHT",
-    "KV_LOAD",
-    "KV_STORE",
-    "MOST_ROWS",
-    "KvRows",
-    "Region",
-    "ServiceTime",
-    "Transfer",
-    "aligned_bytes",
-    "bytes_of",
-    "flat_address",
-    "kv_rows",
-    "regions_of",
-    "service_cycles",
-    "transfer_of",
-    "work_of",
-]
+from kernbench.components.service import ServiceTime, te_service, ve_service
+from kernbench.config.fields import WIDE_LIMIT
+from kernbench.config.schema import NpuConfig, Spm
+from kernbench_core.numbers import Channel
 
 MOST_ROWS = 2**24  # of a transfer: the core goes through them one by one
-ACT_WEIGHT, KV_LOAD, KV_STORE = 0, 1, 2  # channel numbers of a DMA engine, in the order of dma.channels
 READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
+_ACT_WEIGHT, _KV_LOAD, _KV_STORE = (int(channel) for channel in Channel)
+ABSENT = -1  # in a formula: an optional field that is not given
+
+#: An integer, or a column of them: int64, or Python's integers (dtype object) where 64 bits may not hold them.
+Numbers = Any
+
+
+def select(condition: Any, yes: Numbers, no: Numbers) -> Numbers:
+    """`yes` where the condition holds, else `no`."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, yes, no)
+    return yes if condition else no
+
+
+def times(a: Numbers, b: Numbers) -> Numbers:
+    """The exact product of numbers that are not negative: in Python's integers where 64 bits may not hold it."""
+    if type(a) is int and type(b) is int:
+        return a * b
+    wide = [one.astype(object) if isinstance(one, np.ndarray) else one for one in (a, b)] if _is_wide(a, b) else (a, b)
+    return wide[0] * wide[1]
+
+
+def _is_wide(a: Numbers, b: Numbers) -> bool:
+    """Whether a product may pass 62 bits. None is negative but ABSENT, whose product nobody asks for."""
+    most = [int(np.maximum.reduce(one, initial=0)) if isinstance(one, np.ndarray) else int(one) for one in (a, b)]
+    return most[0] * most[1] >= WIDE_LIMIT
+
+
+@overload
+def bytes_of(elements: int, qbits: int) -> int: ...
+@overload
+def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers: ...
+def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers:
+    """Whole bytes that hold `elements` of `qbits` bits each."""
+    return (times(elements, qbits) + 7) // 8
+
+
+def flat_address(bank: Numbers, offset: Numbers, spm: Spm) -> Numbers:
+    """The flat scratchpad address of `(bank, offset)` (docs/model/banks_and_arbiters.md)."""
+    if spm.map == "blocked":
+        return times(bank, spm.bank_size_bytes) + offset
+    width = spm.bank_width_bytes
+    line, byte = offset // width, offset % width
+    if spm.num_banks * width < 2**20:  # times a number below 2^40, or one of Python's, no product is too wide
+        return (line * spm.num_banks + bank) * width + byte
+    return times(times(line, spm.num_banks) + bank, width) + byte
+
+
+def tile_rows(
+    num_elements: Numbers, rows: Numbers, row_elements: Numbers, stride_bytes: Numbers, qbits: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """(rows, bytes of a row, bytes from row to row) of a DMA_* tile: one row where it is contiguous."""
+    whole = num_elements != ABSENT
+    row_bytes = bytes_of(select(whole, num_elements, row_elements), qbits)
+    return select(whole, 1, rows), row_bytes, select(whole, row_bytes, stride_bytes)
+
+
+def kv_rows(
+    base: Numbers, head: Numbers, t_start: Numbers, t_len: Numbers, d_start: Numbers, d_len: Numbers, qbits: Numbers,
+    t_max: Numbers, head_dim: Numbers,
+) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:  # fmt: skip
+    """(first bit, rows, bytes of a row, bytes from row to row, bits from row to row) of a KV range in a layout.
+
+    One that covers the whole head dimension is contiguous; any other has a row for each token.
+    """
+    d_len = select(d_len == ABSENT, head_dim - d_start, d_len)
+    first_bit = base * 8 + times(times(times(head, t_max) + t_start, head_dim) + d_start, qbits)
+    whole = (d_start == 0) & (d_len == head_dim)
+    rows, row_bytes = select(whole, 1, t_len), bytes_of(select(whole, times(t_len, head_dim), d_len), qbits)
+    step = times(head_dim, qbits)
+    return first_bit, rows, row_bytes, select(rows > 1, step // 8, row_bytes), step
+
+
+def te_bytes(m: Numbers, n: Numbers, k: Numbers, qbits_weight: Numbers, qbits_activation: Numbers) -> tuple[Numbers, ...]:
+    """Bytes of input, weights and output of a product."""
+    act = qbits_activation
+    return bytes_of(times(m, k), act), bytes_of(times(k, n), qbits_weight), bytes_of(times(m, n), act)
+
+
+def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, reduces: Any) -> tuple[Numbers, Numbers]:
+    """Bytes of each input and of the output of a vector op; `reduces`: it has one result a row."""
+    rows = bytes_of(times(length, batch), qbits)
+    return rows, select(reduces, bytes_of(batch, qbits), rows)
+
+
+def service_cycles(entry: Entry, config: NpuConfig) -> ServiceTime:
+    """The service time of a TE or VE entry; a job that would take no cycle gets one that touches nothing (`init`)."""
+    if isinstance(entry, TeEntry):
+        return te_service(config.te, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation)
+    if isinstance(entry, VeEntry):
+        return ve_service(config.ve, entry.op, entry.length, entry.batch, entry.qbits_activation)
+    raise InternalError(f"{entry.where} is neither a TE nor a VE entry")
+
+
+def work_of(entry: Entry) -> int:
+    """What a job counts when it completes: MACs of a TE entry, ops (`length * batch`) of a VE entry."""
+    if isinstance(entry, TeEntry):
+        return entry.m * entry.n * entry.k
+    if isinstance(entry, VeEntry):
+        return entry.length * entry.batch
+    raise InternalError(f"{entry.where} is neither a TE nor a VE entry")
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One DMA job's bytes. Row `i` is `[dram_addr + i * stride, ... + row_bytes)`, widened by itself to `alignment`."""
+    """One entry's transfer. Row `i` is `[dram_addr + i * stride, ... + row_bytes)`, widened by itself to `alignment`."""
 
     write: bool  #: True: scratchpad to DRAM
-    channel: int  #: 0 act_weight, 1 kv_load, 2 kv_store
-    kv_bonus: bool  #: kv_load_bonus is added to its priority
+    channel: int  #: of the DMA engine
     dram_addr: int  #: first byte of the first row, not aligned
     rows: int
     row_bytes: int  #: bytes of a row, not aligned
@@ -56,8 +139,6 @@ class Transfer:
     alignment: int
     spm_addr: int  #: flat scratchpad address of the first aligned byte
     bytes_aligned: int  #: bytes that travel: all rows at their aligned lengths
-    order_key: tuple[int, int, str] | None = None  #: (dram_base_addr, head_id, kv_kind) of a KV_STORE_TILE, else None
-    t_start: int = 0  #: its place in the order of the stores with the same key on one engine (docs/model/dma.md)
 
     @property
     def bytes_total(self) -> int:
@@ -90,24 +171,35 @@ class Region:
     write: bool
 
 
-def flat_address(bank: int, offset: int, spm: Spm) -> int:
-    """The flat scratchpad address of `(bank, offset)` (docs/model/banks_and_arbiters.md)."""
-    if spm.map == "blocked":
-        return bank * spm.bank_size_bytes + offset
-    line, byte = divmod(offset, spm.bank_width_bytes)
-    return (line * spm.num_banks + bank) * spm.bank_width_bytes + byte
+def channel_of(kv: Any, write: Any) -> Numbers:
+    """The channel of the DMA engine that a transfer goes through; `kv`: it is of the KV cache."""
+    return select(kv, select(write, _KV_STORE, _KV_LOAD), _ACT_WEIGHT)
 
 
 def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
-    """The transfer of a DMA_* or KV_* entry on this machine.
-
-    A KV range over the whole head dimension is contiguous; any other is a 2-D transfer of `t_len` rows.
-    """
+    """The transfer of a DMA_* or KV_* entry that `check_program` accepts for this machine."""
+    write = entry.opcode in READS_SCRATCHPAD
     if isinstance(entry, DmaEntry):
-        return _dma_transfer(entry, config)
-    if isinstance(entry, KvEntry):
-        return _kv_transfer(entry, config)
-    raise InternalError(f"{entry.where} is not a DMA entry")
+        given = (entry.num_elements, entry.rows, entry.row_elements, entry.stride_bytes)
+        flat, count, width, step = (ABSENT if one is None else one for one in given)
+        if flat == ABSENT and ABSENT in (count, width, step):
+            raise InternalError(f"{entry.where} has neither num_elements nor rows")
+        addr, kv = entry.dram_addr, entry.tensor_role == "kv"
+        rows, row_bytes, stride = tile_rows(flat, count, width, step, entry.qbits)
+    elif isinstance(entry, KvEntry):
+        layout, kv = config.kv_layouts[entry.kv_layout_id], True
+        d_len = ABSENT if entry.d_len is None else entry.d_len
+        first_bit, rows, row_bytes, stride, _ = kv_rows(
+            entry.dram_base_addr, entry.head_id, entry.t_start, entry.t_len, entry.d_start, d_len, entry.qbits_kv,
+            layout.t_max, layout.head_dim,
+        )  # fmt: skip
+        addr = first_bit // 8
+    else:
+        raise InternalError(f"{entry.where} is not a DMA entry")
+    align = config.dma.alignment_bytes
+    spm_addr = flat_address(entry.spm_bank, entry.spm_offset, config.spm)
+    moved = aligned_bytes(addr, rows, row_bytes, stride, align)
+    return Transfer(write, channel_of(kv, write), addr, rows, row_bytes, stride, align, spm_addr, moved)
 
 
 def regions_of(entry: Entry, config: NpuConfig) -> tuple[Region, ...]:
@@ -117,27 +209,19 @@ def regions_of(entry: Entry, config: NpuConfig) -> tuple[Region, ...]:
     """
     spm = config.spm
     if isinstance(entry, TeEntry):
-        act, weight = entry.qbits_activation, entry.qbits_weight
+        sizes = te_bytes(entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation)
         return (
-            Region(flat_address(entry.ifm_bank, entry.ifm_offset, spm), bytes_of(entry.m * entry.k, act), False),
-            Region(flat_address(entry.wgt_bank, entry.wgt_offset, spm), bytes_of(entry.k * entry.n, weight), False),
-            Region(flat_address(entry.ofm_bank, entry.ofm_offset, spm), bytes_of(entry.m * entry.n, act), True),
+            Region(flat_address(entry.ifm_bank, entry.ifm_offset, spm), sizes[0], False),
+            Region(flat_address(entry.wgt_bank, entry.wgt_offset, spm), sizes[1], False),
+            Region(flat_address(entry.ofm_bank, entry.ofm_offset, spm), sizes[2], True),
         )
     if isinstance(entry, VeEntry):
-        act = entry.qbits_activation
-        rows = bytes_of(entry.length * entry.batch, act)
-        regions = [Region(flat_address(entry.in_bank, entry.in_offset, spm), rows, False)]
+        read, written = ve_bytes(entry.length, entry.batch, entry.qbits_activation, entry.op in VE_REDUCTIONS)
+        regions = [Region(flat_address(entry.in_bank, entry.in_offset, spm), read, False)]
         if entry.in2_bank is not None and entry.in2_offset is not None:
-            regions.append(Region(flat_address(entry.in2_bank, entry.in2_offset, spm), rows, False))
-        written = bytes_of(entry.batch, act) if entry.op in VE_REDUCTIONS else rows
-        regions.append(Region(flat_address(entry.out_bank, entry.out_offset, spm), written, True))
-        return tuple(regions)
+            regions.append(Region(flat_address(entry.in2_bank, entry.in2_offset, spm), read, False))
+        return (*regions, Region(flat_address(entry.out_bank, entry.out_offset, spm), written, True))
     raise InternalError(f"{entry.where} is neither a TE nor a VE entry")
-
-
-def bytes_of(elements: int, qbits: int) -> int:
-    """Whole bytes that hold `elements` of `qbits` bits each."""
-    return (elements * qbits + 7) // 8
 
 
 def aligned_bytes(dram_addr: int, rows: int, row_bytes: int, stride: int, alignment: int) -> int:
@@ -146,9 +230,30 @@ def aligned_bytes(dram_addr: int, rows: int, row_bytes: int, stride: int, alignm
     Row `i` moves `alignment * (floor(last / alignment) - floor(first / alignment) + 1)` bytes, where `first` and
     `last` are its outermost bytes; both floors are summed over an arithmetic progression.
     """
+    if rows == 1:
+        return alignment * ((dram_addr + row_bytes - 1) // alignment - dram_addr // alignment + 1)
     lasts = _floor_sum(rows, alignment, stride, dram_addr + row_bytes - 1)
     firsts = _floor_sum(rows, alignment, stride, dram_addr)
     return alignment * (lasts - firsts + rows)
+
+
+def moved_bytes(dram_addr: Numbers, rows: Numbers, row_bytes: Numbers, stride: Numbers, alignment: int) -> Numbers:
+    """`aligned_bytes` of columns."""
+    moved = ((dram_addr + row_bytes - 1) // alignment - dram_addr // alignment + 1) * alignment
+    several = np.flatnonzero(rows != 1).tolist()
+    if not several:
+        return moved
+    known: dict[tuple[int, ...], int] = {}
+    sizes = []
+    for shape in zip(*(column[several].tolist() for column in (dram_addr, rows, row_bytes, stride)), strict=True):
+        key = (shape[0] % alignment, *shape[1:])
+        if key not in known:
+            known[key] = aligned_bytes(*key, alignment)  # type: ignore[call-arg]  # four numbers
+        sizes.append(known[key])
+    if max(sizes) >= WIDE_LIMIT:
+        moved = moved.astype(object)
+    moved[several] = sizes
+    return moved
 
 
 def _floor_sum(count: int, modulus: int, step: int, start: int) -> int:
@@ -164,154 +269,57 @@ def _floor_sum(count: int, modulus: int, step: int, start: int) -> int:
         modulus, step = step, modulus
 
 
-def _dma_transfer(entry: DmaEntry, config: NpuConfig) -> Transfer:
-    if entry.num_elements is not None:
-        rows, row_bytes = 1, bytes_of(entry.num_elements, entry.qbits)
-        stride = row_bytes
-    elif entry.rows is not None and entry.row_elements is not None and entry.stride_bytes is not None:
-        rows, row_bytes, stride = entry.rows, bytes_of(entry.row_elements, entry.qbits), entry.stride_bytes
-    else:
-        raise InternalError(f"{entry.where} has neither num_elements nor rows")
-    write = entry.opcode in READS_SCRATCHPAD
-    kv_channel = KV_STORE if write else KV_LOAD
-    return _transfer(
-        entry,
-        config,
-        write,
-        kv_channel if entry.tensor_role == "kv" else ACT_WEIGHT,
-        entry.dram_addr,
-        rows,
-        row_bytes,
-        stride,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class KvRows:
-    """A KV tile as rows of bits: what its addresses are before anything is known to be whole bytes."""
-
-    first_bit: int  #: DRAM bit address of the first row
-    rows: int
-    row_elements: int
-    stride_bits: int  #: from row to row
-
-
-def kv_rows(entry: KvEntry, config: NpuConfig) -> KvRows:
-    """The rows of a KV tile: one where the range covers the whole head dimension, else one per token."""
-    layout = config.kv_layouts[entry.kv_layout_id]
-    d_len = layout.head_dim - entry.d_start if entry.d_len is None else entry.d_len
-    element = (entry.head_id * layout.t_max + entry.t_start) * layout.head_dim + entry.d_start
-    first_bit = entry.dram_base_addr * 8 + element * entry.qbits_kv
-    if entry.d_start == 0 and d_len == layout.head_dim:
-        elements = entry.t_len * layout.head_dim
-        return KvRows(first_bit, 1, elements, elements * entry.qbits_kv)
-    return KvRows(first_bit, entry.t_len, d_len, layout.head_dim * entry.qbits_kv)
-
-
-def _kv_transfer(entry: KvEntry, config: NpuConfig) -> Transfer:
-    span = kv_rows(entry, config)
-    write = entry.opcode in READS_SCRATCHPAD
-    row_bytes = bytes_of(span.row_elements, entry.qbits_kv)
-    stride = span.stride_bits // 8 if span.rows > 1 else row_bytes
-    channel = KV_STORE if write else KV_LOAD
-    order_key = (entry.dram_base_addr, entry.head_id, entry.kv_kind) if write else None
-    return _transfer(
-        entry,
-        config,
-        write,
-        channel,
-        span.first_bit // 8,
-        span.rows,
-        row_bytes,
-        stride,
-        order_key,
-        entry.t_start if write else 0,
-    )
-
-
-def _transfer(
-    entry: DmaEntry | KvEntry,
-    config: NpuConfig,
-    write: bool,
-    channel: int,
-    dram_addr: int,
-    rows: int,
-    row_bytes: int,
-    stride: int,
-    order_key: tuple[int, int, str] | None = None,
-    t_start: int = 0,
-) -> Transfer:
-    alignment = config.dma.alignment_bytes
-    return Transfer(
-        write=write,
-        channel=channel,
-        kv_bonus=channel == KV_LOAD,
-        dram_addr=dram_addr,
-        rows=rows,
-        row_bytes=row_bytes,
-        stride=stride,
-        alignment=alignment,
-        spm_addr=flat_address(entry.spm_bank, entry.spm_offset, config.spm),
-        bytes_aligned=aligned_bytes(dram_addr, rows, row_bytes, stride, alignment),
-        order_key=order_key,
-        t_start=t_start,
-    )
-
-
 MAX_ROWS = 2**18  # rows, or distinct row positions, that are looked at one by one
-_FAR = 2**62  # every DRAM address is below it
 
 
-def channel_bytes(transfer: Transfer, dram: Dram) -> tuple[int, ...]:
-    """Bytes of `transfer` on each DRAM channel: `channel = (addr // interleave_bytes) % channels`.
+def bytes_on_channels(
+    dram_addr: Numbers, rows: Numbers, row_bytes: Numbers, stride: Numbers, align: int, interleave: int, channels: int
+) -> Numbers:
+    """[transfer][channel] bytes that each of some transfers moves on each DRAM channel: `(addr // interleave) % channels`.
 
-    Rows repeat their position relative to alignment and interleave, so only one period of them is counted. Exact up
-    to 2^18 different positions (an alignment that shares no factor with the interleave makes more); beyond, each
-    channel has at least what is given.
+    Columns in, a table out. Exact where a transfer has up to 2^18 different positions of its rows relative to alignment and
+    interleave (an alignment that shares no factor with the interleave makes more); beyond, each channel has at least what is
+    given.
     """
-    period = min(dram.interleave_bytes * dram.channels, _FAR)
-    if transfer.rows == 1:
-        start, end = transfer.aligned_row(0)
-        turns, first = divmod(start, period)
-        return _span_bytes(first, end - turns * period, dram.interleave_bytes, dram.channels)
-    pattern = lcm(transfer.alignment, period)
-    distinct = pattern // gcd(transfer.stride, pattern)
-    if min(distinct, transfer.rows) > MAX_ROWS:
-        whole = ceil_div(transfer.row_bytes, transfer.alignment) * transfer.alignment // period
-        return (transfer.rows * whole * dram.interleave_bytes,) * dram.channels
-    if transfer.rows <= distinct:
-        return _rows_bytes(transfer, transfer.rows, dram, period)
-    times, rest = divmod(transfer.rows, distinct)
-    one, last = _rows_bytes(transfer, distinct, dram, period), _rows_bytes(transfer, rest, dram, period)
-    return tuple(times * a + b for a, b in zip(one, last, strict=True))
+    start = dram_addr // align * align
+    out = _span_bytes(start, -(-(dram_addr + row_bytes) // align) * align, interleave, channels)
+    several = np.flatnonzero(rows != 1).tolist()
+    pattern = lcm(align, interleave * channels)
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for k, addr, *shape in zip(several, *(c[several].tolist() for c in (dram_addr, rows, row_bytes, stride)), strict=True):
+        key = (addr % pattern, *shape)  # rows repeat their positions, so only those of one pattern are counted
+        if key not in known:
+            known[key] = _of_rows(*key, align, interleave, channels)  # type: ignore[call-arg]  # four numbers
+        out[k] = known[key]
+    return out
 
 
-@lru_cache(maxsize=4096)  # where tiles lie in a turn, and how long they are, is often the same
-def _span_bytes(first: int, end: int, size: int, channels: int) -> tuple[int, ...]:
-    """Bytes of `[first, end)` on each channel: whole turns over all of them, and what the two ends add and take.
-
-    `first` is within the first turn; `size` is that of an interleave chunk.
-    """
-    turns, last = divmod(end, min(size * channels, _FAR))
-    whole = turns * size
-    return tuple(
-        whole + min(max(last - base, 0), size) - min(max(first - base, 0), size) for base in range(0, channels * size, size)
-    )
+def _span_bytes(start: Numbers, end: Numbers, interleave: int, channels: int) -> Numbers:
+    """Bytes of `[start, end)` on each channel: whole turns over all of them, and what the two ends add and take."""
+    period = interleave * channels
+    base = np.arange(channels, dtype=np.int64) * interleave
+    first, last = (np.clip((at % period)[:, None] - base, 0, interleave) for at in (start, end))
+    whole = (end // period - start // period) * interleave
+    spans: Numbers = whole[:, None] + last - first
+    return spans
 
 
-def _rows_bytes(transfer: Transfer, rows: int, dram: Dram, period: int) -> tuple[int, ...]:
-    """Bytes of the first `rows` rows on each channel."""
-    first = transfer.dram_addr + np.arange(rows, dtype=np.int64) * transfer.stride
-    start = first // transfer.alignment * transfer.alignment
-    end = (first + transfer.row_bytes + transfer.alignment - 1) // transfer.alignment * transfer.alignment
-    totals = []
-    for channel in range(dram.channels):
-        base = channel * dram.interleave_bytes
-        if base >= transfer.dram_end:
-            totals.append(0)  # and base might not fit an int64
-            continue
-        size = min(dram.interleave_bytes, _FAR)
-        turns = int((end // period - start // period).sum()) * size
-        parts = np.clip(end % period - base, 0, size) - np.clip(start % period - base, 0, size)
-        totals.append(turns + int(parts.sum()))
-    return tuple(totals)
+def _of_rows(
+    dram_addr: int, rows: int, row_bytes: int, stride: int, align: int, interleave: int, channels: int
+) -> tuple[int, ...]:
+    """Bytes of one transfer of several rows on each channel."""
+    period = interleave * channels
+    pattern = lcm(align, period)
+    distinct = pattern // gcd(stride, pattern)
+    if min(distinct, rows) > MAX_ROWS:
+        return (rows * (ceil_div(row_bytes, align) * align // period) * interleave,) * channels
+
+    def first_rows(count: int) -> tuple[int, ...]:
+        first = dram_addr + np.arange(count, dtype=np.int64) * stride
+        start, end = first // align * align, (first + row_bytes + align - 1) // align * align
+        return tuple(_span_bytes(start, end, interleave, channels).sum(axis=0).tolist())
+
+    if rows <= distinct:
+        return first_rows(rows)
+    turns, rest = divmod(rows, distinct)
+    return tuple(turns * a + b for a, b in zip(first_rows(distinct), first_rows(rest), strict=True))

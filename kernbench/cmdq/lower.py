@@ -1,45 +1,39 @@
 """Lowers a checked program and its machine to the plain tables that the core lays out.
 
-The tables are dicts of ints and int64 arrays, and nothing of the core is imported here: `kernbench.sim_engine.machine` hands
-them over.
+The tables are dicts of ints and int64 arrays; `kernbench.sim_engine.machine` hands them to the core.
 Resources stand in this order: the DRAM channels, then the mesh links. Engines: DMA; then tensor, then vector engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernbench.cmdq.check import checked_columns
+from kernbench.cmdq.columns import Column, column, order_groups
 from kernbench.cmdq.dram_timing import device_table
-from kernbench.cmdq.entries import BarrierEntry, Entry
-from kernbench.cmdq.footprint import Region, ServiceTime, Transfer, regions_of, service_cycles, transfer_of, work_of
+from kernbench.cmdq.entries import VeEntry
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import ARBITERS, Dma, Spm
-from kernbench.topology.mesh import Link, mesh_links, mesh_route
+from kernbench.topology.mesh import mesh_links, mesh_route
+from kernbench_core.numbers import Allocation, EngineType, Overlap
 
-ALLOCATIONS = ("shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1")  # positions are the core's Allocation
+ALLOCATIONS = {
+    "shared_bw_v1": Allocation.SHARED_BW,
+    "max_min_v1": Allocation.MAX_MIN,
+    "fifo_v1": Allocation.FIFO,
+    "row_buffer_v1": Allocation.ROW_BUFFER,
+}
+OVERLAPS = {"none": Overlap.OVERLAP_NONE, "warn": Overlap.OVERLAP_WARN, "error": Overlap.OVERLAP_ERROR}
+KINDS = {"te": EngineType.TE, "ve": EngineType.VE, "cpu": EngineType.COMPONENT}
 PLUGGED_IN = -1  # the arbiter of a scratchpad is an object of the run's own
-OVERLAPS = ("none", "warn", "error")  # the core's Overlap
-KINDS = {"te": 1, "ve": 2, "cpu": 6}  # the core's EngineType
-DMA_JOB, COMPUTE_JOB, NOP, BARRIER, END = range(5)  # the core's Opkind
-MAX_REGIONS = 4
-#: Columns of DMA jobs. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad, or -1.
-TRANSFER = (
-    "engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "entry", "memory",
-    "route", "peer",
-)  # fmt: skip
-
-Column = npt.NDArray[np.int64]
-Groups = dict[tuple[Any, ...], int]  #: KV stores that keep the order of t_start among themselves
 
 
 def resource_names(config: NpuConfig) -> list[str]:
@@ -59,8 +53,8 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
     """The machine as the core's tables (`kernbench_core/state/layout.pyx` reads them)."""
     return {
         "max_cycles": config.max_cycles,
-        "allocation": ALLOCATIONS.index(config.allocation),
-        "overlap": OVERLAPS.index(config.spm.check_overlap),
+        "allocation": ALLOCATIONS[config.allocation],
+        "overlap": OVERLAPS[config.spm.check_overlap],
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
@@ -88,24 +82,23 @@ def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
 
 def _routes(config: NpuConfig) -> dict[str, Column]:
     """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links."""
-    number: dict[Link, int] = {}
-    if config.noc is not None:
-        links = mesh_links(config.noc.rows, config.noc.cols)
-        number = {link: config.dram.channels + k for k, link in enumerate(links)}
-    start, path, latency = [0], [], []
+    channels = config.dram.channels
+    if config.noc is None:
+        count = 2 * config.dma.engines * channels
+        path = np.tile(np.arange(channels), 2 * config.dma.engines)
+        return {"route_start": np.arange(count + 1), "route_path": path, "route_latency": np.zeros(count, dtype=np.int64)}
+    links = mesh_links(config.noc.rows, config.noc.cols)
+    number = {link: channels + k for k, link in enumerate(links)}
+    start, route_path, latency = [0], [], []
     for dma in range(config.dma.engines):
         for store in (False, True):
-            for channel in range(config.dram.channels):
-                route: list[Link] = []
-                if config.noc is not None:
-                    ends = (config.noc.dram_at[channel], config.noc.dma_at[dma])
-                    route = mesh_route(*(ends[::-1] if store else ends))
-                    latency.append(len(route) * config.noc.hop_latency_cycles)
-                else:
-                    latency.append(0)
-                path += [channel, *(number[link] for link in route)]
-                start.append(len(path))
-    return {"route_start": column(start), "route_path": column(path), "route_latency": column(latency)}
+            for channel in range(channels):
+                ends = (config.noc.dram_at[channel], config.noc.dma_at[dma])
+                route = mesh_route(*(ends[::-1] if store else ends))
+                latency.append(len(route) * config.noc.hop_latency_cycles)
+                route_path += [channel, *(number[link] for link in route)]
+                start.append(len(route_path))
+    return {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
 
 
 def interleave_of(source: str, field: str, interleave: int, channels: int, reach: int) -> int:
@@ -168,113 +161,17 @@ def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class ComputeRow:
-    """A job of an engine with a service time."""
+def lower_program(program: Program, config: NpuConfig, *, regular: bool = False) -> dict[str, Any]:
+    """The program as the core's tables; InputError where it is not valid on the machine.
 
-    engine: int  #: in the core's order
-    time: ServiceTime
-    work: int
-    regions: Sequence[Region]
-
-
-def lower_program(program: Program, config: NpuConfig) -> dict[str, Any]:
-    """The program as the core's tables; it must have passed `check_program`."""
-    groups: Groups = {}
-
-    def transfer(entry: Entry) -> tuple[int, ...]:
-        t = transfer_of(entry, config)
-        route = (2 * entry.engine_id + t.write) * config.dram.channels
-        return transfer_row(entry, t, entry.engine_id, groups, 0, route)
-
-    def compute(entry: Entry) -> ComputeRow:
-        return compute_row(entry, config, entry.engine_id + (config.te.engines if entry.engine == "ve" else 0))
-
-    return program_tables(program.entries, transfer, compute)
-
-
-def program_tables(
-    entries: Sequence[Entry], transfer: Callable[[Entry], tuple[int, ...]], compute: Callable[[Entry], ComputeRow]
-) -> dict[str, Any]:
-    """The core's tables of entries, from the row of each transfer (columns TRANSFER) and of each other job."""
-    op, job = [], []
-    transfers: list[tuple[int, ...]] = []
-    computes: list[tuple[int, ComputeRow]] = []
-    for entry in entries:
-        if entry.engine == "dma":
-            op.append(DMA_JOB)
-            job.append(len(transfers))
-            transfers.append(transfer(entry))
-        elif entry.engine == "control":
-            op.append({"NOP": NOP, "BARRIER": BARRIER, "END": END}[entry.opcode])
-            job.append(-1)
-        else:
-            op.append(COMPUTE_JOB)
-            job.append(len(computes))
-            computes.append((entry.index, compute(entry)))
-    return {
-        "op": column(op),
-        "job": column(job),
-        **_dependencies(entries),
-        "dma": _columns(TRANSFER, transfers),
-        "compute": _computes(computes),
-    }
-
-
-def _dependencies(entries: Sequence[Entry]) -> dict[str, Column]:
-    """How many things each entry waits for, and who waits for it, as compressed rows."""
-    position = {entry.id: entry.index for entry in entries}
-    after: list[set[int]] = [set() for _ in entries]
-    for entry in entries:
-        waits_for = entry.deps_before + (entry.wait_for if isinstance(entry, BarrierEntry) else ())
-        for other in waits_for:
-            after[position[other]].add(entry.index)
-        for other in entry.deps_after:
-            after[entry.index].add(position[other])
-    waits = [int(entry.opcode == "END") for entry in entries]  # END also waits for "everything before it"
-    for dependents in after:
-        for index in dependents:
-            waits[index] += 1
-    start = np.zeros(len(entries) + 1, dtype=np.int64)
-    np.cumsum([len(dependents) for dependents in after], out=start[1:])
-    return {
-        "waits": column(waits),
-        "after": start,
-        "dependents": column([index for dependents in after for index in sorted(dependents)]),
-    }
-
-
-def transfer_row(entry: Entry, t: Transfer, engine: int, groups: Groups, memory: int, route: int) -> tuple[int, ...]:
-    """The columns TRANSFER of a transfer to or from DRAM."""
-    group = -1
-    if t.order_key is not None:
-        group = groups.setdefault((engine, *t.order_key), len(groups))
-    place = (t.dram_addr, t.row_bytes, t.stride, t.rows, t.spm_addr)
-    return (engine, t.channel, group, t.write, t.t_start, *place, entry.index, memory, route, -1)
-
-
-def compute_row(entry: Entry, config: NpuConfig, engine: int) -> ComputeRow:
-    """The job of a TE or VE entry."""
-    return ComputeRow(engine, service_cycles(entry, config), work_of(entry), regions_of(entry, config))
-
-
-def _computes(jobs: list[tuple[int, ComputeRow]]) -> dict[str, Column]:
-    rows = []
-    addr, nbytes, write = (np.zeros((len(jobs), MAX_REGIONS), dtype=np.int64) for _ in range(3))
-    for k, (index, job) in enumerate(jobs):
-        rows.append((job.engine, job.time.init, job.time.body, job.time.finalize, job.work, len(job.regions), index))
-        for r, region in enumerate(job.regions):
-            addr[k, r], nbytes[k, r], write[k, r] = region.addr, region.nbytes, region.write
-    names = ("engine", "init", "body", "finalize", "work", "regions", "entry")
-    return {**_columns(names, rows), "region_addr": addr, "region_bytes": nbytes, "region_write": write}
-
-
-def _columns(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> dict[str, Column]:
-    """Rows of integers as named columns."""
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
-    return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(names)}
-
-
-def column(values: Sequence[int]) -> Column:
-    """Integers as the core takes them."""
-    return np.array(values, dtype=np.int64)
+    `regular`: InternalError where an entry is none that reading makes.
+    """
+    columns = checked_columns(program, config)
+    if regular and not columns.regular:
+        raise InternalError(f"{program.source}: an entry is not as reading makes it")
+    dma, compute = columns.dma, columns.compute
+    dma["route"] = (2 * dma["engine"] + dma["write"]) * config.dram.channels
+    vectors = columns.job[columns.positions(VeEntry)]
+    compute["engine"][vectors] += config.te.engines
+    order_groups(columns)
+    return columns.tables()

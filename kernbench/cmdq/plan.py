@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernbench.cmdq.check import check_program
 from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
-from kernbench.cmdq.footprint import Transfer, aligned_bytes, channel_bytes
-from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, lower_machine, lower_program, resource_capacities, resource_names
+from kernbench.cmdq.footprint import bytes_on_channels
+from kernbench.cmdq.lower import lower_machine, lower_program, resource_capacities, resource_names
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.components.service import PARAMETERS
 from kernbench.config import NpuConfig
-from kernbench.config.schema import Dram
+from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
     from kernbench.cmdq.system.reach import Reach
@@ -63,19 +62,36 @@ class Plan:
 
     def bytes_of(self, entry: int) -> int:
         """[byte] that a transfer moves, aligned."""
-        row = self.transfer(entry)
-        place = row["dram_addr"], row["rows"], row["row_bytes"], row["stride"]
-        return aligned_bytes(*place, self.machine["memories"][row["memory"]]["align"])
+        return self.transfer(entry)["nbytes"]
 
     def channel_bytes(self, entry: int) -> tuple[int, ...]:
         """[byte] that a transfer moves on each channel of its memory."""
-        row = self.transfer(entry)
-        memory = self.machine["memories"][row["memory"]]
-        place = row["dram_addr"], row["rows"], row["row_bytes"], row["stride"]
-        moved = Transfer(
-            bool(row["write"]), row["channel"], False, *place, memory["align"], 0, aligned_bytes(*place, memory["align"])
-        )
-        return channel_bytes(moved, Dram(channels=memory["channels"], interleave_bytes=memory["interleave"]))
+        return self.on_channels[self._jobs[entry]]
+
+    @cached_property
+    def on_channels(self) -> list[tuple[int, ...]]:
+        """Per transfer, [byte] on each channel of its memory."""
+        moves = self.program["dma"]
+        found: list[tuple[int, ...]] = [()] * len(moves["entry"])
+        for number in np.unique(moves["memory"]).tolist():
+            memory = self.machine["memories"][number]
+            rows = np.flatnonzero(moves["memory"] == number)
+            addr, count, row_bytes, stride = (moves[name][rows] for name in ("dram_addr", "rows", "row_bytes", "stride"))
+            shape = memory["align"], memory["interleave"], memory["channels"]
+            table = bytes_on_channels(addr, count, row_bytes, stride, *shape)
+            for row, on_each in zip(rows.tolist(), table.tolist(), strict=True):
+                found[row] = tuple(on_each)
+        return found
+
+    @cached_property
+    def predecessors(self) -> list[tuple[int, ...]]:
+        """Per entry, the positions of those that it waits for: what `depend.predecessors` says of the entries."""
+        waits: list[list[int]] = [[] for _ in self.program["op"]]
+        after = self.program["after"]
+        who = np.repeat(np.arange(len(waits)), np.diff(after)).tolist()
+        for source, target in zip(who, self.program["dependents"].tolist(), strict=True):
+            waits[target].append(source)
+        return [tuple(found) for found in waits]
 
     @cached_property
     def _jobs(self) -> list[int]:
@@ -93,7 +109,8 @@ class Plan:
         """Who runs each entry, in file order."""
         op, job = self.program["op"].tolist(), self.program["job"].tolist()
         dma, compute = (self.program[kind]["engine"].tolist() for kind in ("dma", "compute"))
-        run_by: dict[int, tuple[tuple[str, ...], list[int]]] = {DMA_JOB: (self.dma, dma), COMPUTE_JOB: (self.compute, compute)}
+        run_by: dict[int, tuple[tuple[str, ...], list[int]]] = {}
+        run_by |= {Opkind.OP_DMA: (self.dma, dma), Opkind.OP_COMPUTE: (self.compute, compute)}
         out = []
         for kind, k in zip(op, job, strict=True):
             names, engine = run_by.get(kind, ((naming.CONTROL,), []))
@@ -105,7 +122,6 @@ def plan_npu(program: Program, config: NpuConfig) -> Plan:
     """The plan of a program on one NPU; InputError where it is not valid there."""
     known = program.lowered
     if known is None or known.machine != config.digest() or known.entries != program.entries:
-        check_program(program, config)
         known = None
     kinds = (("te", config.te.engines), ("ve", config.ve.engines))
     return Plan(

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from kernbench.cmdq.columns import MAX_REGIONS
 from kernbench.cmdq.footprint import MOST_ROWS, aligned_bytes
-from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, END, MAX_REGIONS
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
+from kernbench_core.numbers import Opkind
 
 WORDS = 2**31  # entries, jobs and dependencies are numbered in 32 bits
 MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles at once
@@ -81,7 +82,7 @@ def _operand(s: Sizes) -> int:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("op", "entry", DMA_JOB, lambda s: END + 1, "what the entry is: a transfer, a job, NOP, BARRIER or END"),
+    Column("op", "entry", 0, lambda s: Opkind.OP_END + 1, "what the entry is: a transfer, a job, NOP, BARRIER or END"),
     Column("job", "entry", -1, lambda s: max(s.transfers, s.jobs, 0), "its row among transfers or jobs; -1: it has none"),
     Column("waits", "entry", 0, lambda s: s.entries + 1, "how many entries it waits for; END one more: all before it"),
     Column("after", "entry, and one", 0, lambda s: s.dependencies + 1, "where the list of those that wait for it begins"),
@@ -96,6 +97,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
     Column("dma.rows", "transfer", 1, lambda s: MOST_ROWS + 1, "rows"),
     Column("dma.spm_addr", "transfer", 0, lambda s: s.config.spm.size_bytes, "scratchpad address of the first aligned byte"),
+    Column("dma.nbytes", "transfer", 1, _cycles, "[B] that travel: all rows at their aligned lengths"),
     Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),
     Column("dma.memory", "transfer", 0, lambda s: 1, "memory; an NPU has one"),
     Column("dma.route", "transfer", 0, _routes, "route to the memory's first channel"),
@@ -155,9 +157,9 @@ def _relations(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
 
 def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
     op, after, dependents = tables["op"], tables["after"], tables["dependents"]
-    yield "op", np.flatnonzero(op == END) == sizes.entries - 1
+    yield "op", np.flatnonzero(op == Opkind.OP_END) == sizes.entries - 1
     job = np.full(sizes.entries, -1)
-    for kind, number in (("dma", DMA_JOB), ("compute", COMPUTE_JOB)):
+    for kind, number in (("dma", Opkind.OP_DMA), ("compute", Opkind.OP_COMPUTE)):
         rows = np.flatnonzero(op == number)
         yield f"{kind}.entry", np.array_equal(tables[kind]["entry"], rows)
         job[rows] = np.arange(len(rows))
@@ -167,22 +169,22 @@ def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
     who = np.repeat(np.arange(sizes.entries), np.diff(after))
     yield "dependents", dependents != who
     yield "dependents", (np.diff(dependents) > 0) | (np.diff(who) > 0)
-    yield "waits", tables["waits"] == np.bincount(dependents, minlength=sizes.entries) + (op == END)
+    yield "waits", tables["waits"] == np.bincount(dependents, minlength=sizes.entries) + (op == Opkind.OP_END)
 
 
 def _transfers(t: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
     yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * config.dram.channels
     yield "dma.stride", (t["stride"] >= t["row_bytes"]) | (t["rows"] == 1)
-    places = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "spm_addr")), strict=True)
-    yield "dma.spm_addr", [_inside(config, *place) for place in set(places)]
+    extents = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "nbytes")), strict=True)
+    yield "dma.nbytes", [_travels(config, *extent) for extent in set(extents)]
+    yield "dma.spm_addr", t["nbytes"] <= config.spm.size_bytes - t["spm_addr"]
 
 
-def _inside(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int, spm_addr: int) -> bool:
-    """Whether the bytes of a transfer are in the DRAM and in the scratchpad; in Python's integers, which have no end."""
+def _travels(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
+    """Whether so many bytes of the DRAM travel; in Python's integers, which have no end."""
     align = config.dma.alignment_bytes
     end = -(-(addr + (rows - 1) * stride + row_bytes) // align) * align
-    room = config.spm.size_bytes - aligned_bytes(addr, rows, row_bytes, stride, align)
-    return end <= config.dram.capacity_bytes and 0 <= spm_addr <= room
+    return end <= config.dram.capacity_bytes and nbytes == aligned_bytes(addr, rows, row_bytes, stride, align)
 
 
 def _computes(c: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:

@@ -16,6 +16,7 @@ import kernbench_core
 from kernbench.bounds import Bounds
 from kernbench.bounds.energy import energy_pj
 from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
+from kernbench.bounds.program import plan_bounds
 from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan, lower_parameters
 from kernbench.common.errors import InputError, Problem
@@ -30,14 +31,14 @@ from kernbench.sim_engine.run.commands import Commands
 from kernbench.sim_engine.run.conditions import FOREVER, stops_of, walk_of
 from kernbench.sim_engine.run.counters import named_counters
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
-from kernbench.sim_engine.run.planning import bounds_on, plan_program
+from kernbench.sim_engine.run.planning import plan_program
 from kernbench.sim_engine.run.state import MachineState, machine_state
 from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
 from kernbench.sim_engine.run.warnings import empty_warnings, overlap_warnings
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
-
 from kernbench_core.numbers import STATUSES, Status
+
 if TYPE_CHECKING:
     from kernbench.sim_engine.recording.head import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
@@ -178,7 +179,7 @@ class Machine:
     @cached_property
     def bounds(self) -> Bounds:
         """Lower bounds of the run's cycles, known before it."""
-        return bounds_on(self.program, self.plan, self.config)
+        return plan_bounds(self.program, self.plan)
 
     def run(
         self,

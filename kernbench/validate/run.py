@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.lower import KINDS, Column, resource_tables
+from kernbench.cmdq.columns import Column
+from kernbench.cmdq.footprint import moved_bytes
+from kernbench.cmdq.lower import KINDS, resource_tables
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.system import lower_system
 from kernbench.common.errors import InputError, InternalError, Problem
@@ -138,7 +140,13 @@ def _more_bytes(jobs: dict[str, Any], plan: Plan, factor: Fraction) -> dict[str,
     room = (spm.num_banks * spm.bank_size_bytes - jobs["spm_addr"]) // jobs["rows"] - 2 * plan.pe.dma.alignment_bytes
     wanted = np.minimum(_scaled(jobs["row_bytes"], factor), np.maximum(room, jobs["row_bytes"]))
     row_bytes = np.where(jobs["peer"] < 0, wanted, jobs["row_bytes"])
-    return {**jobs, "row_bytes": row_bytes, "stride": np.maximum(jobs["stride"], row_bytes)}
+    stride = np.maximum(jobs["stride"], row_bytes)
+    align = np.array([memory["align"] for memory in plan.machine["memories"]])[jobs["memory"]]
+    nbytes = jobs["nbytes"].copy()
+    for one in np.unique(align).tolist():
+        rows = np.flatnonzero(align == one)
+        nbytes[rows] = moved_bytes(jobs["dram_addr"][rows], jobs["rows"][rows], row_bytes[rows], stride[rows], one)
+    return {**jobs, "row_bytes": row_bytes, "stride": stride, "nbytes": nbytes}
 
 
 @dataclass(frozen=True, slots=True)

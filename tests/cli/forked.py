@@ -114,7 +114,7 @@ def _serve() -> None:
     import kernbench.ccl.dist
     import kernbench.cli
     import kernbench.cmdq.compiled
-    import kernbench.cmdq.lower_columns
+    import kernbench.cmdq.lower
     import kernbench.runtime_api.triton.run
     import kernbench.triton.language
 

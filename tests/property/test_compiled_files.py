@@ -24,18 +24,18 @@ from hypothesis import strategies as st
 from kernbench import load_config
 from kernbench.cli.main import exit_code
 from kernbench.cmdq.binary import MAGIC, SEAL, pack, unpack
-from kernbench.cmdq.check import check_program
 from kernbench.cmdq.compiled import save_compiled
+from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.lower import lower_program
-from kernbench.cmdq.lower_columns import tables_by_columns
 from kernbench.cmdq.parse import load_program
-from kernbench.cmdq.table_rules import COLUMNS, differing
-from kernbench.common.errors import InputError
+from kernbench.cmdq.table_rules import COLUMNS, broken_rule
+from kernbench.common.errors import InputError, InternalError
 from tests.cli.samples import MACHINE, tiles
 from tests.hostile import VALUES, in_child
 from tests.strategies import systems
 
 POSITIVE = {"num_elements", "rows", "row_elements", "stride_bytes", "t_len", "d_len", "m", "n", "k", "length", "batch"}
+EXTENT = ("write", "channel", "dram_addr", "rows", "row_bytes", "stride", "spm_addr")  #: that one entry alone has as well
 Change = tuple[str, bytes]  #: what was done, and the file
 
 
@@ -171,34 +171,46 @@ def test_changed_files_long(tmp_path: Path, files: tuple[bytes, str]) -> None:
     print(dict(counts))
 
 
-def by_columns_as_one_by_one(machine: dict[str, Any], raw: dict[str, Any]) -> bool:
-    """Whether the quick way dared to lower the program; its tables are those of the slow way."""
+def columns_as_one_by_one(machine: dict[str, Any], raw: dict[str, Any]) -> None:
+    """The columns of a program say of each entry what is said of it alone, and keep the rules of tables."""
     config, program = load_config(machine), load_program(raw)
-    quick = tables_by_columns(program.entries, config)
-    if quick is None:
-        return False
-    check_program(program, config)
-    assert differing(quick, lower_program(program, config)) is None
-    return True
+    tables = lower_program(program, config, regular=True)
+    assert broken_rule(tables, len(program.entries), config) is None
+    for kind in ("dma", "compute"):
+        rows = tables[kind]
+        for row, index in enumerate(rows["entry"].tolist()):
+            entry = program.entries[index]
+            if kind == "compute":
+                regions = regions_of(entry, config)
+                time, count = service_cycles(entry, config), int(rows["regions"][row])
+                assert [rows[name][row] for name in ("init", "body", "finalize")] == [time.init, time.body, time.finalize]
+                found = zip(*(rows[f"region_{name}"][row, :count].tolist() for name in ("addr", "bytes", "write")), strict=True)
+                assert rows["work"][row] == work_of(entry)
+                assert list(found) == [(one.addr, one.nbytes, one.write) for one in regions]
+                continue
+            alone = transfer_of(entry, config)
+            given = {"nbytes": alone.bytes_aligned}
+            given |= {name: getattr(alone, name) for name in EXTENT}
+            assert {name: rows[name][row] for name in given} == given
 
 
 @settings(max_examples=50)
 @given(system=systems())
 def test_columns_are_those_of_entries(system: Any) -> None:
-    by_columns_as_one_by_one(*system)
+    columns_as_one_by_one(*system)
 
 
 @pytest.mark.nightly
 @settings(max_examples=5000)
 @given(system=systems())
 def test_columns_are_those_of_entries_long(system: Any) -> None:
-    by_columns_as_one_by_one(*system)
+    columns_as_one_by_one(*system)
 
 
 @settings(max_examples=50)
 @given(system=systems(), draw=st.randoms(use_true_random=False))
-def test_the_quick_way_takes_no_entries_that_are_refused(system: Any, draw: random.Random) -> None:
-    """Numbers of entries, changed: what `check_program` refuses has no tables by columns."""
+def test_other_numbers_are_refused_or_fit_the_machine(system: Any, draw: random.Random) -> None:
+    """Numbers of entries, changed: whatever `lower_program` takes keeps every rule of tables, and is read as it is."""
     machine, raw = system
     config, program = load_config(machine), load_program(raw)
     entry = draw.choice(program.entries)
@@ -210,10 +222,8 @@ def test_the_quick_way_takes_no_entries_that_are_refused(system: Any, draw: rand
     changed = msgspec.structs.replace(entry, **{name: value})
     program.entries[entry.index] = changed
     try:
-        check_program(program, config)
-    except InputError:
-        assert tables_by_columns(program.entries, config) is None
-    else:
-        quick = tables_by_columns(program.entries, config)
-        if quick is not None:
-            assert differing(quick, lower_program(program, config)) is None
+        tables = lower_program(program, config, regular=True)
+    except (InputError, InternalError):
+        return
+    assert broken_rule(tables, len(program.entries), config) is None
+    assert load_program(program.to_dict()).entries == program.entries

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernbench.cmdq import load_program
-from kernbench.cmdq.lower import COMPUTE_JOB, DMA_JOB, lower_machine, lower_program
+from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
+from kernbench_core.numbers import Opkind
 
 Tables = dict[str, Any]
 Column = npt.NDArray[np.int64]
@@ -258,11 +259,11 @@ def program_of_groups(programs: list[Tables], size: int) -> Tables:
     """One program of the groups' programs, which have no dependencies."""
     entries = _starts([len(p["op"]) for p in programs])
     first_job = {
-        DMA_JOB: _starts([len(p["dma"]["entry"]) for p in programs]),
-        COMPUTE_JOB: _starts([len(p["compute"]["entry"]) for p in programs]),
+        Opkind.OP_DMA: _starts([len(p["dma"]["entry"]) for p in programs]),
+        Opkind.OP_COMPUTE: _starts([len(p["compute"]["entry"]) for p in programs]),
     }
     job = [
-        p["job"] + np.where(p["op"] == DMA_JOB, first_job[DMA_JOB][g], first_job[COMPUTE_JOB][g])
+        p["job"] + np.where(p["op"] == Opkind.OP_DMA, first_job[Opkind.OP_DMA][g], first_job[Opkind.OP_COMPUTE][g])
         for g, p in enumerate(programs)
     ]
     return {

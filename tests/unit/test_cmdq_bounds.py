@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kernbench.bounds import lower_bounds, summarise
-from kernbench.cmdq import Program, load_program
+from kernbench.cmdq import Entry, Program, load_program
 from kernbench.cmdq.depend import predecessors
 from kernbench.config import load_config
 
@@ -161,6 +162,17 @@ def test_no_run_ends_before_its_bound(case: dict[str, Any]) -> None:
     assert summary.bounds.stuck == ()
 
 
+def part_of(program: Program, entries: list[Entry]) -> Program:
+    """Some entries, without what they say of others."""
+    ids = {entry.id for entry in entries}
+
+    def kept(named: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(one for one in named if one in ids)
+
+    replaced = msgspec.structs.replace
+    return Program("part", [replaced(e, deps_before=kept(e.deps_before), deps_after=kept(e.deps_after)) for e in entries])
+
+
 @pytest.mark.parametrize("case", cases())
 def test_each_entry_ends_no_earlier_than_its_own_bound(case: dict[str, Any]) -> None:
     """The part of the program up to any entry is bounded too: take each entry with what it waits for."""
@@ -176,5 +188,5 @@ def test_each_entry_ends_no_earlier_than_its_own_bound(case: dict[str, Any]) -> 
             if index not in wanted:
                 wanted.add(index)
                 stack += waits[index]
-        part = Program("part", [program.entries[i] for i in sorted(wanted) if program.entries[i].opcode != "BARRIER"])
+        part = part_of(program, [program.entries[i] for i in sorted(wanted) if program.entries[i].opcode != "BARRIER"])
         assert lower_bounds(part, config).critical_path <= max(ends[program.entries[i].id] for i in wanted)

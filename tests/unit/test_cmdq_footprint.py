@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +17,12 @@ from kernbench.cmdq.footprint import (
     Transfer,
     aligned_bytes,
     bytes_of,
-    channel_bytes,
+    bytes_on_channels,
     flat_address,
     regions_of,
     transfer_of,
 )
+from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.common.errors import InternalError
 from kernbench.config import NpuConfig, load_config
 
@@ -84,9 +86,23 @@ def transfer(config: NpuConfig | None = None, **fields: Any) -> Transfer:
     return transfer_of(entry_of(**fields), config or machine())
 
 
+def on_channels(got: Transfer, config: NpuConfig) -> tuple[int, ...]:
+    extent = [np.array([value]) for value in (got.dram_addr, got.rows, got.row_bytes, got.stride)]
+    (memory,) = lower_machine(config)["memories"]
+    (found,) = bytes_on_channels(*extent, got.alignment, memory["interleave"], memory["channels"]).tolist()
+    return tuple(found)
+
+
+def group_and_t_start(*entries: dict[str, Any]) -> list[tuple[int, int]]:
+    """Of each transfer: the KV stores whose order it keeps, -1 none, and its place among them."""
+    program = load_program({"metadata": {"version": "1.0"}, "cmdq": list(entries)})
+    moves = lower_program(program, machine())["dma"]
+    return list(zip(moves["group"].tolist(), moves["t_start"].tolist(), strict=True))
+
+
 def test_a_contiguous_tile() -> None:
     got = transfer(**TILE, num_elements=100)
-    assert (got.write, got.channel, got.kv_bonus, got.order_key) == (False, 0, False, None)
+    assert (got.write, got.channel) == (False, 0)
     assert (got.dram_addr, got.rows, got.row_bytes) == (40, 1, 100)
     assert (got.dram_start, got.dram_end) == (32, 160)  # [40, 140) widened to multiples of 32
     assert (got.bytes_total, got.bytes_aligned) == (100, 128)
@@ -116,26 +132,35 @@ def test_overlapping_aligned_rows_travel_twice() -> None:
 @pytest.mark.parametrize(
     ("opcode", "role", "expected"),
     [
-        ("DMA_LOAD_TILE", "weight", (False, 0, False)),
-        ("DMA_STORE_TILE", "activation", (True, 0, False)),
-        ("DMA_PREFETCH_TILE", "embedding", (False, 0, False)),
-        ("DMA_LOAD_TILE", "kv", (False, 1, True)),
-        ("DMA_PREFETCH_TILE", "kv", (False, 1, True)),
-        ("DMA_STORE_TILE", "kv", (True, 2, False)),
+        ("DMA_LOAD_TILE", "weight", (False, 0)),
+        ("DMA_STORE_TILE", "activation", (True, 0)),
+        ("DMA_PREFETCH_TILE", "embedding", (False, 0)),
+        ("DMA_LOAD_TILE", "kv", (False, 1)),
+        ("DMA_PREFETCH_TILE", "kv", (False, 1)),
+        ("DMA_STORE_TILE", "kv", (True, 2)),
     ],
 )
-def test_channels_of_moves(opcode: str, role: str, expected: tuple[bool, int, bool]) -> None:
-    got = transfer(**{**TILE, "opcode": opcode, "tensor_role": role}, num_elements=4)
-    assert (got.write, got.channel, got.kv_bonus) == expected
-    assert got.order_key is None  # a tile with the role kv takes no part in the order of KV stores
+def test_channels_of_moves(opcode: str, role: str, expected: tuple[bool, int]) -> None:
+    fields = {**TILE, "opcode": opcode, "tensor_role": role, "num_elements": 4}
+    got = transfer(**fields)
+    assert (got.write, got.channel) == expected
+    assert group_and_t_start(fields) == [(-1, 0)]  # a tile with the role kv takes no part in the order of KV stores
 
 
 def test_a_kv_range_over_the_head_dimension_is_contiguous() -> None:
     got = transfer(**KV)
     assert (got.dram_addr, got.rows, got.row_bytes) == (4096 + ((2 * 1024 + 5) * 128) // 2, 1, 4 * 64)
-    assert (got.write, got.channel, got.kv_bonus) == (True, 2, False)
-    assert (got.order_key, got.t_start) == ((4096, 2, "v"), 5)
+    assert (got.write, got.channel) == (True, 2)
     assert transfer(**KV, d_len=128) == got
+
+
+def test_kv_stores_of_one_base_head_and_kind_are_a_group() -> None:
+    later, other = {**KV, "t_start": 9}, {**KV, "head_id": 1}
+    load = {
+        "opcode": "KV_LOAD_TILE", **{k: v for k, v in KV.items() if k not in ("opcode", "t_start", "t_len")},
+        "kv_range": {"t_start": 5, "t_len": 4},
+    }  # fmt: skip
+    assert group_and_t_start(KV, other, load, later) == [(0, 5), (1, 5), (-1, 0), (0, 9)]
 
 
 def test_a_partial_kv_range_is_a_row_per_token() -> None:
@@ -147,7 +172,7 @@ def test_a_partial_kv_range_is_a_row_per_token() -> None:
         kv_range={"t_start": 5, "t_len": 4, "d_start": 16, "d_len": 32},
     )  # fmt: skip
     assert (load.dram_addr, load.rows, load.row_bytes, load.stride) == (got.dram_addr, 4, 16, 64)
-    assert (load.write, load.channel, load.kv_bonus, load.order_key, load.t_start) == (False, 1, True, None, 0)
+    assert (load.write, load.channel) == (False, 1)
 
 
 def test_one_row_of_a_layout_whose_rows_end_inside_a_byte() -> None:
@@ -230,7 +255,7 @@ def test_channel_bytes_are_those_of_every_single_byte(
     for i in range(rows):
         for byte in range(*got.aligned_row(i)):
             counted[byte // interleave % channels] += 1
-    assert channel_bytes(got, config.dram) == tuple(counted[c] for c in range(channels))
+    assert on_channels(got, config) == tuple(counted[c] for c in range(channels))
     assert sum(counted.values()) == got.bytes_aligned
 
 
@@ -240,10 +265,10 @@ def test_many_rows_are_counted_by_their_period() -> None:
     first = transfer(config, **TILE, rows=16, row_elements=100, stride_bytes=320)  # 16 * 320 is a multiple of 4 * 256
     one = transfer(config, **TILE, rows=1, row_elements=100, stride_bytes=320)
     times = 10**9 // 16
-    period, last = channel_bytes(first, config.dram), channel_bytes(one, config.dram)
+    period, last = on_channels(first, config), on_channels(one, config)
     assert 10**9 % 16 == 0
-    assert channel_bytes(got, config.dram) == tuple(times * a + b for a, b in zip(period, last, strict=True))
-    assert sum(channel_bytes(got, config.dram)) == got.bytes_aligned
+    assert on_channels(got, config) == tuple(times * a + b for a, b in zip(period, last, strict=True))
+    assert sum(on_channels(got, config)) == got.bytes_aligned
 
 
 def test_beyond_countable_positions_a_lower_bound_is_given() -> None:
@@ -254,14 +279,14 @@ def test_beyond_countable_positions_a_lower_bound_is_given() -> None:
         }
     )
     fields = {**TILE, "rows": 2**20, "row_elements": 5_000_000, "stride_bytes": 5_000_000}
-    bound = channel_bytes(transfer(config, **fields), config.dram)
-    some = channel_bytes(transfer(config, **{**fields, "rows": 2**10}), config.dram)
+    bound = on_channels(transfer(config, **fields), config)
+    some = on_channels(transfer(config, **{**fields, "rows": 2**10}), config)
     assert bound == (2**20 * 2 * 999_983,) * 2
     assert all(0 < at_least <= exact * 2**10 for at_least, exact in zip(bound, some, strict=True))
 
 
 def test_an_interleave_as_large_as_the_address_space() -> None:
-    config = load_config({"dram": {"channels": 3, "interleave_bytes": 2**62 - 1, "capacity_bytes": 2**62 - 1}})
+    config = load_config({"dram": {"channels": 3, "interleave_bytes": 2**62 - 1, "capacity_bytes": 2**58}})
     for fields in ({"num_elements": 100}, {"rows": 3, "row_elements": 100, "stride_bytes": 200}):
         got = transfer(config, **TILE, **fields)
-        assert channel_bytes(got, config.dram) == (got.bytes_aligned, 0, 0)
+        assert on_channels(got, config) == (got.bytes_aligned, 0, 0)

@@ -6,29 +6,15 @@ engines, then M_CPUs. Scratchpads are those of the PEs; one more stands for what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from kernbench.cmdq.columns import Columns, column, order_groups
 from kernbench.cmdq.entries import Entry, HostEntry, PairEntry
-from kernbench.cmdq.footprint import KV_LOAD, KV_STORE, ServiceTime, bytes_of, flat_address, transfer_of
-from kernbench.cmdq.lower import (
-    ALLOCATIONS,
-    KINDS,
-    OVERLAPS,
-    ComputeRow,
-    Groups,
-    column,
-    compute_row,
-    dma_table,
-    program_tables,
-    resource_tables,
-    scratchpad_table,
-    transfer_row,
-)
+from kernbench.cmdq.lower import ALLOCATIONS, KINDS, OVERLAPS, dma_table, resource_tables, scratchpad_table
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
-from kernbench.cmdq.system.check import check_on_system, host_range
-from kernbench.cmdq.system.places import ELSEWHERE, PePlace, Places
+from kernbench.cmdq.system.check import columns_on_system
+from kernbench.cmdq.system.places import ELSEWHERE, Places
 from kernbench.cmdq.system.reach import Reach
 from kernbench.cmdq.system.routes import Resources, Ways, launch_cycles, resources_of
 from kernbench.common import naming
@@ -44,15 +30,15 @@ WITHOUT_BANKS = {
 def lower_system(program: Program, config: SystemConfig, *, whole: bool = False) -> Plan:
     """The plan of a program on a system; InputError where it is not valid there. `whole`: with every node of the system."""
     places = Places(config)
-    check_on_system(program, places)
-    return _Lowering(program.entries, places, whole).plan()
+    return _Lowering(columns_on_system(program, places), places, whole).plan()
 
 
 class _Lowering:
-    """The nodes in use, numbered, and the rows of the entries that use them."""
+    """The nodes in use, numbered, and what they add to the columns of the entries that use them."""
 
-    def __init__(self, entries: Sequence[Entry], places: Places, whole: bool) -> None:
-        self.entries = entries
+    def __init__(self, columns: Columns, places: Places, whole: bool) -> None:
+        self.columns = columns
+        self.entries = entries = columns.entries
         self.places = places
         self.ways = Ways(places)
         self.node = [places.node_of(entry) if entry.engine != "control" else "" for entry in entries]
@@ -63,7 +49,6 @@ class _Lowering:
         self.number = {pe.name: k for k, pe in enumerate(self.pes)}
         self.endpoints = self._used("HOST_COPY_TILE")
         self.m_cpus = self._used("LAUNCH")
-        self.groups: Groups = {}
         if whole:
             self.ways.add_all_memories()
             self.ways.between()
@@ -75,7 +60,13 @@ class _Lowering:
         return sorted(used, key=self.places.order.__getitem__)
 
     def plan(self) -> Plan:
-        program = program_tables(self.entries, self._transfer, self._compute)
+        for entry in self.entries:
+            if entry.engine == "dma":
+                self._place_transfer(entry)
+            elif entry.engine != "control":
+                self._place_compute(entry)
+        order_groups(self.columns)
+        program = self.columns.tables()
         resources = resources_of(self.ways, self.places.topology.edges if self.whole else ())
         npu = self.places.pe
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
@@ -121,8 +112,8 @@ class _Lowering:
         first = zip(self.ways.memories, resources.first, strict=True)
         return {
             "max_cycles": config.max_cycles,
-            "allocation": ALLOCATIONS.index(config.allocation),
-            "overlap": OVERLAPS.index(npu.spm.check_overlap),
+            "allocation": ALLOCATIONS[config.allocation],
+            "overlap": OVERLAPS[npu.spm.check_overlap],
             "issue_width": config.control.issue_width,
             "channels": resources.channels,
             "memories": [memory.table | {"first": number} for memory, number in first],
@@ -133,44 +124,33 @@ class _Lowering:
             "compute": compute,
         }
 
-    def _transfer(self, entry: Entry) -> tuple[int, ...]:
-        node = self.node[entry.index]
+    def _place_transfer(self, entry: Entry) -> None:
+        """Its engine, and the way of its bytes. Between scratchpads the peer's is where DRAM would be."""
+        dma, row, node = self.columns.dma, self.columns.job[entry.index], self.node[entry.index]
+        engines = self.places.pe.dma.engines
+        start, write = self.columns.dram_range(entry.index)[0], bool(dma["write"][row])
         if isinstance(entry, HostEntry):
-            return self._host_copy(entry, node)
-        pe, npu = self.places.pe_of(node), self.places.pe
-        engine = self.number[node] * npu.dma.engines + entry.engine_id
-        if isinstance(entry, PairEntry):
-            return self._between(entry, pe, engine)
-        move = transfer_of(entry, npu)
-        memory, route = self.ways.to_memory(pe.part(naming.PE_DMA), move.dram_start, move.write)
-        return transfer_row(entry, move, engine, self.groups, memory, route)
+            engine = len(self.pes) * engines + self.endpoints.index(node)
+            memory, route = self.ways.to_host(node, start, write)
+        else:
+            pe, engine = self.places.pe_of(node), self.number[node] * engines + entry.engine_id
+            if isinstance(entry, PairEntry):
+                peer = self.places.pe_of(entry.peer)
+                memory, route = self.ways.to_peer(*((pe, peer) if write else (peer, pe)))
+                dma["peer"][row] = self.number[entry.peer]
+            else:
+                memory, route = self.ways.to_memory(pe.part(naming.PE_DMA), start, write)
+        dma["engine"][row], dma["memory"][row], dma["route"][row] = engine, memory, route
 
-    def _between(self, entry: PairEntry, pe: PePlace, engine: int) -> tuple[int, ...]:
-        """The peer's scratchpad is where DRAM would be: its address is the row's."""
-        spm, peer = self.places.pe.spm, self.places.pe_of(entry.peer)
-        send = entry.opcode == "DMA_SEND_TILE"
-        memory, route = self.ways.to_peer(*((pe, peer) if send else (peer, pe)))
-        nbytes = bytes_of(entry.num_elements, entry.qbits)
-        here = flat_address(entry.spm_bank, entry.spm_offset, spm)
-        there = flat_address(entry.peer_bank, entry.peer_offset, spm)
-        kv = KV_STORE if send else KV_LOAD
-        channel = kv if entry.tensor_role == "kv" else 0
-        place = (there, nbytes, nbytes, 1, here)
-        return (engine, channel, -1, send, 0, *place, entry.index, memory, route, self.number[entry.peer])
-
-    def _host_copy(self, entry: HostEntry, endpoint: str) -> tuple[int, ...]:
-        to_device = entry.direction == "to_device"
-        start, end = host_range(entry, self.places)
-        memory, route = self.ways.to_host(endpoint, start, to_device)
-        engine = len(self.pes) * self.places.pe.dma.engines + self.endpoints.index(endpoint)
-        return (engine, 0, -1, to_device, 0, start, end - start, end - start, 1, 0, entry.index, memory, route, -1)
-
-    def _compute(self, entry: Entry) -> ComputeRow:
-        npu, node = self.places.pe, self.node[entry.index]
+    def _place_compute(self, entry: Entry) -> None:
+        """Its engine; of a launch also how long it takes."""
+        compute, row, node = self.columns.compute, self.columns.job[entry.index], self.node[entry.index]
+        npu = self.places.pe
         tensor, vector = (len(self.pes) * count for count in (npu.te.engines, npu.ve.engines))
         if entry.engine == "cpu":
-            cycles = launch_cycles(self.places, node)
-            return ComputeRow(tensor + vector + self.m_cpus.index(node), ServiceTime(max(cycles, 1), 0, 0), 1, ())
-        if entry.engine == "te":
-            return compute_row(entry, npu, self.number[node] * npu.te.engines + entry.engine_id)
-        return compute_row(entry, npu, tensor + self.number[node] * npu.ve.engines + entry.engine_id)
+            compute["engine"][row] = tensor + vector + self.m_cpus.index(node)
+            compute["init"][row], compute["work"][row] = max(launch_cycles(self.places, node), 1), 1
+        elif entry.engine == "te":
+            compute["engine"][row] = self.number[node] * npu.te.engines + entry.engine_id
+        else:
+            compute["engine"][row] = tensor + self.number[node] * npu.ve.engines + entry.engine_id

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.depend import predecessors
 from kernbench.cmdq.entries import KvEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
@@ -26,8 +25,8 @@ from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LLM_FIELDS
 from kernbench.trace.schema import VERSION as SCHEMA_VERSION
-from kernbench_core.numbers import EngineType
 from kernbench.version import VERSION
+from kernbench_core.numbers import EngineType
 
 _GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS), "tile_id")
 
@@ -126,7 +125,7 @@ def command_line(command: Command, cycle: int) -> bytes:
 
 def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
     """CMD_ENQUEUE of every entry, in file order."""
-    for entry, waits_for in zip(program.entries, predecessors(program.entries), strict=True):
+    for entry, waits_for in zip(program.entries, plan.predecessors, strict=True):
         fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
         if isinstance(entry, KvEntry):
             fields["head_id"] = entry.head_id

@@ -1,11 +1,10 @@
-"""A program on a machine of either kind: its plan, its bounds, its summary. The machine says which rules are its own."""
+"""A program on a machine of either kind: its plan, its summary. The machine says which rules are its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernbench.bounds.analyse import ProgramSummary, lower_bounds, summarise
-from kernbench.bounds.program import Bounds
+from kernbench.bounds.analyse import ProgramSummary, summarise_plan
 from kernbench.cmdq.check import check_program
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.cmdq.program import Program
@@ -37,20 +36,6 @@ def check_on(program: Program, config: NpuConfig | SystemConfig) -> None:
         plan_program(program, config)
 
 
-def bounds_on(program: Program, plan: Plan, config: NpuConfig | SystemConfig) -> Bounds:
-    """Lower bounds of the cycles of a program whose plan on that machine is known."""
-    if isinstance(config, NpuConfig):
-        return lower_bounds(program, config)
-    from kernbench.bounds.system import plan_bounds
-
-    return plan_bounds(program, plan)
-
-
 def summarise_on(program: Program, config: NpuConfig | SystemConfig) -> ProgramSummary:
     """A program at a glance; InputError where it is not valid on the machine."""
-    if isinstance(config, NpuConfig):
-        check_program(program, config)
-        return summarise(program, config)
-    from kernbench.bounds.analyse import summarise_plan
-
     return summarise_plan(program, plan_program(program, config))

@@ -381,7 +381,7 @@ def comparison_table(runs: Runs) -> Table:
 
 
 def draw_comparison(runs: Runs, path: Path) -> None:
-    """Tokens a second, and DRAM bytes a token by role, a bar a run. InputError where matplotlib is missing."""
+    """Tokens a second, and DRAM bytes a token by role, a bar a run."""
     from kernbench.common.files import write_whole
 
     write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix(".")))
@@ -389,12 +389,9 @@ def draw_comparison(runs: Runs, path: Path) -> None:
 
 def comparison_picture(runs: Runs, form: str) -> bytes:
     """The picture; the same runs and matplotlib make the same bytes."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        remedy = "pip install 'kernbench[plot]'"
-        raise InputError(Problem("kbsim llm --plot", "matplotlib is not installed", remedy=remedy)) from None
+    import matplotlib
+    from matplotlib.figure import Figure
+
     labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
     phases = [list(report.phases.values())[-1] for _, report in runs]
     rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]

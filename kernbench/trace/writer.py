@@ -49,7 +49,7 @@ def zstd_module() -> Any:
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
             return import_module(name)
-    raise InputError(Problem("trace", "zstd needs a package that is not installed", remedy="pip install 'kernbench[zstd]'"))
+    raise InputError(Problem("trace", "this Python has no zstd", remedy="pip install backports.zstd, or name a .jsonl.gz"))
 
 
 PACKERS: dict[str, type[Any]] = {".gz": _Gzip, ".zst": _Zstd}

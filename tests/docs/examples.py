@@ -1,6 +1,9 @@
 """Runs the examples of a page and says what they print; with `--write`, puts what they print into the pages.
 
-    python -m tests.docs.examples --write
+    python -m tests.docs.examples --write [PAGE...]
+    python tests/docs/examples.py [--wide] [PAGE...]    # also where this file and the pages were copied to
+
+With `--wide` commands run at 160 columns, where their output is not compared: their exit codes are, and lines are no longer.
 
 What is an example:
 
@@ -16,13 +19,14 @@ An output line `...` stands for any number of lines, `[...]` for any text in its
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import io
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +47,8 @@ class Shown:
     said: str
     printed: str
     span: tuple[int, int]  #: of `said` in the page's text
+    code: int = 0  #: exit code of a command
+    command: bool = False  #: it is one, so its output depends on the width
 
     def agrees(self) -> bool:
         """Whether the page is right; a line `...` stands for any number of lines, `[...]` for any text in its line."""
@@ -57,14 +63,61 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *found]
 
 
-def run_page(page: Path) -> list[Shown]:
+def first_pages() -> list[Path]:
+    """README and the tutorials: what they show works on a plain install."""
+    return [page for page in pages() if page.name == "README.md" or page.parent.name == "tutorials"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where commands run."""
+
+    columns: int = 80
+    hidden: Sequence[str] = ()  #: modules that cannot be imported
+
+
+def run_page(page: Path, place: Place = Place()) -> list[Shown]:
     """Run a page's examples in an empty directory."""
     text = page.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        return list(_run(text, {"__name__": "__example__"}))
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _without(place.hidden):
+        return list(_run(text, {"__name__": "__example__"}, place))
 
 
-def _run(text: str, names: dict[str, Any]) -> Iterator[Shown]:
+def extra_modules() -> list[str]:
+    """Top-level modules of what is installed here and is no dependency of a plain `pip install kernbench`."""
+    from packaging.requirements import Requirement  # of matplotlib
+
+    plain, asked = set(), ["kernbench"]
+    while asked:
+        name = _plain_name(asked.pop())
+        if name in plain:
+            continue
+        plain.add(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            wanted = [Requirement(text) for text in importlib.metadata.requires(name) or ()]
+            asked += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    owners = importlib.metadata.packages_distributions()
+    return sorted(module for module, of in owners.items() if not plain & {_plain_name(name) for name in of})
+
+
+def _plain_name(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@contextlib.contextmanager
+def _without(modules: Sequence[str]) -> Iterator[None]:
+    """Python blocks cannot import these."""
+    before = {name: sys.modules[name] for name in modules if name in sys.modules}
+    sys.modules.update(dict.fromkeys(modules))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in modules:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
     printed = ""
     for block in BLOCK.finditer(text):
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
@@ -77,11 +130,11 @@ def _run(text: str, names: dict[str, Any]) -> Iterator[Shown]:
         elif kind == "text" and mark == "output":
             yield _shown(text, block.start("body"), body, printed)
         elif kind == "console":
-            yield from _console(text, block.start("body"), body)
+            yield from _console(text, block.start("body"), body, place)
 
 
-def _shown(text: str, start: int, said: str, printed: str) -> Shown:
-    return Shown(text.count("\n", 0, start) + 1, said, printed, (start, start + len(said)))
+def _shown(text: str, start: int, said: str, printed: str, code: int = 0, *, command: bool = False) -> Shown:
+    return Shown(text.count("\n", 0, start) + 1, said, printed, (start, start + len(said)), code, command)
 
 
 def _python(code: str, names: dict[str, Any]) -> str:
@@ -91,21 +144,45 @@ def _python(code: str, names: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def _console(text: str, start: int, body: str) -> Iterator[Shown]:
+def _console(text: str, start: int, body: str, place: Place) -> Iterator[Shown]:
     commands = list(re.finditer(r"^\$ (.*)\n", body, re.MULTILINE))
     for command, after in zip(commands, [*commands[1:], None], strict=True):
         if not command[1].startswith("kbsim "):
             raise AssertionError(f"a console block runs kbsim only, and not: {command[1]}")
         said = body[command.end() : after.start() if after else len(body)]
-        yield _shown(text, start + command.end(), said, _shell(command[1]))
+        yield _shown(text, start + command.end(), said, *_shell(command[1], place), command=True)
 
 
-def _shell(command: str) -> str:
+def _shell(command: str, place: Place) -> tuple[str, int]:
+    """What a command prints, and its exit code."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     keep = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "KBSIM_DEBUG")}
-    environment = {**keep, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.run(command, shell=True, env=environment, timeout=300, check=False, **both).stdout.decode("utf-8")
+    environment = {**keep, "PATH": path, "COLUMNS": str(place.columns), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    with tempfile.TemporaryDirectory() as folder:
+        if place.hidden:
+            hides = f"import sys\nsys.modules.update(dict.fromkeys({list(place.hidden)!r}))\n"
+            (Path(folder) / "sitecustomize.py").write_text(hides, encoding="utf-8")
+            environment["PYTHONPATH"] = f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(command, shell=True, env=environment, timeout=300, check=False, **both)
+    return done.stdout.decode("utf-8"), done.returncode
+
+
+def wrong_at(page: Path, wide: int) -> list[str]:
+    """What is wrong of a page's examples at so many columns, beside what they are at 80: exit codes, and lines too long."""
+    found = []
+    for narrow, shown in zip(run_page(page), run_page(page, Place(wide)), strict=True):
+        if shown.code != narrow.code:
+            found.append(f"line {shown.line}: exit code {shown.code} at {wide} columns, and {narrow.code} at 80")
+        if shown.command and (long := _longest(shown.printed)) > max(wide, _longest(narrow.printed)):
+            found.append(f"line {shown.line}: a line of {long} characters at {wide} columns")
+        if not narrow.agrees() or not (shown.command or shown.agrees()):
+            found.append(f"line {shown.line}: it prints other than the page says")
+    return found
+
+
+def _longest(text: str) -> int:
+    return max(map(len, text.split("\n")))
 
 
 def rewrite(page: Path) -> bool:
@@ -128,11 +205,24 @@ def _shortened(shown: Shown) -> str:
     return shown.printed
 
 
-if __name__ == "__main__":
-    wanted = [Path(name).resolve() for name in sys.argv[1:] if name != "--write"] or pages()
+def main(arguments: Sequence[str]) -> int:
+    """Look at pages, or rewrite them; 1 where one is wrong."""
+    wanted = [Path(name).resolve() for name in arguments if not name.startswith("--")] or pages()
+    code = 0
     for one in wanted:
-        if "--write" in sys.argv:
-            print(f"{one.relative_to(ROOT)}: {'rewritten' if rewrite(one) else 'as it was'}")
+        name = one.relative_to(ROOT)
+        if "--write" in arguments:
+            print(f"{name}: {'rewritten' if rewrite(one) else 'as it was'}")
+            continue
+        if "--wide" in arguments:
+            said = "; ".join(wrong_at(one, 160))
         else:
-            wrong = [shown.line for shown in run_page(one) if not shown.agrees()]
-            print(f"{one.relative_to(ROOT)}: {'differs at lines ' + str(wrong) if wrong else 'agrees'}")
+            lines = [shown.line for shown in run_page(one) if not shown.agrees()]
+            said = f"differs at lines {lines}" if lines else ""
+        print(f"{name}: {said or 'agrees'}", flush=True)
+        code |= bool(said)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -22,11 +22,6 @@ def check_plot(path: Path) -> None:
     if _form(path) not in ("svg", "png"):
         raise InputError(Problem("kbsim ccl run", "its name must end in .svg or .png", "--plot", str(path)))
     check_writable(path)
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        remedy = "pip install 'kernbench[plot]'"
-        raise InputError(Problem("kbsim ccl run --plot", "matplotlib is not installed", remedy=remedy)) from None
 
 
 def _form(path: Path) -> str:

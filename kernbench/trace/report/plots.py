@@ -96,7 +96,9 @@ MOST_ROWS, MOST_LEGEND, MOST_POLYGONS = 40, 18, 20_000
 
 def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", colour: str = "phase", by: str = "phase",
             dark: bool = False) -> bytes:  # fmt: skip
-    """One of `VIEWS` in one of `FORMATS`. InputError where matplotlib is missing, or there is nothing to draw."""
+    """One of `VIEWS` in one of `FORMATS`. InputError where there is nothing to draw."""
+    import matplotlib
+
     theme = THEMES["dark" if dark else "light"]
     draw: dict[str, Callable[[], Figure]] = {
         "gantt": lambda: _gantt(gantt(timeline, lanes, colour), theme, _title(timeline)),
@@ -104,22 +106,12 @@ def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", 
         "phases": lambda: _phases(timeline, by, theme),
         "roofline": lambda: _roofline(timeline, by, theme),
     }
-    matplotlib = _matplotlib()
     with warnings.catch_warnings(), matplotlib.rc_context(_settings(theme)):
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         data = io.BytesIO()
         metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
         draw[view]().savefig(data, format=form, metadata=metadata, dpi=144)
     return data.getvalue()
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        rule = "matplotlib is not installed"
-        raise InputError(Problem("kbsim trace report --view", rule, remedy="pip install 'kernbench[plot]'")) from None
-    return matplotlib
 
 
 def _settings(theme: Theme) -> dict[str, Any]:

@@ -74,6 +74,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 @bench(
     name="tp_mlp",
     description="a feed-forward network over ranks: two products, an all-reduce, and the next product",
+    machine="single_cube",
     params={
         "tokens": Param(32, "rows of x", least=1),
         "hidden": Param(256, "columns of x, and of the sums", least=1),

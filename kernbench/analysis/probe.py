@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.units import parse_size, plain_number
+from kernbench.common.units import parse_size_text, plain_number
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.machine import Machine
 
@@ -187,13 +186,11 @@ def _head(plan: Plan, entry: int) -> tuple[int, int]:
 
 
 def probe_sizes(text: str) -> list[int]:
-    """The sizes [byte] of a list with commas: `4KiB,1MiB`, or `4K,1M` as of `kbsim ccl`; InputError where one is none."""
+    """The sizes [byte] of a list with commas: `4KiB,1MiB` or `4k,1M`; InputError where one is none."""
     out = []
     for item in text.split(","):
-        spaced = re.sub(r"(?<=\d)(?=[A-Za-z])", " ", item.strip())
-        spaced = re.sub(r" ([KMGTkmgt])$", lambda found: f" {found[1].upper()}iB", spaced)
         try:
-            size = parse_size(int(spaced) if spaced.isascii() and spaced.isdigit() else spaced)
+            size = parse_size_text(item)
         except ValueError as error:
             raise InputError(Problem("--sizes", str(error), "size", item.strip())) from None
         if not 0 < size < 2**40:

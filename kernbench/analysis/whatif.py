@@ -5,6 +5,7 @@ A PE of a system is what an NPU is, so what an NPU has at its top stands below `
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +140,11 @@ RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Program], Changes]] = {
 }
 
 
+#: What else people call them.
+SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram", "ddr": "dram", "mesh": "noc", "links": "noc",
+            "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
+            "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
+
 Config = NpuConfig | SystemConfig
 Progress = Callable[[Machine], None]
 
@@ -171,7 +177,9 @@ def what_if(program: Program, config: Config, resources: Sequence[str] = (), pro
     wanted = tuple(dict.fromkeys(resources)) or tuple(RESOURCES)
     for name in wanted:
         if name not in RESOURCES:
-            raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name))
+            near = difflib.get_close_matches(SYNONYMS.get(name.lower(), name.lower()), RESOURCES, n=1)
+            remedy = f"did you mean {near[0]}?" if near else ""
+            raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name, remedy))
     base = _run(program, config, progress)
     each = tuple(_freed(program, config, (name,), base, progress) for name in wanted)
     if len(wanted) == 1:

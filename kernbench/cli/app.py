@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from kernbench.cli import output
+from kernbench.cli.commands import Command
 
 #: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
 COMMANDS = {
@@ -49,7 +50,7 @@ class Deferred(TyperCommand):
         if hasattr(module, "app"):
             holder.add_typer(module.app, name=self.name)
         else:
-            holder.command(self.name)(getattr(module, str(self.name)))
+            holder.command(self.name, cls=Command)(getattr(module, str(self.name)))
         return get_command(holder).commands[self.name]  # type: ignore[attr-defined]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

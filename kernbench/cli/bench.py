@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.commands import Section
 from kernbench.cli.options import Json
 from kernbench.cli.summary import WORK_UNITS, resource_table, warnings
 from kernbench.cli.target import load_machine
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.result import Result
 
 
-app = typer.Typer(help="Benches: kernels with inputs, parameters and a reference.", no_args_is_help=True)
+app = Section("Benches: kernels with inputs, parameters and a reference.")
 
 
 @app.command(name="list")

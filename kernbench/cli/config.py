@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.commands import Section
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import rational, table
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig, SystemConfig
 
 
-app = typer.Typer(help="Look at machines: their values, and where each comes from.", no_args_is_help=True)
+app = Section("Look at machines: their values, and where each comes from.")
 
 Machine = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="A preset's name, or a .yaml or .json file.", show_default=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, max_cycles_of
+from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, count_of, max_cycles_of
 from kernbench.cli.target import warn_of_values
 from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
@@ -42,8 +42,8 @@ ModelName = Annotated[
     str, typer.Option("--model", "-m", metavar="NAME|FILE", help="A model's name, or a Hugging Face config.json.")
 ]
 Phase = Annotated[Phases, typer.Option("--phase", help="What to run; decode begins behind the prompt.")]
-Prompt = Annotated[int, typer.Option("--prompt", metavar="N", help="Tokens of the prompt.")]
-Tokens = Annotated[int, typer.Option("--tokens", metavar="N", help="Tokens to decode, of each sequence.")]
+Prompt = Annotated[int, typer.Option("--prompt", metavar="N", parser=count_of, help="Tokens of the prompt: 512, 8k.")]
+Tokens = Annotated[int, typer.Option("--tokens", metavar="N", parser=count_of, help="Tokens to decode, of each sequence.")]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Sequences at a time.")]
 Layers = Annotated[int | None, typer.Option("--layers", metavar="N", help="Only the first N layers.", show_default="all")]
 WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bits of weights.", show_default="4")]
@@ -333,10 +333,13 @@ def _axis(text: str) -> tuple[str, list[int]]:
     name, _, values = text.partition("=")
     if name not in COMPARED:
         raise InputError(Problem("--compare", f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}", "WHAT", name))
-    numbers = values.split(",")
-    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+    try:
+        numbers = [count_of(number) for number in values.split(",")]
+    except ValueError:
+        numbers = [-1]
+    if not all(0 <= number < 10**9 for number in numbers):
         raise InputError(Problem("--compare", "its values must be whole numbers with commas between them", name, values))
-    return name, [int(number) for number in numbers]
+    return name, numbers
 
 
 def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[dict[str, int], Asked]]:

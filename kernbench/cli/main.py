@@ -17,7 +17,7 @@ from typing import Any
 
 from kernbench.cli import output
 from kernbench.cli.endings import Answered, ending_of, known
-from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.errors import InputError, InternalError
 from kernbench.common.interrupts import place_of
 
 
@@ -79,13 +79,12 @@ def _told_to_stop(number: int, frame: Any) -> None:
 def _usage(error: Any, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return output.REFUSED
+    from kernbench.cli.commands import usage_problem
+
     context = getattr(error, "ctx", None)
-    path = "kbsim" if context is None else context.command_path
     if context is not None and not as_json:
         output.note(context.get_usage())
-    words = error.format_message().split()  # choices stand on lines of their own
-    rule = " ".join(words).replace("Value error, ", "").rstrip(".")
-    return output.refuse(InputError(Problem(path, rule, remedy=f"see {path} --help")), as_json=as_json)
+    return output.refuse(InputError(usage_problem(error)), as_json=as_json)
 
 
 def _interrupted(as_json: bool, error: BaseException | None = None) -> int:

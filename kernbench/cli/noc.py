@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.commands import Section
 from kernbench.cli.options import Json, Quiet
 from kernbench.cli.text import Justify, table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kernbench.analysis.noc.outcome import Outcome
 
 
-app = typer.Typer(help="Replay recorded traffic of a chip's network.", no_args_is_help=True)
+app = Section("Replay recorded traffic of a chip's network.")
 
 
 class Asked(StrEnum):

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernbench.cli import output
+
 if TYPE_CHECKING:
     from kernbench.config import NpuConfig, SystemConfig
 
-DEFAULT_MACHINE = "npu_mobile"
+DEFAULT_MACHINE = "npu_server"
 
 Target = Annotated[
     str,
@@ -32,7 +34,7 @@ AnyConfig = Annotated[
         "-c",
         metavar="NAME|FILE",
         help="The machine: a preset's name, or a .yaml or .json file.",
-        show_default=f"{DEFAULT_MACHINE}; of a bench the one that it names",
+        show_default=f"{DEFAULT_MACHINE}, or what a bench names",
     ),
 ]
 AnyOverrides = Annotated[
@@ -71,6 +73,34 @@ Config = Annotated[
     str,
     typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file."),
 ]
+DEFAULT_SYSTEM = "single_cube"  #: of commands that need several PEs, which DEFAULT_MACHINE has not
+SystemConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME|FILE",
+        help="The system, a machine of several PEs: a preset's name, or a .yaml or .json file.",
+        show_default=DEFAULT_SYSTEM,
+    ),
+]
+#: Where these commands had the machine before 0.2.
+SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Deprecated: say --config SYSTEM.", hidden=True)]
+
+
+def system_asked(command: str, option: str | None, argument: str | None) -> str:
+    """The system that a command is for: `--config`, or with a note on stderr the argument of old; DEFAULT_SYSTEM."""
+    if argument is None:
+        return option or DEFAULT_SYSTEM
+    if option is not None:
+        from kernbench.common.errors import InputError, Problem
+
+        rule = f"the machine is given twice, as --config {option} and as {argument}"
+        raise InputError(Problem(f"kbsim {command}", rule, remedy="leave the second out"))
+    output.note(f"deprecated: say --config {argument}; a machine as an argument goes with the next version")
+    return argument
+
+
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -92,6 +122,17 @@ AllowCode = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")]
+
+
+def count_of(text: str | int) -> int:
+    """A count on the command line, or its default: `128`, or `8k` and `1M` of 1024. ValueError for another text."""
+    if isinstance(text, int):
+        return text
+    letter = text[-1:].lower()
+    digits, times = (text[:-1], {"k": 1 << 10, "m": 1 << 20}[letter]) if letter in ("k", "m") else (text, 1)
+    if not digits.removeprefix("-").isdigit() or not digits.isascii() or len(digits) > 18:
+        raise ValueError("it must be a whole number, like 512 or 8k")
+    return int(digits) * times
 
 
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.options import AllowCode, Json, Overrides, Quiet
+from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, SystemArgument, SystemConfigOption, system_asked
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import WIDE, Justify, percent, share_text, size_text, table
 
@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from kernbench.analysis.probe import ProbeRow
 
 
-DEFAULT_SYSTEM = "single_cube"
-
-
 def probe(
-    config: Annotated[str, typer.Argument(metavar="[SYSTEM]", help="A preset's name or a file.")] = DEFAULT_SYSTEM,
+    system: SystemArgument = None,
+    config: SystemConfigOption = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
     sizes: Annotated[
-        str, typer.Option("--sizes", metavar="LIST", help="Bytes of each transfer, as 4KiB,1MiB or 4K,1M.")
+        str, typer.Option("--sizes", metavar="LIST", help="Sizes of each transfer, with commas: 4KiB, 8k, 1M.")
     ] = "4KiB,16KiB,64KiB,256KiB,1MiB",
     only: Annotated[str, typer.Option("--only", metavar="LIST", help="Patterns to run, with commas.", show_default="all")] = "",
     as_json: Json = False,
@@ -38,14 +36,15 @@ def probe(
     from kernbench.analysis.probe import probe_names, probe_sizes
     from kernbench.config import SystemConfig
 
-    system = load_machine(config, overrides, quiet=quiet, kind=SystemConfig, allow_code=allow_code or ())
-    rows = list(run_probe(system, probe_sizes(sizes), probe_names(system, only)))
+    asked = system_asked("probe", config, system)
+    machine = load_machine(asked, overrides, quiet=quiet, kind=SystemConfig, allow_code=allow_code or ())
+    rows = list(run_probe(machine, probe_sizes(sizes), probe_names(machine, only)))
     if as_json:
         import json
 
-        output.write(json.dumps({"machine": system.source, "rows": [row.to_dict() for row in rows]}) + "\n")
+        output.write(json.dumps({"machine": machine.source, "rows": [row.to_dict() for row in rows]}) + "\n")
     elif not quiet:
-        output.show(probe_table(rows, system.source, output.console(sys.stdout).width))
+        output.show(probe_table(rows, machine.source, output.console(sys.stdout).width))
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.commands import Section
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, ids, table, unit, without_place
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kernbench.cmdq.depend import Graph
 
 
-app = typer.Typer(help="Look at programs before they run, and write workloads as programs.", no_args_is_help=True)
+app = Section("Look at programs before they run, and write workloads as programs.")
 
 
 class GraphFormat(StrEnum):

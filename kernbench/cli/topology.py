@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.options import AllowCode, Json, Overrides
+from kernbench.cli.commands import Section
+from kernbench.cli.options import AllowCode, Json, Overrides, SystemArgument, SystemConfigOption, system_asked
 from kernbench.cli.text import Justify, rational, scaled, share_text, short, table
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import plain_number
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
     from kernbench.topology.graph import Edge, Topology
 
 
-app = typer.Typer(help="Look at systems of SIPs, cubes and PEs: parts, routes, pictures.", no_args_is_help=True)
-
-System = Annotated[
-    str,
-    typer.Argument(metavar="TARGET", help="A system: a preset's name, or a .yaml or .json file.", show_default=False),
-]
+app = Section("Look at systems of SIPs, cubes and PEs: parts, routes, pictures.")
 
 
 @app.command()
-def show(target: System, overrides: Overrides = None, allow_code: AllowCode = None, as_json: Json = False) -> int:
+def show(
+    system: SystemArgument = None,
+    config: SystemConfigOption = None,
+    overrides: Overrides = None,
+    allow_code: AllowCode = None,
+    as_json: Json = False,
+) -> int:
     """Show what a system is made of: its levels, nodes by kind, links with their bandwidths."""
-
-    topology = _built(target, overrides, allow_code)
+    topology = _built(system_asked("topology show", config, system), overrides, allow_code)
     if as_json:
         output.show_json(topology_dict(topology))
     else:
@@ -50,7 +51,10 @@ def show(target: System, overrides: Overrides = None, allow_code: AllowCode = No
 
 @app.command("compile")
 def compile_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A system's file (.yaml, .json).", show_default=False)],
+    file: SystemArgument = None,
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", metavar="FILE", help="A system's file (.yaml, .json).", show_default=False)
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write cube_mesh.yaml anew, even where it was edited by hand.")
     ] = False,
@@ -60,17 +64,21 @@ def compile_(
     """Check a system, build it, and bring the cube_mesh.yaml beside its file up to date."""
     from time import perf_counter
 
+    from kernbench.common.errors import InputError, Problem
     from kernbench.topology.builder import compile_topology
 
+    if file is None and config is None:
+        raise InputError(Problem("kbsim topology compile", "--config is missing: the system's file"))
+    place = system_asked("topology compile", config, file)
     started = perf_counter()
-    compiled = compile_topology(file, force=force, allow_code=allow_code or ())
+    compiled = compile_topology(place, force=force, allow_code=allow_code or ())
     seconds = perf_counter() - started
     if as_json:
         mesh = {"mesh_file": str(compiled.mesh_file), "mesh": compiled.action}
         output.show_json({"status": "compiled", **mesh, **topology_dict(compiled.topology)})
     else:
         output.show([stage_table(compiled)])
-        output.note(f"{file}: compiled in {seconds:.2f} s")
+        output.note(f"{place}: compiled in {seconds:.2f} s")
     return output.OK
 
 
@@ -85,7 +93,8 @@ def route(
         ),
     ],
     destination: Annotated[str, typer.Argument(metavar="B", help="Another of these.", show_default=False)],
-    target: System,
+    system: SystemArgument = None,
+    config: SystemConfigOption = None,
     graph: Annotated[Graph, typer.Option("--graph", help="Which edges it may use.")] = Graph.DATA,
     by: Annotated[Measure, typer.Option("--by", help="What makes a route short.")] = Measure.WEIGHT,
     overrides: Overrides = None,
@@ -96,7 +105,7 @@ def route(
     from kernbench.policy.routing.ends import find_between
     from kernbench.policy.routing.router import PathRouter
 
-    topology = _built(target, overrides, allow_code)
+    topology = _built(system_asked("topology route", config, system), overrides, allow_code)
     router = PathRouter(topology)
     found = find_between(router, source, destination, graph, by)
     along = router.route(found.path)
@@ -109,12 +118,14 @@ def route(
 
 @app.command()
 def draw(
-    target: System,
+    system: SystemArgument = None,
+    *,
     level: Annotated[Level, typer.Option("--view", help="What the picture is of.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .svg.", show_default=False)],
     of: Annotated[
         str, typer.Option("--of", metavar="NAME", help="Which one: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first")
     ] = "",
+    config: SystemConfigOption = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
 ) -> int:
@@ -126,7 +137,7 @@ def draw(
     if out.suffix.lower() != ".svg":
         raise InputError(Problem("kbsim topology draw", "its name must end in .svg", "--out", str(out)))
     check_writable(out)
-    picture = drawn(_built(target, overrides, allow_code), level, of)
+    picture = drawn(_built(system_asked("topology draw", config, system), overrides, allow_code), level, of)
     data = picture.svg().encode()
     write_whole(out, data)
     output.note(f"{out}: {picture.title}, {len(data):,} bytes")

@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-#: Bytes per unit. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by others.
+#: Bytes per unit; a letter alone is of 1024. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by others.
 SIZE_UNITS: dict[str, int] = {
     "B": 1,
     "kB": 10**3,
@@ -22,6 +22,11 @@ SIZE_UNITS: dict[str, int] = {
     "MiB": 2**20,
     "GiB": 2**30,
     "TiB": 2**40,
+    "k": 2**10,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
 }
 
 MAX_DIGITS = 60  # digits, and powers of ten, that a number's text may have: far past any machine, cheap to hold
@@ -74,7 +79,7 @@ def parse_rational(value: object) -> Fraction:
 
 
 def parse_size(value: object) -> int:
-    """Bytes from a plain integer or from text with a unit: `1 GiB`, `64 KiB`, `256 B`, `1.5 MB`.
+    """Bytes from a plain integer or from text with a unit: `1 GiB`, `64KiB`, `8k` (of 1024), `256 B`, `1.5 MB` (of 1000).
 
     Raises ValueError for an unknown unit and for a size that is not a whole number of bytes.
     """
@@ -84,12 +89,20 @@ def parse_size(value: object) -> int:
     if match is None:
         raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
     number, unit = match[1], match[2]
+    if unit in ("KB", "Kb", "kb"):
+        raise ValueError(f"it must be {number}k or {number}KiB (of 1024) or {number}kB (of 1000): {unit} may mean either")
     if unit not in SIZE_UNITS:
         raise ValueError(f"the unit {unit} is not one of {', '.join(SIZE_UNITS)}")
     exact = parse_decimal(number) * SIZE_UNITS[unit]
     if exact.denominator != 1:
         raise ValueError("it must be a whole number of bytes")
     return exact.numerator
+
+
+def parse_size_text(text: str) -> int:
+    """Bytes of a size on a command line: as of `parse_size`, and digits alone are bytes. Raises ValueError as that does."""
+    stripped = text.strip()
+    return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)
 
 
 def plain_number(value: Fraction) -> int | float | str:

@@ -116,7 +116,7 @@ def _value(where: str, name: str, text: str) -> Any:
 
 Run: TypeAlias = Callable[[Context], None]
 Reference: TypeAlias = Callable[[dict[str, Array], Mapping[str, Any]], Mapping[str, Array]]
-DEFAULT_MACHINE = "single_cube"
+DEFAULT_MACHINE = "npu_server"
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ def reference(inputs, params):
 @bench(
     name="scale",
     description="out = x * factor",
+    machine="single_cube",
     params={"factor": 2.0, "off": 0.0, "first": 0.0, "hasty": False, "look": False},
     reference=reference,
 )

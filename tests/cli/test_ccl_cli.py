@@ -168,7 +168,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
     [
         (["all_reduc"], "all_reduc: there is no such collective; there are all_reduce, all_gather,"),
         (["all_reduce", "--algo", "rings"], "rings: there is no such algorithm of all_reduce; there are ring, bidirectional,"),
-        (["all_reduce", "-b", "1Q"], '--begin = "1Q", but it must be bytes, or a number with K, M, G or T (of 1024)'),
+        (["all_reduce", "-b", "1Q"], '--begin = "1Q", but the unit Q is not one of B, kB,'),
         (["all_reduce", "-b", "2K", "-e", "1K"], '--end = "1K", but it must be at least the first size, 2K'),
         (["all_reduce", "--dtype", "f64"], '--dtype = "f64", but it must be one of f32, f16,'),
         (["all_reduce", "--shape", "2x2"], '--shape = "2x2", but it must be three numbers like 8x1x1'),
@@ -180,8 +180,8 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "--shape", "9x1x1"], 'shape = "9x1x1", but the group takes 9 SIPs, and there are 8'),
         (["all_reduce", "--shape", "0x1x1"], 'shape = "0x1x1", but each number must be at least 1'),
         (["all_reduce", "-e", "4K", "-f", "1"], "--factor = 1, but it must be at least 2 to come from 1K to 4K"),
-        (["all_reduce", "-b", "2T"], '--begin = "2T", but it must be bytes,'),
-        (["all_reduce", "-b", "0"], "(of 1024), at least 1"),
+        (["all_reduce", "-b", "2T"], '--begin = "2T", but it must be at least 1 byte and at most 1T'),
+        (["all_reduce", "-b", "0"], "it must be at least 1 byte"),
         (["all_reduce", "--slots", "99999999"], "queues: slots = 99999999, but it must be an integer from 1 to 65536"),
         (
             ["all_reduce", "--slot-bytes", "1T"],
@@ -200,7 +200,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-n", "1025"], "1024 in all; take at most 1024, or a larger machine (--config)"),
         (["all_reduce", "-a", "halving"], "hierarchical; did you mean halving_doubling?"),
         ([""], '"": there is no such collective; there are all_reduce,'),
-        (["all_reduce", "-b", "1.5K"], '--begin = "1.5K", but it must be bytes,'),
+        (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),
         (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but its name must end in .svg or .png'),
     ],
 )

@@ -15,7 +15,7 @@ BROKEN = '''\
 from kernbench.runtime_api import DPPolicy, bench
 
 
-@bench(name="too-large", description="asks for more than a slice has")
+@bench(name="too-large", description="asks for more than a slice has", machine="single_cube")
 def too_large(ctx):
     ctx.empty((1 << 28,), "f32", name="small")
     ctx.empty((1 << 40,), "f32", name="huge", placement=DPPolicy())

@@ -85,7 +85,7 @@ def test_checkpoints_of_another_machine_or_code_are_refused(kbsim: Kbsim, tmp_pa
     kbsim("step", "scale.py", "--cycles", "300", "--save", "a.ckpt")
     said = kbsim("step", "scale.py", "--from", "a.ckpt", "--cycles", "1", "--set", "cube.hbm.t_setup_cycles=1")
     assert said.code == 2 and "but the checkpoint is of another machine" in said.err
-    said = kbsim("step", "vector_add", "--from", "a.ckpt", "--cycles", "1")
+    said = kbsim("step", "vector_add", "-c", "single_cube", "--from", "a.ckpt", "--cycles", "1")
     assert said.code == 2 and "but the checkpoint is of another program" in said.err
     (tmp_path / "scale.py").write_text(BENCH + "# changed\n", encoding="utf-8")
     said = kbsim("step", "scale.py", "--from", "a.ckpt", "--cycles", "1")
@@ -125,7 +125,7 @@ def test_until_conditions_of_entries_are_refused(kbsim: Kbsim) -> None:
 def test_jobs_of_kernels_have_their_op_and_their_line(kbsim: Kbsim) -> None:
     """Two loads of a PE are on their way, each with the line that issued it."""
     small = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
-    said = json.loads(kbsim("step", "gemm", *small, "--cycles", "500", "--json").out)
+    said = json.loads(kbsim("step", "gemm", "-c", "single_cube", *small, "--cycles", "500", "--json").out)
     dma = next(engine for engine in said["engines"] if engine["name"] == "sip0.cube0.pe0.pe_dma")
     assert [(job["opcode"], job["line"].partition(":")[0]) for job in dma["jobs"]] == [("DMA_LOAD_TILE", "gemm.py")] * 2
     assert dma["jobs"][0]["id"] >= 0 and dma["line"] is None

@@ -26,15 +26,14 @@ def test_a_command_that_is_nearly_one_is_named(capsys: pytest.CaptureFixture[str
     assert exit_code(["trase"]) == 2
     assert capsys.readouterr().err == (
         "Usage: kbsim [OPTIONS] COMMAND [ARGS]...\n"
-        "error: kbsim: No such command 'trase'. Did you mean 'trace'?; see kbsim --help\n"
+        "error: kbsim: there is no command trase; did you mean kbsim trace?\n"
     )
 
 
 def test_a_missing_choice_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(["trace", "export", "t.jsonl", "-o", "t.csv"]) == 2
+    assert exit_code(["topology", "draw", "-o", "t.svg"]) == 2
     assert capsys.readouterr().err.endswith(
-        "error: kbsim trace export: Missing option '--to'. Choose from: chrome, perfetto, csv, parquet, jsonl; "
-        "see kbsim trace export --help\n"
+        "error: kbsim topology draw: --view is missing: one of system, sip, cube, pe; see kbsim topology draw --help\n"
     )
 
 

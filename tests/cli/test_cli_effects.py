@@ -30,8 +30,8 @@ def test_config_check_says_what_the_engines_do(machine: str, settings: tuple[str
 
 
 def test_topology_says_it_too(kbsim: Kbsim) -> None:
-    assert "TE 1 x 16,384 MAC" in kbsim("topology", "show", "single_cube", *PE_ARRAY).out
-    assert kbsim("topology", "draw", "single_cube", *PE_ARRAY, "--view", "pe", "--out", "pe.svg").code == 0
+    assert "TE 1 x 16,384 MAC" in kbsim("topology", "show", "-c", "single_cube", *PE_ARRAY).out
+    assert kbsim("topology", "draw", "-c", "single_cube", *PE_ARRAY, "--view", "pe", "--out", "pe.svg").code == 0
     assert "1 x 16,384 MAC" in Path("pe.svg").read_text()
 
 
@@ -75,8 +75,8 @@ def test_a_peak_above_the_bus_is_told(peak: int, kbsim: Kbsim) -> None:
     for command in (("run", decode), ("program", "show", decode), ("run", "vector_add", "--set", "n=64")):
         said = kbsim(*command, "-c", "npu_mobile", *asked)
         assert (said.code, said.err) == (0, CAPPED.format(peak))
-    assert kbsim("run", "llama2-7b-decode", *asked, "-q") == (0, "", "")
-    as_json = kbsim("run", "llama2-7b-decode", *asked, "--json")
+    assert kbsim("run", "llama2-7b-decode", "-c", "npu_mobile", *asked, "-q") == (0, "", "")
+    as_json = kbsim("run", "llama2-7b-decode", "-c", "npu_mobile", *asked, "--json")
     assert as_json.err == CAPPED.format(peak) and json.loads(as_json.out)["warnings"] == []
 
 

@@ -181,9 +181,9 @@ def test_workloads_are_for_one_npu(kbsim: Any) -> None:
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_probe_fits_the_terminal(columns: int, kbsim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    said = kbsim("probe", "single_cube", "--sizes", "4KiB", "--only", "own_hbm,all_one_slice")
+    said = kbsim("probe", "-c", "single_cube", "--sizes", "4KiB", "--only", "own_hbm,all_one_slice")
     assert said.code == 0
     assert all(len(line) <= columns for line in said.out.splitlines())
     assert "sip0.cube0.hbm_ctrl.ch0" in said.out
-    rows = json.loads(kbsim("probe", "single_cube", "--sizes", "4KiB", "--only", "own_hbm", "--json").out)["rows"]
+    rows = json.loads(kbsim("probe", "-c", "single_cube", "--sizes", "4KiB", "--only", "own_hbm", "--json").out)["rows"]
     assert [(row["cycles"], row["setup"], row["links"], row["transfer"]) for row in rows] == [(163, 120, 3, 40)]

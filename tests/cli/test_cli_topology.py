@@ -33,25 +33,26 @@ cube:
   hbm: {channels: 4, capacity_bytes: 1 GiB, width_mm: 2, height_mm: 12}
   sram: {bytes: 1 MiB}
 """
-FAR = ("sip0.cube0.pe0.pe_dma", "sip1.cube1.pe1.pe_tcm", "pair.yaml")
+ON = ("-c", "pair.yaml")
+FAR = ("sip0.cube0.pe0.pe_dma", "sip1.cube1.pe1.pe_tcm", *ON)
 COMMANDS = {
-    "show": ("topology", "show", "pair.yaml"),
-    "show_set": ("topology", "show", "pair.yaml", "--set", "system.sips=1", "--set", "sip.cols=1"),
+    "show": ("topology", "show", *ON),
+    "show_set": ("topology", "show", *ON, "--set", "system.sips=1", "--set", "sip.cols=1"),
     "route": ("topology", "route", *FAR),
     "route_distance": ("topology", "route", *FAR, "--by", "distance"),
-    "route_local": ("topology", "route", "sip0.cube1.pe1.pe_gemm", "sip0.cube1.hbm_ctrl", "pair.yaml", "--graph", "local"),
-    "route_mcpu": ("topology", "route", "sip0.cube0.m_cpu", "sip0.cube1.sram", "pair.yaml", "--graph", "mcpu"),
-    "route_all": ("topology", "route", "sip0.io0.io_cpu", "sip0.cube1.pe0.pe_gemm", "pair.yaml", "--graph", "all"),
-    "route_itself": ("topology", "route", "host", "host", "pair.yaml"),
-    "route_none": ("topology", "route", "sip0.cube0.m_cpu", "sip1.cube0.m_cpu", "pair.yaml", "--graph", "local"),
-    "route_pes": ("topology", "route", "sip0.cube0.pe0", "sip0.cube0.pe1", "pair.yaml"),
-    "route_read": ("topology", "route", "0x20000040", "sip0.cube0.pe0", "pair.yaml"),
-    "route_write": ("topology", "route", "sip1.io0.pcie_ep", "1073741824", "pair.yaml"),
-    "route_addresses": ("topology", "route", "0x0", "0x40", "pair.yaml"),
-    "route_nowhere": ("topology", "route", "0xffffffffffff", "host", "pair.yaml"),
-    "route_no_pe": ("topology", "route", "sip0.cube0.pe7", "host", "pair.yaml"),
-    "route_unknown": ("topology", "route", "sip0.cube0.mcpu", "host", "pair.yaml"),
-    "compile": ("topology", "compile", "pair.yaml"),
+    "route_local": ("topology", "route", "sip0.cube1.pe1.pe_gemm", "sip0.cube1.hbm_ctrl", *ON, "--graph", "local"),
+    "route_mcpu": ("topology", "route", "sip0.cube0.m_cpu", "sip0.cube1.sram", *ON, "--graph", "mcpu"),
+    "route_all": ("topology", "route", "sip0.io0.io_cpu", "sip0.cube1.pe0.pe_gemm", *ON, "--graph", "all"),
+    "route_itself": ("topology", "route", "host", "host", *ON),
+    "route_none": ("topology", "route", "sip0.cube0.m_cpu", "sip1.cube0.m_cpu", *ON, "--graph", "local"),
+    "route_pes": ("topology", "route", "sip0.cube0.pe0", "sip0.cube0.pe1", *ON),
+    "route_read": ("topology", "route", "0x20000040", "sip0.cube0.pe0", *ON),
+    "route_write": ("topology", "route", "sip1.io0.pcie_ep", "1073741824", *ON),
+    "route_addresses": ("topology", "route", "0x0", "0x40", *ON),
+    "route_nowhere": ("topology", "route", "0xffffffffffff", "host", *ON),
+    "route_no_pe": ("topology", "route", "sip0.cube0.pe7", "host", *ON),
+    "route_unknown": ("topology", "route", "sip0.cube0.mcpu", "host", *ON),
+    "compile": ("topology", "compile", *ON),
 }
 
 
@@ -78,7 +79,7 @@ def test_every_golden_file_belongs_to_a_command() -> None:
 
 
 def test_show_counts_for_machines(kbsim: Kbsim) -> None:
-    said = json.loads(kbsim("topology", "show", "pair.yaml", "--json").out)
+    said = json.loads(kbsim("topology", "show", *ON, "--json").out)
     config = load_config("pair.yaml", kind=SystemConfig)
     topology = build_topology(config)
     assert (said["topology"], said["digest"]) == ("pair.yaml", config.digest())
@@ -109,18 +110,18 @@ def test_a_route_adds_up_for_machines(kbsim: Kbsim) -> None:
 
 def test_an_address_is_the_memory_entered_where_its_slice_is(kbsim: Kbsim) -> None:
     """Slice 1 of the first stack, which is attached at PE 1's router r1c2: a route of the own cube, in graph local."""
-    said = json.loads(kbsim("topology", "route", "sip0.cube0.pe0", "0x20000040", "pair.yaml", "--json").out)
+    said = json.loads(kbsim("topology", "route", "sip0.cube0.pe0", "0x20000040", *ON, "--json").out)
     assert said["graph"] == "local" and said["path"][-2:] == ["sip0.cube0.r1c2", "sip0.cube0.hbm_ctrl"]
-    back = json.loads(kbsim("topology", "route", "0x20000040", "sip0.cube0.pe0", "pair.yaml", "--json").out)
+    back = json.loads(kbsim("topology", "route", "0x20000040", "sip0.cube0.pe0", *ON, "--json").out)
     assert back["path"] == said["path"][::-1] and back["mm"] == said["mm"]
-    far = json.loads(kbsim("topology", "route", "sip0.cube1.m_cpu", "0x20000040", "pair.yaml", "--graph", "mcpu", "--json").out)
+    far = json.loads(kbsim("topology", "route", "sip0.cube1.m_cpu", "0x20000040", *ON, "--graph", "mcpu", "--json").out)
     assert far["graph"] == "mcpu" and far["path"][-2:] == said["path"][-2:]
 
 
 def test_stages_have_no_times_for_machines(kbsim: Kbsim) -> None:
-    first = kbsim("topology", "compile", "pair.yaml", "--json").out
+    first = kbsim("topology", "compile", *ON, "--json").out
     Path("cube_mesh.yaml").unlink()
-    assert kbsim("topology", "compile", "pair.yaml", "--json").out == first
+    assert kbsim("topology", "compile", *ON, "--json").out == first
 
 
 def test_refusals_for_machines(kbsim: Kbsim) -> None:
@@ -131,16 +132,16 @@ def test_refusals_for_machines(kbsim: Kbsim) -> None:
 
 
 def test_compile_writes_the_mesh_once(kbsim: Kbsim) -> None:
-    said = json.loads(kbsim("topology", "compile", "pair.yaml", "--json").out)
+    said = json.loads(kbsim("topology", "compile", *ON, "--json").out)
     mesh = Path(said["mesh_file"])
     assert (said["status"], said["mesh"], mesh.name) == ("compiled", "generated", "cube_mesh.yaml")
     first = mesh.read_bytes()
-    assert "cube_mesh.yaml reused, 4 routers a cube" in kbsim("topology", "compile", "pair.yaml").out
+    assert "cube_mesh.yaml reused, 4 routers a cube" in kbsim("topology", "compile", *ON).out
     assert mesh.read_bytes() == first
     mesh.write_bytes(first.replace(b"r0c0", b"r9c9", 1))
-    refused = kbsim("topology", "compile", "pair.yaml")
+    refused = kbsim("topology", "compile", *ON)
     assert (refused.code, refused.out) == (2, "") and "edited by hand" in refused.err and "--force" in refused.err
-    assert "cube_mesh.yaml regenerated, " in kbsim("topology", "compile", "pair.yaml", "--force").out
+    assert "cube_mesh.yaml regenerated, " in kbsim("topology", "compile", *ON, "--force").out
     assert mesh.read_bytes() == first
 
 
@@ -155,7 +156,7 @@ def test_compile_writes_the_mesh_once(kbsim: Kbsim) -> None:
     ],
 )
 def test_draw_writes_the_view(arguments: tuple[str, ...], title: str, kbsim: Kbsim) -> None:
-    said = kbsim("topology", "draw", "pair.yaml", *arguments, "-o", "x.svg")
+    said = kbsim("topology", "draw", *ON, *arguments, "-o", "x.svg")
     data = Path("x.svg").read_bytes()
     assert said == (0, "", f"x.svg: {title}, {len(data):,} bytes\n")
     found = ElementTree.fromstring(data).find("{http://www.w3.org/2000/svg}title")
@@ -171,11 +172,11 @@ def test_draw_writes_the_view(arguments: tuple[str, ...], title: str, kbsim: Kbs
     ],
 )
 def test_draw_refuses(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
-    said = kbsim("topology", "draw", "pair.yaml", *arguments)
+    said = kbsim("topology", "draw", *ON, *arguments)
     assert (said.code, said.out) == (2, "") and said.err.startswith(f"error: {message}")
     assert not list(Path().glob("x.*"))
 
 
 def test_one_npu_is_no_topology(kbsim: Kbsim) -> None:
-    said = kbsim("topology", "show", "npu_mobile")
+    said = kbsim("topology", "show", "-c", "npu_mobile")
     assert said.code == 2 and "it must be one of kernbench/system/1" in said.err

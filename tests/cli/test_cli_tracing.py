@@ -58,8 +58,8 @@ def test_levels_hold_what_they_say(place: Path) -> None:
         (("--trace-level", "all"), "it must be one of summary, full, access"),
         (("--trace-cycles", "5"), "it must be A:B, two numbers of cycles"),
         (("--trace-cycles", "7:3"), "it must be FROM:TO with 0 <= FROM < TO"),
-        (("--trace-only", "dma7"), "no unit fits; the machine has dma0"),
-        (("--trace", "no/t.jsonl"), "there is no directory"),
+        (("--trace-only", "dma7"), "no unit fits; the machine has 70 like dma0"),
+        (("--out", "no/t.json"), "there is no directory"),
         (("--report", "page.txt"), "its name must end in .html or .htm"),
     ],
 )

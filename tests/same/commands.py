@@ -65,7 +65,7 @@ def command_items() -> Iterator[Item]:
         if DENSE[name].pes > 1:
             yield item(f"run/{name}_short", f"run {name}.json -c {machine_of(name)} --json")
     for (machine, source, target), number in zip(ROUTES, range(len(ROUTES)), strict=True):
-        yield item(f"command/route{number}", ("topology", "route", source, target, machine, "--json"))
+        yield item(f"command/route{number}", ("topology", "route", source, target, "-c", machine, "--json"))
     for bench, params in SMALL.items():
         small = tuple(word for key, value in params.items() for word in ("--set", f"{key}={value}"))
         for machine in ("single_cube", "sip_4x4"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kernbench.common import naming
 from kernbench.common.errors import ABSENT, InputError, InternalError, KernbenchError, Problem, shown
-from kernbench.common.units import ceil_div, cycles_to_ns, parse_decimal, parse_rational, parse_size, plain_number
+from kernbench.common.units import ceil_div, cycles_to_ns, parse_decimal, parse_rational, parse_size, parse_size_text, plain_number
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,12 @@ def test_what_is_no_rational_is_refused(value: object) -> None:
         ("1 GB", 10**9),
         ("2 TB", 2 * 10**12),
         ("1 TiB", 2**40),
+        ("4KiB", 4096),
+        ("8k", 8192),
+        ("8 K", 8192),
+        ("1M", 2**20),
+        ("1.5G", 3 * 2**29),
+        ("2T", 2**41),
         (4096, 4096),
     ],
 )
@@ -84,10 +90,17 @@ def test_sizes(text: object, value: int) -> None:
     assert parse_size(text) == value
 
 
-@pytest.mark.parametrize("text", ["1 KB", "1.5 B", "KiB", "1 GiB2", "-1 KiB", "1..5 KiB", "1 gib", "", True, 1.5, None, "12"])
+@pytest.mark.parametrize("text", ["1 KB", "1 kb", "4Q", "1 m", "1.5 B", "KiB", "1 GiB2", "-1 KiB", "1..5 KiB", "1 gib", "", True, 1.5, None, "12"])
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"must be|is not one of"):
         parse_size(text)
+
+
+def test_digits_alone_are_bytes_on_a_command_line() -> None:
+    assert [parse_size_text(text) for text in ("4096", " 12 ", "4KiB", "1M")] == [4096, 12, 4096, 2**20]
+    for text in ("", "-1", "1_000", "9" * 61):
+        with pytest.raises(ValueError, match="it must be a whole number of bytes"):
+            parse_size_text(text)
 
 
 @given(st.fractions(min_value=0, max_denominator=10**6))

@@ -112,7 +112,7 @@ def test_benches_and_llm_targets_have_parameters(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(head + text.replace("vector_add", "gemm").replace("n: 1024", "m: 256"), encoding="utf-8")
     found = points_of(load_spec(tmp_path / "b.yaml"))
     assert [point.task.params for point in found.points] == [{"n": 512}, {"n": 1024}]
-    assert found.spec.machines[0].label == "single_cube" and not found.spec.targets[0].native
+    assert found.spec.machines[0].label == "npu_server" and not found.spec.targets[0].native
 
 
 def test_machines_as_a_list(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from kernbench.cli.ccl import list as listing
 from kernbench.cli.ccl import run
+from kernbench.cli.commands import Section
 
-app = typer.Typer(help="Collectives between PEs: their times, and whether their numbers are right.", no_args_is_help=True)
+app = Section("Collectives between PEs: their times, and whether their numbers are right.")
 app.command(name="list")(listing.list_)
 app.command()(run.run)

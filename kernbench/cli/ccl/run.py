@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +38,7 @@ from kernbench.cli.tracing import (
 )
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
+from kernbench.common.units import parse_size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,7 +73,7 @@ GroupShape = Annotated[
         show_default=False,
     ),
 ]
-First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The first size: bytes, or 4K, 1M, 2G.")]
+First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The first size: 4KiB, 8k, 1M, or bytes.")]
 Last = Annotated[str | None, typer.Option("--end", "-e", metavar="SIZE", help="The last size.", show_default="the first")]
 Factor = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Each size is so many times the one before.")]
 DataType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type: f32, f16, bf16, i32, ...")]
@@ -110,16 +110,17 @@ Plot = Annotated[
     typer.Option("--plot", metavar="FILE", help="Draw bandwidths and times over sizes: .svg or .png.", show_default=False),
 ]
 
-_SIZE = re.compile(r"([1-9][0-9]{0,17})(?:([KMGTkmgt])(?:i?B)?|B)?")
 _NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}  # other programs' names
 
 
 def size_of(option: str, text: str) -> int:
-    """Bytes of `4K`, `4k` (as nccl-tests has it), `4KiB` or `4096`; InputError for another text."""
-    match = _SIZE.fullmatch(text)
-    size = 0 if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[(match[2] or "").upper()]
+    """Bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
+    rule = "it must be at least 1 byte and at most 1T"
+    try:
+        size = parse_size_text(text)
+    except ValueError as error:
+        size, rule = 0, str(error)
     if not 1 <= size <= 1 << 40:
-        rule = "it must be bytes, or a number with K, M, G or T (of 1024), at least 1 and at most 1T"
         raise InputError(Problem("kbsim ccl run", rule, option, text))
     return size
 

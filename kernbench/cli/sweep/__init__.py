@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
+from kernbench.cli.commands import Section
 from kernbench.cli.sweep import compare, merge, report, run
 
-app = typer.Typer(help="Run many points from one spec, keep every result, and compare them.", no_args_is_help=True)
+app = Section("Run many points from one spec, keep every result, and compare them.")
 app.command()(run.run)
 app.command()(merge.merge)
 app.command()(report.report)

@@ -32,7 +32,12 @@ StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store 
 SweepName = Annotated[
     str | None, typer.Option("--sweep", metavar="NAME", help="Which sweep, where the store has several.", show_default=False)
 ]
-Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the whole table as CSV.", show_default=False)]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv", metavar="FILE", help="Write the whole table as CSV; - is stdout, in place of text.", show_default=False
+    ),
+]
 Parquet = Annotated[
     Path | None,
     typer.Option("--parquet", metavar="FILE", help="Write it as Parquet (needs the extra analysis).", show_default=False),
@@ -61,25 +66,32 @@ def report(
     as_json: Json = False,
 ) -> int:
     """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
+    from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.report.page import page_bytes
     from kernbench.sweep.report.table import csv_bytes, dicts, parquet_bytes, read_table
     from kernbench.sweep.store import Store
 
-    for place in (csv, parquet, html):
+    to_stdout = csv == Path("-")
+    if to_stdout and as_json:
+        raise InputError(Problem("kbsim sweep report", "--csv - and --json both write to stdout", remedy="leave one out"))
+    files = [None if to_stdout else csv, parquet, html]
+    for place in files:
         if place is not None:
             check_writable(place)
-    check_apart((csv, parquet, html), (store,))
+    check_apart(files, (store,))
     with Store.read(store) as opened:
         table = read_table(opened, sweep)
     goals = list(dict.fromkeys([_goal(goal), *table.goals] if goal is not None else table.goals))
     reasons = _reasons(store, table, goals[0], why, allow_code or ())
-    for to, made in ((csv, csv_bytes), (parquet, parquet_bytes)):
+    for to, made in ((files[0], csv_bytes), (parquet, parquet_bytes)):
         if to is not None:
             write_whole(to, made(table))
     if html is not None:
         write_whole(html, page_bytes(table, goals, reasons))
-    if as_json:
+    if to_stdout:
+        output.write(csv_bytes(table).decode())
+    elif as_json:
         told = [{"goal": name, "way": way} for name, way in table.goals]
         output.show_json({"sweep": table.name, "goals": told, "points": dicts(table), "why": reasons})
     else:

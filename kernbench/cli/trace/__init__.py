@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
+from kernbench.cli.commands import Section
 from kernbench.cli.trace import align, diff, export, report, summary, validate, why
 
-app = typer.Typer(help="Read traces: check them, sum them up, show them, compare them.", no_args_is_help=True)
+app = Section("Read traces: check them, sum them up, show them, compare them.")
 app.command()(summary.summary)
 app.command()(validate.validate)
 app.command()(report.report)

@@ -14,11 +14,14 @@ from kernbench.trace.exporters.write import Format, TimeUnit
 
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
-    to: Annotated[Format, typer.Option("--to", help="The format.", show_default=False)],
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="OUT", help="Where to; .gz and .zst are packed.", show_default=False),
     ],
+    to: Annotated[
+        Format | None,
+        typer.Option("--to", help="The format.", show_default="by the name of OUT: .json is chrome, .pftrace perfetto"),
+    ] = None,
     time: Annotated[
         TimeUnit | None,
         typer.Option("--time", help="Of chrome and perfetto: a ns there is a nanosecond or a cycle.", show_default="ns"),
@@ -32,15 +35,16 @@ def export(
     from kernbench.trace.exporters.write import export as write
     from kernbench.trace.reader import open_trace
 
-    if time is not None and to not in TIMED:
-        rule = f"--to {to.value} has cycles and nanoseconds both"
+    form = format_of(out) if to is None else to
+    if time is not None and form not in TIMED:
+        rule = f"--to {form.value} has cycles and nanoseconds both"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
     check_apart((out,), (file,))
     trace = open_trace(file)
-    counts = write(trace, to, out, TimeUnit.NS if time is None else time)
+    counts = write(trace, form, out, TimeUnit.NS if time is None else time)
     if as_json:
         broken = None if trace.broken is None else str(trace.broken)
-        output.show_json({"out": str(out), "format": to.value, **counts, "broken": broken})
+        output.show_json({"out": str(out), "format": form.value, **counts, "broken": broken})
     else:
         from kernbench.common.json_shapes import counted
 
@@ -49,3 +53,27 @@ def export(
         return output.OK
     output.note(f"error: {file}: {trace.broken}")
     return output.REFUSED
+
+
+#: Ends of names, without `.gz` and `.zst`, and the format of such a file.
+ENDINGS = {
+    ".json": Format.CHROME,
+    ".pftrace": Format.PERFETTO,
+    ".perfetto-trace": Format.PERFETTO,
+    ".pb": Format.PERFETTO,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+    ".jsonl": Format.JSONL,
+}
+
+
+def format_of(out: Path) -> Format:
+    """The format that a file's name says; InputError where it says none."""
+    from kernbench.common.errors import InputError, Problem
+
+    name = out.with_suffix("") if out.suffix.lower() in (".gz", ".zst") else out
+    found = ENDINGS.get(name.suffix.lower())
+    if found is None:
+        rule = f"its name must end in {', '.join(ENDINGS)}, or --to must say the format: {', '.join(Format)}"
+        raise InputError(Problem("kbsim trace export", rule, "--out", str(out)))
+    return found

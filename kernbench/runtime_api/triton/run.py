@@ -18,7 +18,7 @@ from kernbench.common.units import cycles_to_ns
 from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
-from kernbench.runtime_api.bench import DEFAULT_MACHINE, Bench
+from kernbench.runtime_api.bench import Bench
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.report import idle_engines
@@ -48,6 +48,7 @@ class _Machine:
 
 _CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
 CHECKS = ("memory", "races")
+DEFAULT_MACHINE = "single_cube"  #: a grid has many programs: where no machine is named, they have the PEs of a cube
 
 
 @contextmanager

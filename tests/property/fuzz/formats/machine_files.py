@@ -173,9 +173,9 @@ class SystemFormat:
                     rng.choice(("sip0.cube0.pe1", "sip0.cube0.sram", "sip1.cube0.pe0")),
                     name,
                 ),
-                ("topology", "draw", name, "--view", rng.choice(("system", "sip", "cube", "pe")), "--out", "t.svg"),
+                ("topology", "draw", "-c", name, "--view", rng.choice(("system", "sip", "cube", "pe")), "--out", "t.svg"),
                 ("ccl", "run", "barrier", "--ranks", "2", *on),
-                ("probe", name, "--sizes", "4K", "--only", "pe_to_pe", "--set", f"max_cycles={CYCLES}"),
+                ("probe", "-c", name, "--sizes", "4K", "--only", "pe_to_pe", "--set", f"max_cycles={CYCLES}"),
             )
         )
         return Case(arguments, {name: text_of(rng, changed(rng, system, self.keys), end), "p.json": as_json(program)})
@@ -184,7 +184,7 @@ class SystemFormat:
         """`run`, and `topology show`."""
         system, program = self.bases[0]
         files = {"m.yaml": as_yaml(system), "p.json": as_json(program)}
-        return [(Case(("run", "p.json", *ON), files), "m.yaml"), (Case(("topology", "show", "m.yaml"), files), "m.yaml")]
+        return [(Case(("run", "p.json", *ON), files), "-c", "m.yaml"), (Case(("topology", "show", "m.yaml"), files), "m.yaml")]
 
 
 _HASH = re.compile(rb"^content_hash: .*\n", re.MULTILINE)
@@ -236,11 +236,11 @@ class MeshFormat:
         arguments = rng.choice(
             (
                 ("run", "p.json", *ON),
-                ("topology", "show", "m.yaml"),
-                ("topology", "compile", "m.yaml"),
-                ("topology", "compile", "m.yaml", "--force"),
-                ("topology", "route", "sip0.cube0.pe0", "sip0.cube0.pe1", "m.yaml"),
-                ("topology", "draw", "m.yaml", "--view", "cube", "--out", "t.svg"),
+                ("topology", "show", "-c", "m.yaml"),
+                ("topology", "compile", "-c", "m.yaml"),
+                ("topology", "compile", "-c", "m.yaml", "--force"),
+                ("topology", "route", "sip0.cube0.pe0", "sip0.cube0.pe1", "-c", "m.yaml"),
+                ("topology", "draw", "-c", "m.yaml", "--view", "cube", "--out", "t.svg"),
             )
         )
         return Case(arguments, self._files(base, mesh))
@@ -248,4 +248,5 @@ class MeshFormat:
     def readers(self) -> list[tuple[Case, str]]:
         """`run`, and `topology show`."""
         files = self._files(self.bases[0], self.bases[0][2])
-        return [(Case(("run", "p.json", *ON), files), MESH_FILE), (Case(("topology", "show", "m.yaml"), files), MESH_FILE)]
+        shown = Case(("topology", "show", "-c", "m.yaml"), files)
+        return [(Case(("run", "p.json", *ON), files), MESH_FILE), (shown, MESH_FILE)]

@@ -1,0 +1,204 @@
+"""What all commands have in common: options that are given once, and what is meant by a name that there is not."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from kernbench.common.errors import InputError, Problem
+
+#: What people type, of other tools and of ours: the command meant, by the command before it.
+COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
+    "kbsim": {
+        "simulate": "run", "exec": "run", "execute": "run", "diff": "trace diff", "why": "trace why", "report": "trace report",
+        "summary": "trace summary", "metrics": "trace summary", "stats": "trace summary", "export": "trace export",
+        "show": "config show", "list": "config list", "machines": "config list", "machine": "config show",
+        "check": "program check", "benches": "bench list", "workloads": "program list", "compile": "program compile",
+        "emit": "program emit", "route": "topology route", "draw": "topology draw", "plot": "topology draw",
+        "bandwidth": "probe", "collective": "ccl run", "nccl": "ccl run", "all_reduce": "ccl run all_reduce", "model": "llm",
+        "serve": "llm", "help": "--help", "version": "--version", "completions": "completion", "debug": "step",
+    },
+    "kbsim trace": {
+        "metrics": "summary", "stats": "summary", "show": "summary", "info": "summary", "check": "validate",
+        "verify": "validate", "html": "report", "view": "report", "plot": "report", "convert": "export", "compare": "diff",
+        "explain": "why", "critical-path": "why",
+    },
+    "kbsim config": {"validate": "check", "presets": "list", "print": "show", "get": "show"},
+    "kbsim bench": {"run": "run", "describe": "show", "info": "show", "ls": "list"},
+    "kbsim program": {"run": "run", "validate": "check", "write": "emit", "print": "show"},
+    "kbsim topology": {"info": "show", "path": "route", "plot": "draw", "svg": "draw", "build": "compile"},
+    "kbsim sweep": {"start": "run", "resume": "run", "plot": "report", "show": "report", "diff": "compare"},
+    "kbsim ccl": {"ls": "list", "all_reduce": "run all_reduce", "all_gather": "run all_gather", "bench": "run"},
+    "kbsim noc": {"run": "replay"},
+}  # fmt: skip
+#: The commands above that are none of the group, but of `kbsim` itself.
+TOP = {("kbsim bench", "run"), ("kbsim program", "run")}
+#: Options of other tools: those meant, the first that the command has.
+OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "--html": ("--report", "--html", "--out"),
+    "--output": ("--out",),
+    "--machine": ("--config",),
+    "--system": ("--config",),
+    "--target": ("--config",),
+    "--cfg": ("--config",),
+    "--preset": ("--config",),
+    "--override": ("--set",),
+    "--param": ("--set",),
+    "--define": ("--set",),
+    "-D": ("--set",),
+    "--max-cycles": ("--set max_cycles=N",),
+    "--format": ("--to", "--format", "--json"),
+    "--csv": ("--csv", "--format", "--json"),
+    "--plot": ("--plot", "--report", "--view"),
+    "--svg": ("--plot", "--out"),
+    "--silent": ("--quiet",),
+    "--resource": ("--free",),
+    "--trace-file": ("--trace",),
+    "--threads": ("--threads", "--jobs"),
+    "--workers": ("--jobs",),
+    "--size": ("--sizes", "--begin"),
+    "--min-bytes": ("--begin",),
+    "--max-bytes": ("--end",),
+    "--minbytes": ("--begin",),
+    "--maxbytes": ("--end",),
+    "--stepfactor": ("--factor",),
+    "--algorithm": ("--algo",),
+    "--seq-len": ("--prompt",),
+    "--context": ("--prompt",),
+    "--batch-size": ("--batch",),
+    "--input-len": ("--prompt",),
+    "--output-len": ("--tokens",),
+    "--max-tokens": ("--tokens",),
+    "--tensor-parallel": ("--tp",),
+    "--tensor-parallel-size": ("--tp",),
+    "--wbits": ("--w",),
+    "--verbose": ("--debug",),
+}
+
+
+class Command(TyperCommand):
+    """A command whose options that hold one value are given once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As any command; InputError where an option is given again: one of the two would have no effect."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        times = Counter(param for param in order if not _may_repeat(param))
+        for param, count in times.items():
+            if count > 1:
+                option = max(param.opts, key=len)
+                more = option == "--config"
+                remedy = "kbsim compare TARGET -c A -c B runs a target on several machines" if more else "leave the others out"
+                rule = f"it is given {count} times, and takes one value"
+                raise InputError(Problem(ctx.command_path, rule, option, remedy=remedy))
+        return super().parse_args(ctx, args)
+
+
+def _may_repeat(param: Any) -> bool:
+    return bool(param.multiple or getattr(param, "is_flag", False) or param.param_type_name == "argument")
+
+
+class Section(typer.Typer):
+    """A group of commands."""
+
+    def __init__(self, does: str) -> None:
+        super().__init__(help=does, no_args_is_help=True)
+
+    def command(self, name: str | None = None, **given: Any) -> Callable[[Any], Any]:
+        """Each is a `Command`."""
+        return super().command(name, **{"cls": Command, **given})
+
+
+def command_meant(group: str, name: str, known: Iterable[str]) -> str:
+    """The whole command that is meant by a name that `group` does not have; empty where nobody knows."""
+    synonym = COMMAND_SYNONYMS.get(group, {}).get(name.lower())
+    if synonym is not None:
+        return f"kbsim {synonym}" if (group, name.lower()) in TOP else f"{group} {synonym}"
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f"{group} {near[0]}" if near else ""
+
+
+def option_meant(name: str, known: Iterable[str]) -> str:
+    """The option that is meant by one that a command does not have; empty where nobody knows."""
+    there = list(known)
+    for option in OPTION_SYNONYMS.get(name, ()):
+        if option.partition(" ")[0] in there:
+            return option
+    words = [one.removeprefix("--") for one in there if one.startswith("--")]
+    near = difflib.get_close_matches(name.lstrip("-").replace("_", "-"), words, n=1)
+    return f"--{near[0]}" if near else ""
+
+
+def options_of(command: Any) -> list[str]:
+    """All names of a command's options."""
+    return [name for param in command.params for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
+
+
+def usage_problem(error: Any) -> Problem:
+    """A usage error of typer as a problem that says what was probably meant."""
+    context = getattr(error, "ctx", None)
+    path = "kbsim" if context is None else context.command_path
+    command = None if context is None else context.command
+    rule = _sentence(error.format_message())
+    remedy = ""
+    if type(error).__name__ == "NoSuchOption" and command is not None:
+        meant = option_meant(error.option_name, options_of(command))
+        rule, remedy = f"there is no option {error.option_name}", f"did you mean {meant}?" if meant else ""
+    elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
+        known = [name for name, one in command.commands.items() if not one.hidden]
+        meant = command_meant(path, found[1], known)
+        rule = f"there is no command {found[1]}" + ("" if meant else f"; commands are {', '.join(known)}")
+        remedy = f"did you mean {meant}?" if meant else ""
+    elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
+        rule, remedy = f"it takes no further argument, and {found[1]} is one", _place_of_extra(path, found[1], command)
+    elif type(error).__name__ == "MissingParameter" and error.param is not None:
+        rule = _missing(error.param, rule)
+    elif (found := re.match(r"Invalid value for (.*?): '?(.*?)'? is not one of (.*)", rule)) is not None:
+        choices = re.findall(r"'(.*?)'", found[3])
+        meant = _value_meant(found[2], choices)
+        return Problem(path, f"it must be one of {', '.join(choices)}", found[1].split("'")[1], found[2], meant)
+    return Problem(path, rule, remedy=remedy or f"see {path} --help")
+
+
+def _sentence(text: str) -> str:
+    """On one line, as a clause."""
+    return " ".join(text.split()).replace("Value error, ", "").rstrip(".")
+
+
+#: What other tools call a value: what we call it.
+VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topology": "system", "pftrace": "perfetto",
+                  "json": "chrome", "tensorboard": "chrome", "catapult": "chrome"}  # fmt: skip
+
+
+def _value_meant(value: str, choices: list[str]) -> str:
+    synonym = VALUE_SYNONYMS.get(value.lower())
+    near = [synonym] if synonym in choices else difflib.get_close_matches(value.lower(), choices, n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _missing(param: Any, said: str) -> str:
+    """Which argument or option is missing, and what it can be, as typer says that."""
+    choices = re.search(r"Choose from:? (.*)", said)
+    can_be = f": one of {choices[1]}" if choices else ""
+    if param.param_type_name == "argument":
+        return f"{str(param.metavar or param.human_readable_name).strip('[].')} is missing{can_be}"
+    return f"{max(param.opts, key=len)} is missing{can_be}"
+
+
+def _place_of_extra(path: str, text: str, command: Any) -> str:
+    """Where an argument too many may belong."""
+    first = text.split()[0]
+    options = options_of(command)
+    if "--config" in options:
+        from kernbench.config import preset_names
+
+        if first in preset_names() or first.endswith((".yaml", ".yml")):
+            return f"did you mean --config {first}?"
+    if "--model" in options:
+        return f"did you mean --model {first}?"
+    return f"did you mean kbsim config show {first}?" if path == "kbsim config list" else ""

@@ -10,8 +10,8 @@ from typing import Any
 import kernbench
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, FieldSpec, OpcodeSpec
 from kernbench.common.errors import ABSENT
-from kernbench.config import NpuConfig, SystemConfig, machine_json_schema, system_json_schema
-from kernbench.config.machine import Section
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig
+from kernbench.config.keys import Key, SectionKeys, binary_size, sections_of
 from kernbench.trace import schema
 
 KINDS = {
@@ -104,119 +104,40 @@ def _plain(value: Any) -> Any:
 
 
 def machine_tables() -> str:
-    """Every key of one NPU, from the models of `kernbench/config/schema.py` and the JSON Schema that they make."""
-    return _config_tables(NpuConfig, machine_json_schema())
+    """Every key of one NPU, as `kernbench/config/keys.py` lists them."""
+    return _config_tables(NpuConfig)
 
 
 def system_tables() -> str:
-    """Every key of a system, from the models of `kernbench/config/system/parts.py` in the same way."""
-    return _config_tables(SystemConfig, system_json_schema())
+    """Every key of a system, in the same way."""
+    return _config_tables(SystemConfig)
 
 
-def _config_tables(kind: type[Section], schema: dict[str, Any]) -> str:
-    top, parts = [], []
-    for name, key in _keys(kind):
-        if _section(key.annotation) is None:
-            top.append(_key_row(name, key, schema["properties"][name]))
-        else:
-            parts += _section_part(name, key, schema)
-    return "\n".join(["## Top level\n", _key_table(top), *parts])
+def _config_tables(kind: type[MachineConfig]) -> str:
+    top, *sections = sections_of(kind)
+    return "\n".join(["## Top level\n", _key_table(top.keys), *(part for one in sections for part in _section_part(one))])
 
 
-def _section_part(name: str, key: Any, schema: dict[str, Any]) -> list[str]:
-    section = _section(key.annotation)
-    assert section is not None
-    rows = list(_section_rows("", section, schema))
-    listed = " (a list)" if "tuple" in str(key.annotation) else ""
-    return [f"## {name}{listed}\n", f"{key.description[0].upper()}{key.description[1:]}.\n", _key_table(rows)]
+def _section_part(section: SectionKeys) -> list[str]:
+    listed = " (a list)" if section.listed else ""
+    meaning = f"{section.meaning[0].upper()}{section.meaning[1:]}.\n"
+    return [f"## {section.name}{listed}\n", meaning, _key_table(section.keys)]
 
 
-def _section_rows(prefix: str, section: type[Section], schema: dict[str, Any]) -> Iterator[list[str]]:
-    properties = schema["$defs"][section.__name__]["properties"]
-    for name, key in _keys(section):
-        inner = _section(key.annotation)
-        if inner is None:
-            yield _key_row(prefix + name, key, properties[name])
-        else:
-            yield from _section_rows(f"{prefix}{name}.", inner, schema)
+def _key_table(keys: Iterable[Key]) -> str:
+    return _table(("key", "type", "default", "unit", "range", "meaning"), map(_key_row, keys))
 
 
-def _keys(section: type[Section]) -> list[tuple[str, Any]]:
-    return [(key.alias or name, key) for name, key in section.model_fields.items()]
+def _key_row(key: Key) -> list[str]:
+    allowed = ", ".join(f"`{choice}`" for choice in key.choices) or (f"`{key.allowed}`" if key.kind == "text" else key.allowed)
+    return [f"`{key.name}`", key.kind, _default(key), key.unit, allowed, key.meaning]
 
 
-def _section(annotation: Any) -> type[Section] | None:
-    """The section inside an annotation like `Noc | None` or `tuple[KvLayout, ...]`; a table has none."""
-    for part in (annotation, *(() if "dict[" in str(annotation) else getattr(annotation, "__args__", ()))):
-        if isinstance(part, type) and issubclass(part, Section):
-            return part
-    return None
-
-
-def _key_table(rows: Iterable[Sequence[str]]) -> str:
-    return _table(("key", "type", "default", "unit", "range", "meaning"), rows)
-
-
-def _key_row(name: str, key: Any, schema: dict[str, Any]) -> list[str]:
-    match = re.fullmatch(r"(?:\[([^\]]+)\] )?(.*)", key.description, re.DOTALL)
-    assert match is not None
-    kind, allowed = _type_and_range(schema)
-    unit, meaning = match[1] or "", match[2]
-    if "," in unit:  # [row, col] is a form, not a unit
-        unit, meaning = "", key.description
-    return [f"`{name}`", kind, _default(key.get_default(call_default_factory=True)), unit, allowed, meaning]
-
-
-def _default(value: Any) -> str:
-    if value is None:
-        return "absent"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{k}: {float(v):g}" for k, v in value.items())
-        return f"`{{{inside}}}`"
-    if isinstance(value, tuple):
-        return "`" + str([list(item) for item in value]) + "`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, int) and value >= 1024 and value % 1024 == 0:
-        size, power = value, 0
-        while size % 1024 == 0 and power < 3:
-            size, power = size // 1024, power + 1
-        return f"`{value}` ({size} {('B', 'Ki', 'Mi', 'Gi')[power]})"
-    return f"`{value}`"
-
-
-def _type_and_range(schema: dict[str, Any]) -> tuple[str, str]:
-    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    first = options[0]
-    if "enum" in first or "const" in first:
-        return "choice", ", ".join(f"`{value}`" for value in first.get("enum", [first.get("const")]))
-    if first["type"] == "string":
-        return "text", f"`{first['pattern'].strip('^$')}`"
-    if first["type"] == "object":
-        (pattern, values), *_ = first["patternProperties"].items()
-        if values.get("type") == "object":
-            return "table of mappings", "keys are kinds of nodes"
-        kind, allowed = _type_and_range(values)
-        return f"table of {kind}s", f"{'keys are qbits' if '64' in pattern else 'keys are ops'}; values {allowed}"
-    if first["type"] == "array":
-        return "list of [row, col]", "one for each"
-    if first["type"] == "boolean":
-        return "boolean", ""
-    kind = {"integer": "integer", "number": "rational"}[first["type"]]
-    if len(options) == 2 and kind == "integer":
-        kind = "size"
-    return kind, _range(first)
-
-
-def _range(schema: dict[str, Any]) -> str:
-    if "exclusiveMinimum" in schema:
-        return f"> {schema['exclusiveMinimum']}"
-    low, limit = schema["minimum"], schema.get("exclusiveMaximum")
-    at_least = f"above -2^{(1 - low).bit_length() - 1}" if low < 0 else f"at least {low}"
-    if limit is None:
-        return at_least
-    power = limit.bit_length() - 1
-    return f"{at_least}, below 2^{power}" if limit == 1 << power and power >= 31 else f"{low} to {limit - 1}"
+def _default(key: Key) -> str:
+    if key.default == "absent":
+        return key.default
+    size, unit = binary_size(int(key.default)) if key.default.isdigit() and key.kind != "rational" else (0, "B")
+    return f"`{key.default}`" + (f" ({size} {unit})" if unit != "B" else "")
 
 
 # Traces -----------------------------------------------------------------------------------------------------------

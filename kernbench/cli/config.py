@@ -10,6 +10,8 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
+from kernbench.cli.config_init import init
+from kernbench.cli.config_keys import keys
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import rational, table
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 
 app = Section("Look at machines: their values, and where each comes from.")
+app.command()(init)
+app.command()(keys)
 
 Machine = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="A preset's name, or a .yaml or .json file.", show_default=False)

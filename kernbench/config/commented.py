@@ -1,0 +1,141 @@
+"""A machine as a file to edit: every key with its value, and what the key means beside it."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kernbench.config.document import MACHINE_BYTES, read_document
+from kernbench.config.keys import Key, binary_size, fields_of, is_list, keys_of, section_in
+from kernbench.config.machine import MachineConfig, Section, plain_value
+
+COLUMN = 40  #: where comments begin
+LONGEST = 120  #: columns; a comment that does not fit stands above its key
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.]*")
+#: Texts that YAML reads as something else.
+_QUOTED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_ORIGIN = re.compile(r".*:([0-9]+):[0-9]+")
+_COMMENT = re.compile(r"\s#\s*(.*)$")
+
+
+def commented_yaml(config: MachineConfig, *, schema: str = "") -> str:
+    """The machine as YAML that `load_config` reads back as an equal one.
+
+    Each line ends with the meaning of its key, and with the comment that the key has in the file of the machine: in presets
+    the source of the value. Keys without a value stand there as comments. `schema`: path or URL of the JSON Schema, for
+    editors that check YAML as it is typed.
+    """
+    lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
+    made_from = f"the defaults of {plain_value(config)['schema']}" if config.source == "machine" else config.source
+    lines += [f"# Made from {made_from}. Each key has its meaning beside it; `kbsim config keys` lists types and ranges.", ""]
+    return "\n".join([*lines, *_Writer(config).section(config, "", "")]) + "\n"
+
+
+class _Writer:
+    """The lines of one machine."""
+
+    def __init__(self, config: MachineConfig) -> None:
+        self.keys = {key.path: key for key in keys_of(type(config))}
+        self.comments = _comments(config)
+
+    def section(self, section: Section, path: str, indent: str) -> Iterator[str]:
+        """The keys of a section, then the sections in it; at the top level with an empty line before each."""
+        for name, field in fields_of(type(section)):
+            attribute = next(one for one, spec in type(section).model_fields.items() if spec is field)
+            value, at = getattr(section, attribute), f"{path}.{name}" if path else name
+            inner = section_in(field.annotation)
+            if inner is None:
+                yield from self._value(at, name, value, indent)
+                continue
+            if not path:
+                yield ""
+            yield from self._inner(at, name, value, field, indent)
+
+    def _inner(self, at: str, name: str, value: Any, field: Any, indent: str) -> Iterator[str]:
+        own = self.comments.pop(at, "")
+        if value is None:
+            yield from _line(f"{indent}# {name}:", field.description, own)
+        elif is_list(field.annotation):
+            yield from _line(f"{indent}{name}:" if value else f"{indent}{name}: []", field.description, own)
+            for i, item in enumerate(value):
+                lines = list(self.section(item, f"{at}[{i}]", indent + "    "))
+                first = next(k for k, line in enumerate(lines) if not line.lstrip().startswith("#"))
+                lines[first] = f"{indent}  - {lines[first].lstrip()}"
+                yield from lines
+        else:
+            yield from _line(f"{indent}{name}:", field.description, own)
+            yield from self.section(value, at, indent + "  ")
+
+    def _value(self, at: str, name: str, value: Any, indent: str) -> Iterator[str]:
+        key = self.keys[re.sub(r"\[[0-9]+\]", "", at)]
+        text = f"{indent}# {name}:" if value is None else f"{indent}{name}: {_text(key, plain_value(value, whole=True))}"
+        yield from _line(text, _meaning(key), self.comments.get(at, ""))
+
+
+def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
+    """A line with its comments behind it; what does not fit there stands above, the meaning before the comment."""
+    indent = text[: len(text) - len(text.lstrip())]
+    behind = f"{meaning}; {comment}" if comment else meaning
+    above: list[str] = []
+    while len(f"{text:<{COLUMN - 1}} # {behind}") > LONGEST and behind:
+        above.insert(0, comment if behind != meaning else meaning)
+        behind = meaning if behind != meaning else ""
+    yield from (f"{indent}# {one}" for one in above)
+    yield f"{text:<{COLUMN - 1}} # {behind}" if behind else text
+
+
+def _meaning(key: Key) -> str:
+    unit = f"[{key.unit}] " if key.unit else ""
+    return f"{unit}{key.meaning}" + (f": {', '.join(key.choices)}" if len(key.choices) > 1 else "")
+
+
+def _text(key: Key, value: Any) -> str:
+    """A plain value as YAML."""
+    if key.kind == "size" and isinstance(value, int):
+        size, unit = binary_size(value)
+        return f"{size} {unit}B" if unit != "B" else str(size)
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and value.lower() not in _QUOTED else json.dumps(value)
+    if isinstance(value, dict):
+        inside = (f"{name}: {item if not isinstance(item, (dict, str)) else json.dumps(item)}" for name, item in value.items())
+        return "{" + ", ".join(inside) + "}"
+    return json.dumps(value)
+
+
+def _comments(config: MachineConfig) -> dict[str, str]:
+    """The comments of the machine's own file, by paths; one of a line with several keys by that of their section."""
+    text = _file_text(config)
+    lines = text.split("\n") if text is not None else []
+    found: dict[str, str] = {}
+    by_line: dict[int, list[str]] = {}
+    for path, _, origin in config.effective():
+        place = _ORIGIN.fullmatch(origin)
+        if place is not None and int(place[1]) <= len(lines):
+            by_line.setdefault(int(place[1]), []).append(path)
+    for number, paths in by_line.items():
+        comment = _COMMENT.search(lines[number - 1])
+        if comment is not None:
+            found[paths[0] if len(paths) == 1 else _shared(paths)] = comment[1].strip()
+    return found
+
+
+def _shared(paths: list[str]) -> str:
+    """The section or table that all paths are in; where they are in none together, the first path."""
+    steps = [path.split(".") for path in paths]
+    count = 0
+    while all(len(one) > count + 1 and one[count] == steps[0][count] for one in steps):
+        count += 1
+    return ".".join(steps[0][:count]) or paths[0]
+
+
+def _file_text(config: MachineConfig) -> str | None:
+    """The text of the file that the machine was read from; None where there is none."""
+    if config.path is not None:
+        return read_document(config.path, MACHINE_BYTES).text
+    folder = Path(str(importlib.resources.files("kernbench.configs")))
+    file = next(iter(folder.rglob(config.source)), None) if config.source.endswith(".yaml") else None
+    return None if file is None else file.read_text(encoding="utf-8")

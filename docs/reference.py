@@ -22,7 +22,11 @@ KINDS = {
     "label": "integer or text",
     "any": "anything",
 }
-API = ("load_config", "load_program", "check_program", "simulate", "Machine", "Result", "Program", "NpuConfig", "InputError")
+API = (
+    "run", "Run", "compare", "Comparison", "llm", "LlmRun", "whatif", "WhatIfs", "why", "Explanation", "probe", "ProbeResult",
+    "sweep", "read_sweep", "SweepResult", "validate", "Validation",
+    "load_config", "load_program", "check_program", "simulate", "Machine", "Result", "Program", "NpuConfig", "InputError",
+)  # fmt: skip
 
 
 def all_tables() -> dict[str, str]:
@@ -234,12 +238,13 @@ def python_tables() -> str:
 
 
 def _api(name: str, thing: Any) -> Iterator[str]:
+    thing = getattr(thing, "__wrapped__", thing)  # of a package that can be called, the function
     if not inspect.isclass(thing):
         yield f"### {name}\n"
-        yield f"`{name}{_signature(thing)}`\n\n{inspect.getdoc(thing)}\n"
+        yield f"`{name}{_signature(thing)}`\n\n{_doc(thing)}\n"
         return
     yield f"### class {name}\n"
-    yield f"{inspect.getdoc(thing)}\n"
+    yield f"{_doc(thing)}\n"
     for member, value in inspect.getmembers_static(thing):
         if member.startswith(("_", "model_")) or getattr(thing, "__module__", "") != _home(thing, member):
             continue
@@ -250,10 +255,16 @@ def _api(name: str, thing: Any) -> Iterator[str]:
     yield ""
 
 
+def _doc(thing: Any) -> str:
+    """A docstring, its examples in blocks of code."""
+    parts = re.split(r"(?m)^((?:>>> .*\n?)(?:(?!\n).+\n?)*)", inspect.getdoc(thing) or "")
+    return "".join(f"```pycon\n{part.rstrip()}\n```\n" if i % 2 else part for i, part in enumerate(parts))
+
+
 def _home(thing: type, member: str) -> str:
     """The module of the class that defines a member; the methods of a base count as those of the class itself."""
     owner = next(base for base in thing.__mro__ if member in vars(base))
-    return thing.__module__ if owner.__name__ in ("ProgramBuilder", "MachineConfig") else owner.__module__
+    return thing.__module__ if owner.__name__ in ("ProgramBuilder", "MachineConfig", "Answer") else owner.__module__
 
 
 def _signature(function: Any) -> str:

@@ -10,6 +10,14 @@ from kernbench.version import VERSION as __version__
 from kernbench_libraries import find_compiled
 
 if TYPE_CHECKING:
+    from kernbench.api.compare import Comparison, compare
+    from kernbench.api.llm import LlmRun, llm
+    from kernbench.api.probe import ProbeResult, probe
+    from kernbench.api.run import Run, run
+    from kernbench.api.sweep import SweepResult, read_sweep, sweep
+    from kernbench.api.validate import Validation, validate
+    from kernbench.api.whatif import WhatIfs, whatif
+    from kernbench.api.why import Explanation, why
     from kernbench.cmdq import Program, check_program, load_program
     from kernbench.common.errors import InputError, InternalError, KernbenchError
     from kernbench.components.base import ComponentBase
@@ -27,6 +35,14 @@ find_compiled(__file__)
 find_moved()
 
 _HOMES = {
+    **dict.fromkeys(("Comparison", "compare"), "kernbench.api.compare"),
+    **dict.fromkeys(("Explanation", "why"), "kernbench.api.why"),
+    **dict.fromkeys(("LlmRun", "llm"), "kernbench.api.llm"),
+    **dict.fromkeys(("ProbeResult", "probe"), "kernbench.api.probe"),
+    **dict.fromkeys(("Run", "run"), "kernbench.api.run"),
+    **dict.fromkeys(("SweepResult", "read_sweep"), "kernbench.api.sweep"),
+    "Validation": "kernbench.api.validate",
+    **dict.fromkeys(("WhatIfs", "whatif"), "kernbench.api.whatif"),
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component"), "kernbench.sim_engine.machine"),
     "ComponentBase": "kernbench.components.base",
     **dict.fromkeys(("MemoryPart", "Passage", "PassivePart"), "kernbench.components.passive"),
@@ -47,6 +63,8 @@ _HOMES = {
     "machine": "kernbench.runtime_api.triton.run",
     "simulate": "kernbench.sim_engine.machine",
 }
+#: Packages that are functions too (`kernbench/common/callable_package.py`).
+_CALLED = ("sweep", "validate")
 
 __all__ = [
     "BANKS",
@@ -56,35 +74,59 @@ __all__ = [
     "NEVER",
     "Arbiter",
     "Bench",
+    "Comparison",
     "Component",
     "ComponentBase",
     "Context",
     "DPPolicy",
     "DataExecutor",
+    "Explanation",
     "GraphEngine",
     "InputError",
     "InternalError",
     "KernbenchError",
+    "LlmRun",
     "Machine",
     "MemoryPart",
     "NpuConfig",
     "Passage",
     "PassivePart",
+    "ProbeResult",
     "Program",
     "Result",
+    "Run",
+    "SweepResult",
     "SystemConfig",
+    "Validation",
+    "WhatIfs",
     "__version__",
     "bench",
     "check_program",
+    "compare",
+    "llm",
     "load_config",
     "load_program",
     "machine",
+    "probe",
+    "read_sweep",
+    "run",
     "simulate",
+    "sweep",
+    "validate",
+    "whatif",
+    "why",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are first used: `import kernbench` alone stays fast."""
+    if name in _CALLED:
+        return import_module(f"kernbench.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'kernbench' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for tab completion."""
+    return sorted(__all__)

@@ -17,13 +17,13 @@ from kernbench.bounds import Bounds
 from kernbench.bounds.energy import energy_pj
 from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
 from kernbench.bounds.program import plan_bounds
-from kernbench.cmdq import Program
+from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.plan import Plan, lower_parameters
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.arbiters import arbiter_name, configured_arbiter, granted_by_code
 from kernbench.components.placement import configured, impl_of, replaced_engines
-from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -397,8 +397,8 @@ class _Nowhere:
 
 
 def simulate(
-    program: Program,
-    config: NpuConfig | SystemConfig,
+    program: Program | str | os.PathLike[str],
+    config: NpuConfig | SystemConfig | str | os.PathLike[str],
     *,
     skip: bool = True,
     progress: Callable[[Machine], None] | None = None,
@@ -406,10 +406,12 @@ def simulate(
     walk: str | None = None,
     arbiter: Any = None,
 ) -> Result:
-    """Run a program to its end on a machine.
+    """Run a program, or that of a file, to its end on a machine, or that of a name or file.
 
     Raises InputError before cycle 0 where the program is not valid on this machine.
     """
-    machine = Machine(config, program, components, walk=walk, arbiter=arbiter)
+    where: NpuConfig | SystemConfig = load_config(config) if isinstance(config, (str, os.PathLike)) else config
+    what = load_program(program) if isinstance(program, (str, os.PathLike)) else program
+    machine = Machine(where, what, components, walk=walk, arbiter=arbiter)
     machine.run(skip=skip, progress=progress)
     return machine.result()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernbench.common.extras import Library, frame_of, new_axes
+
 MODEL_VERSION = 1  #: of the timing rules: a change of a cycle changes it
 
 
@@ -19,6 +21,11 @@ class EntryTimes:
     issue: int | None
     start: int | None
     end: int | None
+
+    @property
+    def cycles(self) -> int | None:
+        """[cycle] From start to end; None where one has not come."""
+        return None if self.start is None or self.end is None else self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +83,28 @@ class Result:
             if times.id == id:
                 return times
         raise KeyError(f"no entry has the id {id}")
+
+    def to_frame(self, *, library: Library = "polars") -> Any:
+        """The entries as a DataFrame: `id`, `opcode`, `issue`, `start`, `end` and `cycles` [cycle]; null is what has not come.
+
+        `library`: `polars` (the extra `analysis`) or `pandas` (the extra `pandas`); InputError where it is not installed.
+        """
+        rows = (
+            {"id": e.id, "opcode": e.opcode, "issue": e.issue, "start": e.start, "end": e.end, "cycles": e.cycles}
+            for e in self.entries
+        )
+        return frame_of(list(rows), library)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw where the cycles of each engine went with matplotlib (the extra `plot`), on `ax` or a new figure; gives `Axes`.
+
+        InputError where matplotlib is not installed.
+        """
+        from kernbench.sim_engine.summary import draw_engines
+
+        ax = new_axes() if ax is None else ax
+        draw_engines(ax, self)
+        return ax
 
     def _repr_html_(self) -> str:
         """The summary as a notebook shows it."""

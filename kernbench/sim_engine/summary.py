@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from typing import Any
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
@@ -308,6 +309,23 @@ def _banks(result: Result) -> str:
     if banks.worst is not None:
         text += f" ({banks.rate:.2%}), most at bank {banks.worst}: {banks.worst_denials:,}"
     return f"<p>{text}</p>"
+
+
+def draw_engines(ax: Any, result: Result) -> None:
+    """A bar an engine on a matplotlib `Axes`: busy, stalled and idle, of the first MOST_ROWS."""
+    uses = list(engine_uses(result))[:MOST_ROWS]
+    names, left = [use.name for use in uses], [0] * len(uses)
+    parts = {
+        "busy": [use.busy for use in uses],
+        "stalled": [use.bank_conflict + use.backpressure for use in uses],
+        "idle": [use.idle for use in uses],
+    }
+    for name, cycles in parts.items():
+        ax.barh(names, cycles, left=left, color=COLORS[name], label=name)
+        left = [before + more for before, more in zip(left, cycles, strict=True)]
+    ax.invert_yaxis()
+    ax.set_xlabel("cycles")
+    ax.legend(ncols=3, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
 
 
 @dataclass(frozen=True, slots=True)

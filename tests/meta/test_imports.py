@@ -35,7 +35,9 @@ LAYERS = (
     "analysis",
     "sweep",
     "validate",
+    "api",
     "cli",
+    "testing",
 )
 #: Who runs the core, and the class that components derive from (docs/adr/0018-kernels.md).
 DOORS = {"kernbench/sim_engine/machine.py", "kernbench/components/base.py"}

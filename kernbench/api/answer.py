@@ -1,0 +1,99 @@
+"""What every answer of the Python API can do: rows as a data frame, numbers by name, a plot, a table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from html import escape
+from typing import Any, ClassVar, TypeAlias
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.extras import Library, frame_of, new_axes
+
+Row: TypeAlias = dict[str, Any]
+MOST_ROWS = 60  #: of a table in a notebook
+BAR, OTHER_BAR = "#4382fc", "#db7432"  #: of plots
+
+
+class Answer:
+    """Rows of plain values, in one table or more."""
+
+    tables: ClassVar[tuple[str, ...]] = ("rows",)  #: names that `to_frame` takes, the default first
+
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a table as dicts with the same keys."""
+        raise NotImplementedError
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        raise NotImplementedError
+
+    @property
+    def metrics(self) -> Row:
+        """The answer's numbers by name."""
+        raise NotImplementedError
+
+    def draw(self, ax: Any) -> None:
+        """Draw on a matplotlib `Axes`."""
+        raise NotImplementedError
+
+    def to_frame(self, table: str = "", *, library: Library = "polars") -> Any:
+        """A table as a DataFrame, one row a thing; None is null.
+
+        `table`: one of `tables`, by default the first. `library`: `polars` (the extra `analysis`) or `pandas` (the extra
+        `pandas`). InputError for another table or library, and where the library is not installed.
+        """
+        wanted = table or self.tables[0]
+        if wanted not in self.tables:
+            raise InputError(Problem("to_frame", f"it must be one of {', '.join(self.tables)}", "table", table))
+        return frame_of(self.rows(wanted), library)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the answer with matplotlib (the extra `plot`), on `ax` or a new figure; returns the `Axes`.
+
+        InputError where matplotlib is not installed.
+        """
+        ax = new_axes() if ax is None else ax
+        self.draw(ax)
+        return ax
+
+    def __repr__(self) -> str:
+        return self.headline
+
+    def _repr_html_(self) -> str:
+        return html_block(f"<p><b>{escape(self.headline)}</b></p>", html_table(self.rows(self.tables[0])))
+
+
+def html_block(*parts: str) -> str:
+    """Parts of a page in a frame of their own."""
+    return f'<div style="font:13px/1.4 system-ui,sans-serif;max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> str:
+    """Rows as a table, numbers at the right; of more than `most` the first, and how many more there are."""
+    if not rows:
+        return "<p>nothing</p>"
+    names = list(rows[0])
+    style = "padding:2px 8px;font-variant-numeric:tabular-nums;text-align:"
+    head = "".join(f'<th style="{style}{_side(rows, name)}">{escape(name)}</th>' for name in names)
+    lines = (
+        "".join(f'<td style="{style}{_side(rows, name)}">{escape(text_of_value(row[name]))}</td>' for name in names)
+        for row in rows[:most]
+    )
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    more = f"<p>and {len(rows) - most:,} more: to_frame() has all</p>" if len(rows) > most else ""
+    return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}'
+
+
+def _side(rows: Iterable[Mapping[str, Any]], name: str) -> str:
+    return "left" if any(isinstance(row[name], str) for row in rows) else "right"
+
+
+def text_of_value(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{float(value):,.5g}"

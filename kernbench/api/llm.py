@@ -1,0 +1,184 @@
+"""`kernbench.llm`: a language model on a machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from html import escape
+from typing import Any, ClassVar, Literal
+
+from kernbench.api.answer import BAR, OTHER_BAR, Answer, Row, html_block, html_table
+from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, machine_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
+from kernbench.config.overrides import parse_overrides
+from kernbench.workloads.llm.report import LlmReport, report_of
+from kernbench.workloads.llm.run import ROLES, run_llm
+from kernbench.workloads.llm.shards import Reduction
+from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import load_precision, uniform_precision
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LlmRun(Answer):
+    """A run of a language model. `kernbench.llm` makes it.
+
+    Tables of `to_frame`: `phases` (`prefill`, `decode`: `cycles`, `t_ns`, `tokens`, `tokens_per_s`, `reason`, the share of the
+    `dram_bound` and `mac_bound` that is reached, bytes of DRAM by role, `energy_pj`) and `steps` (`phase`, `tokens`, `context`,
+    `cycles`).
+
+    >>> import kernbench as kb
+    >>> run = kb.llm("llama2-7b", layers=2, prompt=16, tokens=2)
+    >>> run.to_frame("steps")["context"].to_list()
+    [0, 16, 17]
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ("phases", "steps")
+
+    report: LlmReport
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.report.run.programs.model.name
+
+    @property
+    def machine(self) -> str:
+        """The machine's name."""
+        return self.report.run.programs.machine.source
+
+    @property
+    def cycles(self) -> int:
+        """[cycle] of all phases."""
+        return sum(phase.total.cycles for phase in self.report.phases.values())
+
+    @property
+    def t_ns(self) -> float:
+        """[ns] of all phases."""
+        return self.report.ns(self.cycles)
+
+    @property
+    def ttft_ns(self) -> float | None:
+        """[ns] Time to first token: the prefill; None without one."""
+        return self.report.ttft_ns
+
+    @property
+    def tpot_ns(self) -> float | None:
+        """[ns] Time per output token, the mean of decode steps; None without any."""
+        return self.report.tpot_ns
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Decoded tokens a second, of all sequences; None without decode."""
+        return self.report.tokens_per_s
+
+    @property
+    def metrics(self) -> Row:
+        """`cycles`, `t_ns`, `ttft_ns`, `tpot_ns`, `tokens_per_s`, `energy_pj`, `dram_bytes`."""
+        phases = self.report.phases.values()
+        return {
+            "cycles": self.cycles,
+            "t_ns": self.t_ns,
+            "ttft_ns": self.ttft_ns,
+            "tpot_ns": self.tpot_ns,
+            "tokens_per_s": self.tokens_per_s,
+            "energy_pj": sum(sum(phase.total.energy_pj.values()) for phase in phases),
+            "dram_bytes": sum(sum(phase.total.bytes.values()) for phase in phases),
+        }
+
+    @property
+    def headline(self) -> str:
+        told = [f"{name}: {phase.reason}" for name, phase in self.report.phases.items()]
+        rate = "" if self.tokens_per_s is None else f"{self.tokens_per_s:,.4g} tokens/s; "
+        return f"{self.model} on {self.machine}: {rate}{'; '.join(told)}"
+
+    def rows(self, table: str) -> list[Row]:
+        plain = self.report.to_dict()
+        if table == "steps":
+            return list(plain["steps"])
+        return [
+            {
+                "phase": name,
+                **{key: one[key] for key in ("cycles", "t_ns", "tokens", "tokens_per_s", "reason")},
+                "dram_bound": one["dram_bound"]["share"],
+                "mac_bound": one["mac_bound"]["share"],
+                **{f"{role}_bytes": one["dram_bytes"][role] for role in ROLES},
+                "energy_pj": sum(one["energy_pj"].values()),
+            }
+            for name, one in plain["phases"].items()
+        ]
+
+    def draw(self, ax: Any) -> None:
+        """Cycles of each step."""
+        steps = self.rows("steps")
+        colours = {"prefill": OTHER_BAR, "decode": BAR}
+        ax.bar(range(len(steps)), [step["cycles"] for step in steps], color=[colours[step["phase"]] for step in steps])
+        ax.set_xlabel("step")
+        ax.set_ylabel("cycles")
+        ax.set_title(f"{self.model} on {self.machine}", fontsize="medium", loc="left")
+
+    def _repr_html_(self) -> str:
+        names = ("phase", "cycles", "t_ns", "tokens", "tokens_per_s", "reason", "dram_bound", "mac_bound")
+        rows = [{name: row[name] for name in names} for row in self.rows("phases")]
+        return html_block(f"<p><b>{escape(self.headline)}</b></p>", html_table(rows))
+
+
+def llm(
+    model: str | os.PathLike[str] = "llama2-7b",
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = (),
+    *,
+    phase: Literal["both", "prefill", "decode"] = "both",
+    prompt: int = 128,
+    tokens: int = 16,
+    batch: int = 1,
+    layers: int | None = None,
+    w: int | None = None,
+    a: int | None = None,
+    kv: int | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    page: int = 0,
+    tp: int = 1,
+    reduce: Reduction = "direct",
+    reuse: bool = True,
+    allow_code: AllowCode = (),
+) -> LlmRun:
+    """Run a language model, as `kbsim llm` does.
+
+    `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt; `tokens`: tokens to decode,
+    of each of `batch` sequences; `layers`: only the first so many. `w`, `a`, `kv`: bits of weights, activations and the KV
+    cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`: PEs of a
+    system that share the model; `reduce`: how they add up their parts. `reuse=False` simulates every layer of every step.
+
+    InputError for a model or machine that is not there or not valid, and for a model that does not fit the machine.
+
+    >>> import kernbench as kb
+    >>> four, eight = (kb.llm("llama2-7b", layers=1, prompt=8, tokens=1, w=bits).cycles for bits in (4, 8))
+    >>> four < eight
+    True
+    """
+    if phase not in ("both", *PHASES):
+        raise InputError(Problem("kernbench.llm", f"it must be one of both, {', '.join(PHASES)}", "phase", phase))
+    found, bits = load_model(os.fspath(model)), {"w": w, "a": a, "kv": kv}
+    stated = found.stated
+    precision = uniform_precision(stated, **bits) if policy is None else load_precision(policy, stated, **bits)
+    job = Job(
+        prompt=prompt,
+        tokens=tokens,
+        batch=batch,
+        layers=layers,
+        phases=PHASES if phase == "both" else (phase,),
+        page_tokens=page,
+        shards=tp,
+        reduction=reduce,
+    )
+    machine = machine_of(config, overrides, allow_code=allow_code)
+    limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
+    programs = LlmPrograms(found, precision, machine, job, max_cycles=limit)  # type: ignore[arg-type]
+    return LlmRun(report_of(run_llm(programs, reuse=reuse)))
+
+
+def _sets_max_cycles(overrides: Overrides) -> bool:
+    """The limit of a machine's file is for one program; one that is set here is for the whole model."""
+    return any(one.path == ("max_cycles",) for one in parse_overrides(overrides))

@@ -1,0 +1,264 @@
+"""What a notebook shows of a run: a timeline that can be zoomed, in one piece of HTML that loads nothing.
+
+Without scripts, as in a notebook that is not trusted, the whole run is there as a picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernbench.api.answer import html_table
+from kernbench.common.json_shapes import counted
+from kernbench.trace.report import page_json
+from kernbench.trace.timeline import JOBS, KINDS, Timeline
+
+if TYPE_CHECKING:
+    from kernbench.api.run import Run
+    from kernbench.api.why import Explanation
+
+#: Of resources, as pages have them; `notebook.css` has those of dark themes.
+COLOURS = {"DMA": "#4382fc", "TE": "#db7432", "VE": "#5d9c74"}
+MOST_LANES = 40  #: engines; of more the busiest
+MOST_TRACKS = 4  #: of an engine; what further ones have is in the last
+MOST_SPANS = 20_000  #: of all lanes; where there are more, neighbours are joined
+LANE = 20  #: [px] height of a lane
+WIDTH = 1000  #: units of the picture across
+
+
+@dataclass(frozen=True)
+class Track:
+    """Jobs one after the other."""
+
+    starts: Sequence[int]  #: [cycle]
+    lengths: Sequence[int]  #: [cycle]
+    labels: Sequence[int]  #: indices of `Lanes.labels`
+    counts: Sequence[int]  #: jobs that one span stands for
+
+    @property
+    def bars(self) -> list[tuple[int, int]]:
+        """(start, length) of each span."""
+        return list(zip(self.starts, self.lengths, strict=True))
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One engine. Jobs at the same time are in tracks of their own, as those of DMA engines can be."""
+
+    name: str
+    kind: str
+    tracks: Sequence[Track]
+
+    def place(self, lane: int, track: int) -> tuple[float, float]:
+        """Top and height [px] of a track."""
+        height = (LANE - 6) / len(self.tracks)
+        return LANE * lane + 3 + height * track, height - (0.5 if len(self.tracks) > 1 else 0)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The engines of a timeline."""
+
+    shown: list[Lane]
+    left_out: int  #: engines with work that are not shown
+    labels: list[str]  #: opcodes
+    last: int  #: [cycle] the end of the run
+
+
+def lanes_of(timeline: Timeline) -> Lanes:
+    """Engines with work, in the machine's order; of more than MOST_LANES the busiest."""
+    spans, kinds = timeline.spans, [KINDS.index(kind) for kind in JOBS]
+    jobs = np.flatnonzero(np.isin(spans["kind"], kinds))
+    unit = spans["unit"][jobs]
+    length = spans["end"][jobs] - spans["start"][jobs]
+    busy = np.bincount(unit, weights=length, minlength=len(timeline.units)) if len(jobs) else np.zeros(len(timeline.units))
+    used = np.unique(unit)
+    chosen = sorted(sorted(used.tolist(), key=lambda k: -busy[k])[:MOST_LANES])
+    opcode = timeline.commands.columns["cmd_type"]
+    codes = opcode.values[np.maximum(spans["command"][jobs], 0)] if len(opcode) else np.zeros(len(jobs), np.int64)
+    labels = [*(opcode.texts or ()), "job"]
+    codes = np.where((spans["command"][jobs] < 0) | (codes < 0), len(labels) - 1, codes)
+    starts, row = spans["start"][jobs], np.minimum(spans["row"][jobs], MOST_TRACKS - 1)
+    gap = _gap(starts, length, unit * MOST_TRACKS + row, timeline.last)
+    made = []
+    for k in chosen:
+        kind = KINDS[int(spans["kind"][jobs][unit == k][0])]
+        tracks = [
+            Track(*_joined(starts[own], length[own], codes[own], gap))
+            for r in range(MOST_TRACKS)
+            if (own := (unit == k) & (row == r)).any()
+        ]
+        made.append(Lane(timeline.units[k].name, kind, tracks))
+    return Lanes(made, len(used) - len(chosen), labels, timeline.last)
+
+
+def _gap(starts: Any, lengths: Any, units: Any, last: int) -> int:
+    """[cycle] up to which neighbours are joined so that at most MOST_SPANS are left; -1: none is."""
+    if len(starts) <= MOST_SPANS:
+        return -1
+    order = np.lexsort((starts, units))
+    begin, end, unit = starts[order], (starts + lengths)[order], units[order]
+    apart = np.where(unit[1:] == unit[:-1], np.maximum(begin[1:] - end[:-1], 0), last)
+    return int(np.sort(apart)[max(0, len(apart) - MOST_SPANS)])
+
+
+def _joined(starts: Any, lengths: Any, codes: Any, gap: int) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Spans in order; those that lie over each other, or are at most `gap` apart, are one, with the label of the first."""
+    order = np.argsort(starts, kind="stable")
+    begins: list[int] = []
+    ends: list[int] = []
+    labels: list[int] = []
+    counts: list[int] = []
+    for start, length, code in zip(starts[order].tolist(), lengths[order].tolist(), codes[order].tolist(), strict=True):
+        if begins and (start < ends[-1] or start - ends[-1] <= gap):
+            ends[-1] = max(ends[-1], start + length)
+            counts[-1] += 1
+        else:
+            begins.append(start)
+            ends.append(start + length)
+            labels.append(code)
+            counts.append(1)
+    return begins, [end - begin for begin, end in zip(begins, ends, strict=True)], labels, counts
+
+
+def run_html(run: Run, why: Explanation | None) -> str:
+    """All of it. `why`: where it is known already."""
+    bound = run.bound
+    facts = f"{escape(run.target)} on {escape(run.machine.source)}"
+    if bound.cycles:
+        near = f", {bound.share:.1%} of it reached" if run.status == "done" else ""
+        facts += f" · {escape(bound.kind)} bound {bound.cycles:,} cycles{near}"
+    if run.verified is not None:
+        facts += " · outputs as expected" if run.verified else " · <b>outputs wrong</b>"
+    head = (
+        f'<p class="kb-head"><b>{counted(run.cycles, "cycle")}</b> <span>{run.t_ns:,.6g} ns ·</span> '
+        f'<span class="kb-status" data-status="{escape(run.status)}">{escape(run.status)}</span></p>'
+        f'<p class="kb-facts">{facts}</p>'
+    )
+    answer = "" if why is None else f'<p class="kb-why">{escape(why.sentence)}</p>{answer_bar(why)}'
+    parts = [*_timeline(run)] if run.cycles else ["<p>nothing ran</p>"]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (run.report.notes if run.report is not None else ()))
+    notes += "".join(f"<li>{escape(str(one['message']))}</li>" for one in run.result.warnings[:5])
+    listed = f"<ul>{notes}</ul>" if notes else ""
+    table = f"<details><summary>Engines</summary><div class=\"kb-wide\">{html_table(run.rows('engines'))}</div></details>"
+    return f'<div class="kb-run"><style>{_part("notebook.css")}</style>{head}{answer}{"".join(parts)}{listed}{table}</div>'
+
+
+def answer_bar(why: Explanation) -> str:
+    """The groups as one bar, with a key below it."""
+    shares = [(row["name"], row["share"]) for row in why.rows("groups") if row["share"] > 0]
+    bars = "".join(
+        f'<span style="width:{share:.3%};background:{group_colour(name)}" title="{escape(name)} {share:.1%}"></span>'
+        for name, share in shares
+    )
+    key = "".join(
+        f'<span><i style="background:{group_colour(name)}"></i>{escape(name)} {share:.0%}</span>'
+        for name, share in shares
+        if share >= 0.01
+    )
+    return f'<style>{_part("notebook.css")}</style><div class="kb-bar">{bars}</div><div class="kb-key">{key}</div>'
+
+
+#: Beginnings of the names of groups: the resource whose colour they have.
+_GROUPS = {"DRAM": "#654bbb", "TE": COLOURS["TE"], "VE": COLOURS["VE"], "DMA": COLOURS["DMA"], "bank": "#a02b67",
+           "link": "#39748a", "queue": "#5f6724"}  # fmt: skip
+
+
+def group_colour(name: str) -> str:
+    """The colour of a group of `why`."""
+    return next((colour for start, colour in _GROUPS.items() if name.startswith(start)), "#8f929d")
+
+
+def _timeline(run: Run) -> Sequence[str]:
+    lanes = lanes_of(run.timeline)
+    if not lanes.shown:
+        return ["<p>no engine had any work</p>"]
+    names = _short_names([lane.name for lane in lanes.shown])
+    labels = "".join(
+        f'<span title="{escape(lane.name)}">{escape(name)}</span>' for name, lane in zip(names, lanes.shown, strict=True)
+    )
+    data = {
+        "last": lanes.last,
+        "ghz": float(run.machine.freq_ghz),  # type: ignore[attr-defined]  # both kinds have it
+        "labels": lanes.labels,
+        "lane": LANE,
+        "lanes": [
+            {"name": lane.name, "kind": lane.kind, "tracks": [_plain(track) for track in lane.tracks]} for lane in lanes.shown
+        ],
+    }
+    more = f'<p class="kb-facts">and {counted(lanes.left_out, "engine")} that had less to do</p>' if lanes.left_out else ""
+    key = "".join(
+        f'<span><i class="kb-{kind}"></i>{kind}</span>' for kind in dict.fromkeys(lane.kind for lane in lanes.shown)
+    )
+    return [
+        '<div class="kb-timeline">',
+        '<div class="kb-tools"><button data-do="in" aria-label="zoom in">+</button>'
+        '<button data-do="out" aria-label="zoom out">&minus;</button><button data-do="all">all</button>'
+        f'<span class="kb-key">{key}</span><span class="kb-told"></span></div>',
+        f'<div class="kb-labels">{labels}</div>',
+        f'<div class="kb-plot" tabindex="0" role="img" aria-label="{escape(run.headline)}">{_picture(lanes)}'
+        f'<div class="kb-axis">{_axis(lanes.last)}</div></div>',
+        "</div>",
+        more,
+        f'<script type="application/json" class="kb-data">{page_json(data)}</script>',
+        f"<script>{_part('timeline.js')}</script>",
+    ]
+
+
+def _picture(lanes: Lanes) -> str:
+    """The whole run: what is less than a unit apart is drawn as one."""
+    height = LANE * len(lanes.shown)
+    scale = WIDTH / max(1, lanes.last)
+    tops = (LANE * i + 2 for i in range(len(lanes.shown)))
+    rows = "".join(f'<rect class="kb-lane" y="{top}" width="{WIDTH}" height="{LANE - 4}"/>' for top in tops)
+    paths = []
+    for i, lane in enumerate(lanes.shown):
+        boxes = "".join(_boxes(track, scale, *lane.place(i, k)) for k, track in enumerate(lane.tracks))
+        paths.append(f'<path class="kb-{lane.kind}" d="{boxes}"/>')
+    view = f'viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none"'
+    return f'<svg {view} style="height:{height}px"><g>{rows}</g><g class="kb-spans">{"".join(paths)}</g></svg>'
+
+
+def _boxes(track: Track, scale: float, top: float, height: float) -> str:
+    """The spans of a track, those next to each other as one box."""
+    found: list[list[float]] = []
+    for start, length in track.bars:
+        left, right = start * scale, max((start + length) * scale, start * scale + 0.5)
+        if found and left <= found[-1][1] + 0.3:
+            found[-1][1] = max(found[-1][1], right)
+        else:
+            found.append([left, right])
+    return "".join(f"M{a:.5g} {top:g}h{b - a:.5g}v{height:g}h-{b - a:.5g}z" for a, b in found)
+
+
+def _plain(track: Track) -> dict[str, Any]:
+    """As the script reads it: starts as differences, counts where one is above 1."""
+    starts = [value - before for value, before in zip(track.starts, [0, *track.starts], strict=False)]
+    plain: dict[str, Any] = {"start": starts, "length": list(track.lengths), "label": list(track.labels)}
+    return plain | ({"count": list(track.counts)} if max(track.counts) > 1 else {})
+
+
+def _axis(last: int) -> str:
+    """Four marks; the script draws better ones."""
+    return "".join(f'<span style="left:{100 * i / 4:.0f}%">{last * i // 4:,}</span>' for i in range(5))
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Names without the beginning that all of them have, up to a dot: `pe0.pe_dma` of `sip0.cube0.pe0.pe_dma`."""
+    steps = [name.split(".") for name in names]
+    shared = 0
+    while all(len(one) > shared + 1 and one[shared] == steps[0][shared] for one in steps):
+        shared += 1
+    return [".".join(one[shared:]) for one in steps]
+
+
+@cache
+def _part(name: str) -> str:
+    text = resources.files("kernbench.api") / "notebook" / name
+    return text.read_text(encoding="utf-8").strip()

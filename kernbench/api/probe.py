@@ -1,0 +1,95 @@
+"""`kernbench.probe`: what the links of a system give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kernbench.analysis.probe import ProbeRow, probe_names, probe_sizes
+from kernbench.analysis.probe import probe as run_probe
+from kernbench.api.answer import Answer, Row
+from kernbench.api.targets import Config, Overrides, machine_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import SystemConfig
+from kernbench.config.allowed_code import AllowCode
+
+DEFAULT_SYSTEM = "single_cube"
+SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProbeResult(Answer):
+    """Latency and bandwidth of every pattern at every size. `kernbench.probe` makes it.
+
+    The table of `to_frame`: a row a pattern and size: `pattern`, `bytes` of each transfer, `transfers`, `cycles` = `setup` +
+    `links` + `transfer` of the longest one [cycle], `bandwidth` [B/cycle], `bottleneck`, its `capacity` [B/cycle] and
+    `utilisation` (a share of 1).
+
+    >>> import kernbench as kb
+    >>> kb.probe("single_cube", sizes=["4KiB"]).to_frame()["cycles"].min() > 0
+    True
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ("patterns",)
+
+    machine: str
+    found: tuple[ProbeRow, ...]
+
+    @property
+    def metrics(self) -> Row:
+        """The highest bandwidth [B/cycle] of each pattern."""
+        best: Row = {}
+        for row in self.found:
+            best[row.pattern] = max(best.get(row.pattern, 0.0), float(row.bandwidth))
+        return best
+
+    @property
+    def headline(self) -> str:
+        best = self.metrics
+        if not best:
+            return f"{self.machine}: no size fits into a scratchpad and a slice of HBM"
+        name = max(best, key=lambda pattern: best[pattern])
+        return f"{self.machine}: {len(best)} patterns; the highest bandwidth is that of {name}, {best[name]:,.4g} B/cycle"
+
+    def rows(self, table: str) -> list[Row]:
+        exact = ("bandwidth", "capacity", "utilisation")
+        found = [{name: getattr(row, name) for name in ProbeRow.__slots__} for row in self.found]
+        return [row | {name: float(row[name]) for name in exact} for row in found]
+
+    def draw(self, ax: Any) -> None:
+        """Bandwidth over size, a line a pattern."""
+        for pattern in self.metrics:
+            some = [row for row in self.found if row.pattern == pattern]
+            ax.plot([row.bytes for row in some], [float(row.bandwidth) for row in some], marker="o", label=pattern)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log", base=2)
+        ax.set_xlabel("bytes of a transfer")
+        ax.set_ylabel("B/cycle")
+        ax.legend(fontsize="small")
+        ax.set_title(self.machine, fontsize="medium", loc="left")
+
+
+def probe(
+    config: Config = DEFAULT_SYSTEM,
+    overrides: Overrides = (),
+    *,
+    sizes: Sequence[int | str] = SIZES,
+    only: Sequence[str] = (),
+    allow_code: AllowCode = (),
+) -> ProbeResult:
+    """Measure host copies, loads near and far, sends, and all PEs at once, on a system.
+
+    `sizes`: of each transfer, in bytes or as text (`4KiB`). `only`: names of patterns, by default all. InputError for a
+    machine that is no system, a size that is none, and a pattern that the system has not.
+
+    >>> import kernbench as kb
+    >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)
+    ['host_to_device', 'own_hbm']
+    """
+    system = machine_of(config, overrides, allow_code=allow_code)
+    if not isinstance(system, SystemConfig):
+        rule = f"it measures links of systems, and {system.source} is one NPU"
+        raise InputError(Problem("kernbench.probe", rule, remedy=f"take a system, as {DEFAULT_SYSTEM}"))
+    wanted = [size for one in sizes for size in probe_sizes(str(one))]
+    return ProbeResult(system.source, tuple(run_probe(system, wanted, probe_names(system, ",".join(only)))))

@@ -1,0 +1,87 @@
+"""`kernbench.validate`: the simulator against closed forms and published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kernbench.api.answer import Answer, Row
+from kernbench.validate.page import headline
+from kernbench.validate.run import Options, Stand, SuiteRun, chosen, run_suites
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation(Answer):
+    """What suites found. `kernbench.validate` makes it.
+
+    The table of `to_frame`: a row a comparison: `suite`, `case`, `expected` (the middle of a range), `simulated`, `unit`,
+    `error` and `allowed` (relative), `verdict`.
+
+    >>> import kernbench as kb
+    >>> found = kb.validate("tensor")
+    >>> found.ok, found.to_frame()["suite"].unique().to_list()
+    (True, ['tensor'])
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ("rows",)
+
+    suites: tuple[SuiteRun, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every error is one that is allowed."""
+        return not any(suite.outside for suite in self.suites)
+
+    @property
+    def metrics(self) -> Row:
+        """The largest error of each suite that ran, relative, of rows that are judged."""
+        judged = {suite.data.suite: [abs(row.error) for row in suite.rows if row.allowed is not None] for suite in self.suites}
+        return {name: float(max(errors)) for name, errors in judged.items() if errors}
+
+    @property
+    def headline(self) -> str:
+        return headline(list(self.suites))
+
+    def rows(self, table: str) -> list[Row]:
+        return [self._row(suite.data.suite, row.to_dict()) for suite in self.suites for row in suite.rows]
+
+    def _row(self, suite: str, row: Row) -> Row:
+        ends = row["expected"]
+        expected = sum(ends) / 2 if isinstance(ends, list) else ends
+        plain = {"suite": suite, "case": row["case"], "expected": float(expected), "simulated": float(row["ours"])}
+        return plain | {name: row[name] for name in ("unit", "error", "allowed", "verdict")}
+
+    def draw(self, ax: Any) -> None:
+        """The error of each row, by suite."""
+        for place, suite in enumerate(self.suites):
+            ax.scatter([float(row.error) for row in suite.rows], [place] * len(suite.rows), s=14)
+        ax.axvline(0, color="gray", linewidth=0.8)
+        ax.set_yticks(range(len(self.suites)), [suite.data.suite for suite in self.suites])
+        ax.invert_yaxis()
+        ax.set_xlabel("relative error")
+        ax.set_title(self.headline, fontsize="medium", loc="left")
+
+
+def validate(
+    suites: str | Sequence[str] = (),
+    *,
+    quick: bool = False,
+    scalesim: str | Path | None = None,
+    topologies: str | Path | None = None,
+    traces: str | Path | None = None,
+) -> Validation:
+    """Run suites, by default all, as `kbsim validate` does.
+
+    `quick`: fewer rows, of the same kinds. `scalesim`: a Python that has SCALE-Sim, and `topologies`: a folder of its layers;
+    `traces`: a folder of recorded NoC traces. Suites that need them are skipped without. InputError for an unknown suite.
+
+    >>> import kernbench as kb
+    >>> kb.validate(["tensor", "vector"], quick=True).ok
+    True
+    """
+    names = chosen([suites] if isinstance(suites, str) else list(suites))
+    places = {"scalesim": scalesim, "topologies": topologies, "traces": traces}
+    options = Options(quick=quick, **{name: None if place is None else Path(place) for name, place in places.items()})
+    return Validation(tuple(run_suites(names, Stand(options))))

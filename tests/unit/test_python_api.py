@@ -1,0 +1,254 @@
+"""What `import kernbench as kb` offers: functions that take names, and answers as data frames, plots and notebook output."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import kernbench as kb
+from kernbench.common.extras import frame_of, optional
+from tests.cli.samples import MACHINE, tiles, write_samples
+
+MODULES = ("run", "why", "compare", "whatif", "probe", "llm", "sweep", "validate")
+ANSWERS = ("Run", "Explanation", "Comparison", "WhatIfs", "ProbeResult", "LlmRun", "SweepResult", "Validation")
+NOTHING = "import sys; sys.modules['{0}'] = None; "
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures() -> object:
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+
+
+@pytest.fixture
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_samples(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    module = import_module(f"kernbench.api.{name}")
+    found = doctest.testmod(module)
+    assert found.attempted > 0 and found.failed == 0
+
+
+def test_dir_lists_the_public_names_and_all_of_them_are_there() -> None:
+    names = dir(kb)
+    assert names == sorted(kb.__all__)
+    assert {*MODULES, *ANSWERS, "simulate", "load_config"} <= set(names)
+    for name in names:
+        assert getattr(kb, name) is not None
+        if not name.isupper() and not name.startswith("__"):
+            assert inspect.getdoc(getattr(kb, name)), name
+
+
+@pytest.mark.parametrize("name", [*MODULES, "read_sweep", *ANSWERS])
+def test_every_public_object_has_an_example(name: str) -> None:
+    module = import_module(f"kernbench.api.{name}") if name in MODULES else None
+    documented = getattr(kb, name) if module is None else getattr(module, name)
+    assert ">>> " in (inspect.getdoc(documented) or ""), name
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_table_and_property_of_an_answer_is_documented(name: str) -> None:
+    answer = getattr(kb, name)
+    text = inspect.getdoc(answer)
+    assert answer.tables and text is not None and "to_frame" in text
+    for member, value in vars(answer).items():
+        if isinstance(value, property) and not member.startswith("_") and member != "headline":
+            assert value.__doc__, f"{name}.{member}"
+
+
+def test_packages_can_be_called_and_are_still_packages() -> None:
+    from kernbench.sweep.spec import SCHEMA
+    from kernbench.validate.run import SUITES
+
+    assert SCHEMA == "kernbench/sweep/1" and kb.validate("tensor").ok and "tensor" in SUITES
+    assert list(inspect.signature(kb.sweep).parameters)[:2] == ["spec", "axes"]
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = ("numpy", "pydantic", "polars", "pytest", "rich")
+    code = f"import sys, kernbench; dir(kernbench); print([name for name in {heavy} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
+
+
+def test_a_target_is_a_name_a_file_a_program_or_a_dict(samples: Path) -> None:
+    program = tiles()
+    program.save("again.json")
+    runs = [kb.run(one, "small.yaml") for one in ("tiles.json", Path("again.json"), program, program.to_dict())]
+    assert len({one.cycles for one in runs}) == 1
+    assert runs[0].target == "tiles.json" and runs[2].target == "tiles"
+
+
+def test_a_machine_is_a_name_a_file_a_dict_or_a_machine(samples: Path) -> None:
+    import yaml
+
+    config = kb.load_config("small.yaml")
+    found = {kb.run("tiles.json", one).cycles for one in ("small.yaml", Path("small.yaml"), yaml.safe_load(MACHINE), config)}
+    assert len(found) == 1
+    changed = kb.run("tiles.json", config, {"dram.channels": 1, "noc.dram_at": "[[0, 1]]"})
+    assert changed.machine.dram.channels == 1 and changed.cycles not in found
+    assert changed.machine.source == config.source
+
+
+def test_a_bench_runs_on_its_own_machine_with_its_parameters() -> None:
+    found = kb.run("vector_add", n=4096, verify=True)
+    assert found.machine.source == "single_cube.yaml" and found.verified is True
+    assert found.to_frame("launches")["cycles"].to_list() == [found.report.launches[0].cycles]
+
+
+def test_a_run_is_what_simulate_and_the_engine_say(samples: Path) -> None:
+    config, program = kb.load_config("small.yaml"), tiles()
+    assert kb.run(program, config).result.to_json() == kb.simulate(program, config).to_json()
+    assert kb.simulate("tiles.json", "small.yaml").cycles == kb.simulate(program, config).cycles
+
+
+def test_jobs_have_the_times_of_the_result(samples: Path) -> None:
+    found = kb.run("tiles.json", "small.yaml")
+    jobs = {row["id"]: (row["start"], row["end"]) for row in found.to_frame().to_dicts()}
+    assert jobs == {e.id: (e.start, e.end) for e in found.result.entries if e.id in jobs}
+    assert len(jobs) == sum(e.opcode not in ("BARRIER", "NOP", "END") for e in found.result.entries)
+
+
+def test_tables_add_up(samples: Path) -> None:
+    found = kb.run("tiles.json", "small.yaml")
+    engines = found.to_frame("engines")
+    whole = engines.select("busy", "bank_conflict", "backpressure", "idle").sum_horizontal()
+    assert set(whole.to_list()) == {found.cycles}
+    assert found.metrics["dram_bytes"] == found.to_frame("resources").filter(kind="dram")["bytes"].sum()
+    assert sum(found.why().metrics.values()) == pytest.approx(found.cycles)
+
+
+def test_a_run_that_does_not_end_is_an_answer_too(samples: Path) -> None:
+    stuck = kb.run("stuck.json", "small.yaml")
+    assert stuck.status == "deadlock" and "deadlock" in repr(stuck) and "deadlock" in stuck._repr_html_()
+    assert kb.run("tiles.json", "small.yaml", ["max_cycles=500"]).status == "aborted"
+
+
+def test_a_trace_is_written_and_explained(samples: Path) -> None:
+    found = kb.run("tiles.json", "small.yaml", trace="run.jsonl")
+    assert kb.why("run.jsonl").sentence == kb.why(found).sentence == kb.why("tiles.json", "small.yaml").sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: kb.run("gem"), "did you mean gemm?"),
+        (lambda: kb.run("gemm", "npu_servr"), "did you mean npu_server?"),
+        (lambda: kb.run("gemm", blok=3), "there is no such parameter"),
+        (lambda: kb.run("llama2-7b-decode", verify=True), "verify is for benches"),
+        (lambda: kb.run("llama2-7b-decode", m=3), "m is for benches"),
+        (lambda: kb.run("llama2-7b-decode", "single_cube"), "take a machine of kernbench/npu/1"),
+        (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
+        (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),
+        (lambda: kb.compare("gemm", ["npu_server"]), "it takes two machines or more"),
+        (lambda: kb.compare("gemm", ["npu_server", "npu_server"]), "two machines are called npu_server"),
+        (lambda: kb.whatif("gemm"), "it is a bench, and a program is wanted"),
+        (lambda: kb.whatif("llama2-7b-decode", free=["dramm"]), "it must be one of dma"),
+        (lambda: kb.probe("npu_server"), "it measures links of systems"),
+        (lambda: kb.probe(sizes=["4KB!"]), "size"),
+        (lambda: kb.llm("llama9"), "llama9"),
+        (lambda: kb.llm(phase="train"), "it must be one of both, prefill, decode"),
+        (lambda: kb.sweep({"schema": "kernbench/sweep/1"}, config="npu_server"), "config goes with axes"),
+        (lambda: kb.validate("tensors"), "there is no such suite"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_with_a_remedy(call: object, says: str) -> None:
+    with pytest.raises(kb.InputError) as refused:
+        call()  # type: ignore[operator]
+    assert says in str(refused.value)
+
+
+def test_a_comparison_says_what_differs() -> None:
+    found = kb.compare("llama2-7b-decode", {"slow": "npu_mobile", "fast": "npu_server"})
+    assert found.fastest == "fast" and found.first == "slow" and "11.9 times as fast" in repr(found)
+    rows = found.to_frame()
+    assert rows["speedup"][1] == pytest.approx(found["slow"].t_ns / found["fast"].t_ns)
+    assert found.why().startswith("fast against slow: DRAM bandwidth -")
+    times = found.to_frame("why")
+    assert times["fast"].sum() == pytest.approx(found["fast"].t_ns) and times["slow"].sum() == pytest.approx(found["slow"].t_ns)
+
+
+def test_whatif_says_what_to_change_first() -> None:
+    found = kb.whatif("llama2-7b-decode")
+    assert found.best == "dram" and "change dram first" in repr(found)
+    assert found.to_frame()["freed"].to_list()[-1] == "all"
+
+
+def test_an_llm_run_has_the_figures_of_the_command(samples: Path) -> None:
+    from kernbench.api.llm import llm
+
+    found = llm("llama2-7b", prompt=8, tokens=2, layers=1)
+    plain = found.report.to_dict()
+    assert found.metrics["tokens_per_s"] == plain["tokens_per_s"] and found.cycles == plain["cycles"]
+    assert found.to_frame("phases")["phase"].to_list() == ["prefill", "decode"]
+
+
+def test_a_sweep_is_kept_and_read_again(tmp_path: Path) -> None:
+    place = tmp_path / "kept.sqlite"
+    made = kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", store=place, threads=1)
+    again = kb.read_sweep(place)
+    assert again.to_frame().equals(made.to_frame()) and again.best == made.best
+    assert made.front == [made.best] and made.to_frame("axes")["axis"].to_list() == ["dram.channels"]
+    made.report(tmp_path / "page.html")
+    assert b"<html" in (tmp_path / "page.html").read_bytes()
+
+
+@pytest.mark.parametrize("make", ["run", "why", "compare", "whatif", "probe", "llm", "sweep", "validate", "result"])
+def test_every_answer_is_drawn_and_shown(make: str) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    made = {
+        "run": lambda: kb.run("llama2-7b-decode"),
+        "why": lambda: kb.why("llama2-7b-decode"),
+        "compare": lambda: kb.compare("llama2-7b-decode", ["npu_mobile", "npu_server"]),
+        "whatif": lambda: kb.whatif("llama2-7b-decode", free=["dram", "te"]),
+        "probe": lambda: kb.probe(sizes=[4096], only=["own_hbm"]),
+        "llm": lambda: kb.llm(prompt=8, tokens=1, layers=1),
+        "sweep": lambda: kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", threads=1),
+        "validate": lambda: kb.validate("tensor"),
+        "result": lambda: kb.run("llama2-7b-decode").result,
+    }[make]()
+    axes = made.plot()
+    assert axes.has_data() and made.plot(ax=axes) is axes
+    assert made._repr_html_().startswith("<") and made.metrics
+
+
+def test_data_frames_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = kb.run("llama2-7b-decode").to_frame("engines", library="pandas")
+    assert isinstance(frame, pandas.DataFrame) and frame["jobs"].sum() > 0
+
+
+def test_rows_of_different_keys_make_one_frame() -> None:
+    assert frame_of([{"a": 1}, {"a": 2, "b": "x"}]).to_dicts() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "code"),
+    [
+        ("polars", "analysis", "to_frame()"),
+        ("pandas", "pandas", "to_frame(library='pandas')"),
+        ("matplotlib", "plot", "plot()"),
+    ],
+)
+def test_what_is_not_installed_is_named_with_its_extra(module: str, extra: str, code: str) -> None:
+    before = NOTHING.format(module) + "import kernbench as kb\n"
+    call = f"try:\n    kb.run('llama2-7b-decode').result.{code}\nexcept kb.InputError as error:\n    print(error)"
+    told = subprocess.run([sys.executable, "-c", before + call], capture_output=True, text=True, check=True)
+    assert f"needs {module}, which is not installed; pip install 'kernbench[{extra}]'" in told.stdout
+
+
+def test_optional_gives_a_module_that_is_there() -> None:
+    assert optional("json", "none", "nothing").loads("1") == 1

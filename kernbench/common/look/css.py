@@ -1,0 +1,63 @@
+"""Style sheets and the table of the scripts, made from the tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kernbench.common.look.palette import THEMES, Theme, colour, slots, text_on, tokens
+
+
+def theme_css() -> str:
+    """Custom properties of both themes: dark where the system prefers it or `data-theme` says so."""
+    light, dark = ("".join(_theme(theme)) for theme in THEMES)
+    return (
+        f":root {{ color-scheme: light dark; {''.join(_sizes())}{light}}}\n"
+        f':root[data-theme="light"] {{ color-scheme: light; }}\n'
+        f'@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark}}} }}\n'
+        f':root[data-theme="dark"] {{ color-scheme: dark; {dark}}}\n'
+    )
+
+
+def docs_css() -> str:
+    """For the documentation (Furo, which marks `body` with `data-theme`): `--kb-ink`, `--kb-dram`, ..., light and dark."""
+    light, dark = ("".join(_theme(theme, "kb-")) for theme in THEMES)
+    return (
+        f"body {{ {''.join(_sizes('kb-'))}{light}}}\n"
+        f'body[data-theme="dark"] {{ {dark}}}\n'
+        f'@media (prefers-color-scheme: dark) {{ body:not([data-theme="light"]) {{ {dark}}} }}\n'
+    )
+
+
+def _sizes(prefix: str = "") -> Iterator[str]:
+    told = tokens()
+    yield from (f"--{prefix}{name}: {value}; " for name, value in told["font"].items())
+    yield from (f"--{prefix}text-{name}: {value}px; " for name, value in told["type"].items())
+    yield from (f"--{prefix}space-{name}: {value}px; " for name, value in told["space"].items())
+    yield from (f"--{prefix}{name}: {value}px; " for name, value in told["size"].items())
+    yield from (f"--{prefix}{name}: {value}; " for name, value in told["weight"].items())
+
+
+def _theme(theme: Theme, prefix: str = "") -> Iterator[str]:
+    yield from (f"--{prefix}{name}: {value}; " for name, value in tokens()[theme].items())
+    for name in tokens()["resource"]:
+        fill = colour(name, theme)
+        yield f"--{prefix}{name}: {fill}; --{prefix}on-{name}: {text_on(fill)}; "
+    yield from (f"--{prefix}slot-{place}: {fill}; " for place, fill in enumerate(slots(theme), 1))
+    yield f"--{prefix}on-soft: {text_on(colour('soft', theme))}; "
+
+
+def look_js() -> str:
+    """The tokens that the pages' scripts draw with, as the constant `LOOK`."""
+    told = tokens()
+    themes = {
+        theme: {
+            **told[theme],
+            "resource": {name: one[theme] for name, one in told["resource"].items()},
+            "slots": slots(theme),
+            "ramp": told["ramp"][theme],
+        }
+        for theme in THEMES
+    }
+    shared = {name: told[name] for name in ("text", "type", "font", "hatch", "cause", "phase")}
+    return f"const LOOK = {json.dumps(themes | shared, separators=(',', ':'))};\n"

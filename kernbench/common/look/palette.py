@@ -1,0 +1,131 @@
+"""Colours by what they say: hue is the resource, fill is work or wait, slots are labels. All of them are in `tokens.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+SLOTS = 7  #: colours of labels; what has none of them is `other`
+NONE = "none"  #: the label of what has no value
+_STORE = 0.45  #: how far the colour of a store lies between its engine's and the lane's
+
+
+@cache
+def tokens() -> dict[str, Any]:
+    """The token file."""
+    return tomllib.loads((resources.files("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8"))
+
+
+def colour(name: str, theme: Theme = "light") -> str:
+    """`#rrggbb` of a neutral (`ink`), a resource (`dram`, `hbm`), or `fail`. KeyError for another name."""
+    found = tokens()[theme].get(name)
+    return str(_resources()[name][theme] if found is None else found)
+
+
+@cache
+def _resources() -> dict[str, dict[str, Any]]:
+    """The resources by all of their names."""
+    return {name: told for own, told in tokens()["resource"].items() for name in (own, *told.get("also", ()))}
+
+
+@cache
+def slots(theme: Theme = "light") -> tuple[str, ...]:
+    """The colours of labels, slot 1 first."""
+    found = {told["slot"]: told[theme] for told in tokens()["resource"].values() if "slot" in told}
+    return tuple(found[place] for place in sorted(found))
+
+
+def ramp(name: str, theme: Theme = "light") -> tuple[str, ...]:
+    """Stops from least to most: `use`, `denied`; from best to worst: `goal`."""
+    return tuple(tokens()["ramp"][theme][name])
+
+
+def style(name: str) -> str:
+    """The terminal's style for a use: `work`, `wait`, `fail`, ..."""
+    return str(tokens()["terminal"][name])
+
+
+def channels(text: str) -> tuple[int, int, int]:
+    """Red, green and blue of `#rrggbb`, 0 to 255."""
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
+
+
+def mixed(first: str, second: str, part: float) -> str:
+    """A colour between two; `part` of the way to the second."""
+    pairs = zip(channels(first), channels(second), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in pairs)
+
+
+def luminance(text: str) -> float:
+    """Relative luminance of WCAG 2, 0 to 1."""
+    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in channels(text)))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio of WCAG 2, 1 to 21."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def text_on(fill: str) -> str:
+    """The colour of text on a fill: of the light and the dark one that with the higher contrast."""
+    return max(tokens()["text"].values(), key=lambda one: contrast(str(one), fill))
+
+
+def resource_of(name: str) -> str:
+    """The resource of a unit, a component, an opcode or a group of `trace why`; `control` where it is none of them."""
+    lowered = name.lower()
+    return next((resource for pattern, resource in _KINDS if re.search(pattern, lowered)), "control")
+
+
+#: Of a name in small letters; the first that fits.
+_KINDS = (
+    (r"^(dram|hbm)|hbm_ctrl", "dram"),
+    (r"^(noc|link)|ucie|pcie|-r\d|_noc|^sip\d+-", "link"),
+    (r"bank|^(spm|sram|banks)|\.(spm|sram|pe_tcm)$", "sram"),
+    (r"^dma|pe_dma|fetch_store|load_tile|store_tile|^kv_|^bandwidth$", "dma"),
+    (r"^te(\d|_|$| )|pe_gemm|gemm", "te"),
+    (r"^ve(\d|_|$| )|pe_math|math", "ve"),
+    (r"^queues?$|^slot|ipcq", "queue"),
+)
+
+
+def cause_look(cause: str, resource: str) -> tuple[str, str]:
+    """Resource whose hue a cause has, and its fill: `solid` (work) or `hatch` (a wait)."""
+    told = tokens()["cause"].get(cause, {"resource": "own", "fill": "hatch"})
+    return (resource_of(resource) if told["resource"] == "own" else told["resource"]), told["fill"]
+
+
+def label_colours(labels: Sequence[str], axis: str, shares: Mapping[str, float] | None = None,
+                  theme: Theme = "light") -> list[str]:  # fmt: skip
+    """A colour a label. Opcodes have their engine's, phases of the planner their slots; other labels take the slots that are
+    left by their share, the highest first, and what finds none is `other`."""
+    if axis == "opcode":
+        return [opcode_colour(label, theme) for label in labels]
+    found, colours = label_slots(labels, axis, shares), slots(theme)
+    return [colours[found[label] - 1] if label in found else colour("other", theme) for label in labels]
+
+
+def label_slots(labels: Sequence[str], axis: str, shares: Mapping[str, float] | None = None) -> dict[str, int]:
+    """The slot of each label that has one."""
+    fixed = tokens()["phase"] if axis == "phase" else {}
+    found = {label: int(fixed[label]) for label in labels if label in fixed}
+    free = [slot for slot in range(1, SLOTS + 1) if slot not in found.values()]
+    given = shares or {}
+    rest = sorted((label for label in labels if label not in found and label != NONE), key=lambda one: -given.get(one, 0))
+    return found | dict(zip(rest, free, strict=False))
+
+
+def opcode_colour(opcode: str, theme: Theme = "light") -> str:
+    """The hue of the engine; stores are nearer to the lane."""
+    if opcode == NONE:
+        return colour("other", theme)
+    own = colour(resource_of(opcode), theme)
+    return mixed(own, colour("lane", theme), _STORE) if "STORE" in opcode.upper() else own

@@ -36,8 +36,8 @@ if BUILD == "release" and sys.platform == "linux":
 #: Modules of the core, or packages, that run in every cycle, of every request or of every traced event.
 HOT = (
     "fast", "model",
-    "plugin.ask", "plugin.component", "plugin.component_api", "plugin.component_fill", "plugin.component_flow",
-    "trace.arrange", "trace.record", "trace.record_block", "trace.record_requests",
+    "plugin.bank_requests", "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
+    "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
 )
 #: Those that lay tables out, read them or check them, once a run, or whose time is that of the Python that they call.
 COLD = (

@@ -7,9 +7,9 @@ from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
 from kernbench_core.model.loop cimport finished, run_plain
 from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
-from kernbench_core.plugin.described cimport describe_job, open_jobs, submitted_work
+from kernbench_core.plugin.traced_commands cimport describe_job, open_jobs, submitted_work
 from kernbench_core.plugin.peers cimport peers_open, peers_wake
-from kernbench_core.plugin.plug cimport NAME_ROOM
+from kernbench_core.plugin.component_tables cimport NAME_ROOM
 from kernbench_core.plugin.plug_layout cimport (
     lay_out_plugs, plug_check_snapshot, plug_counters, plug_failure, plug_restore, plug_sizes, plug_snapshot)
 from kernbench_core.plugin.plugged_arbiter cimport arbiter_failure, arbiter_restore, arbiter_snapshot, lay_out_arbiter

@@ -3,7 +3,7 @@ from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
-from kernbench_core.fast.walk cimport Walk
+from kernbench_core.fast.block_ports cimport Walk
 
 cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil

@@ -10,22 +10,22 @@ block are counted as grants when it is over.
 """
 from libc.string cimport memcpy, memset
 
-from kernbench_core.fast.ahead cimport ahead_of
+from kernbench_core.fast.request_table cimport ahead_of
 from kernbench_core.model.bank cimport BLOCK, DENIED, Requester, Spm, requester_held
 from kernbench_core.model.compute cimport Compute, compute_seek, on_period, sleep_idle
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.model.arbiter.oldest_first cimport aged_first
 from kernbench_core.model.requester cimport activity_phase, body_over, press_later
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.fast.block_wait cimport tell_request
+from kernbench_core.fast.block_flow_denied cimport tell_request
 from kernbench_core.trace.record_block cimport close_notes, open_notes
-from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks, streams_of
-from kernbench_core.fast.block_work cimport ask_next
+from kernbench_core.trace.record_request_notes cimport after_work_asks, before_work_asks, streams_of
+from kernbench_core.fast.block_compute cimport ask_next
 from kernbench_core.fast.block_flow cimport walk_flow_1, walk_flow_2, walk_flow_any, walk_flow_traced
 from kernbench_core.model.sim cimport Sim, next_body_cycle
-from kernbench_core.model.tally cimport tally_eight, tally_noted
+from kernbench_core.model.bank_counters cimport tally_eight, tally_noted
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
-from kernbench_core.fast.walk cimport PORTS, Walk, grant, note_denial, take
+from kernbench_core.fast.block_ports cimport PORTS, Walk, grant, note_denial, take
 
 
 cdef void put_away(Spm* p) noexcept nogil:

@@ -3,17 +3,17 @@
 It asks for a line whenever its carry reaches one. That is regular inside a run, and while nothing is denied: `ask_lines` and
 `ask_rows` go through such requests, and `ask_slowly` makes any other.
 """
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.fast.block_wait cimport ask_slowly, ask_slowly_traced, wait_for_bank
-from kernbench_core.fast.runs cimport begin_run, goes_on
+from kernbench_core.fast.block_flow_denied cimport ask_slowly, ask_slowly_traced, wait_for_bank
+from kernbench_core.fast.address_runs cimport begin_run, goes_on
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.trace.record_walk cimport open_run, put_note, run_asked
+from kernbench_core.trace.record_request_notes cimport open_run, put_note, run_asked
 from kernbench_core.types cimport NEVER, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.walk cimport run_of, take
+from kernbench_core.fast.block_ports cimport run_of, take
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil

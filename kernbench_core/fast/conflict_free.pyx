@@ -10,21 +10,21 @@ look comes later each time.
 """
 from libc.string cimport memcpy, memset
 
-from kernbench_core.fast.ahead cimport ahead_of
-from kernbench_core.fast.course cimport ALL, SPAN, Course, open_carry
-from kernbench_core.model.arith cimport gcd, quotient
+from kernbench_core.fast.request_table cimport ahead_of
+from kernbench_core.fast.future_requests cimport ALL, SPAN, Course, open_carry
+from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram
-from kernbench_core.fast.jump cimport banks_differ
+from kernbench_core.fast.closed_forms cimport banks_differ
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, next_body_cycle
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
-from kernbench_core.fast.walk cimport PORTS, take
+from kernbench_core.fast.block_ports cimport PORTS, take
 
 cdef enum:
     LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead

@@ -1,6 +1,6 @@
 """Up to when a scratchpad with flows to or from other scratchpads denies nothing."""
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.fast.course cimport Course
+from kernbench_core.fast.future_requests cimport Course
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, slot_t
 

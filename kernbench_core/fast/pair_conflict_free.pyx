@@ -8,16 +8,16 @@ scratchpads denies is no concern of the rest.
 In a conflict-free horizon of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has a
 clock of its own for that, `Flow.seen`.
 """
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester, bank_of, line_of
-from kernbench_core.model.ends cimport far_requester, flow_of
-from kernbench_core.fast.course cimport ALL, open_carry
+from kernbench_core.model.pair_requesters cimport far_requester, flow_of
+from kernbench_core.fast.future_requests cimport ALL, open_carry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.requester cimport flow_over
 from kernbench_core.model.share.membership cimport Flow, flow_next
 from kernbench_core.model.sim cimport memory_of
-from kernbench_core.model.tally cimport tally_range
+from kernbench_core.model.bank_counters cimport tally_range
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t
 
 cdef enum:

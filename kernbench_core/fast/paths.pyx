@@ -6,7 +6,7 @@ cycle. A path is removed by deleting its file and its line in `fast_path`.
 """
 from kernbench_core.fast.block cimport block_advance, block_can
 from kernbench_core.fast.conflict_free cimport conflict_free_over
-from kernbench_core.fast.skip cimport conflict_free_can, uncontended_advance, uncontended_can
+from kernbench_core.fast.uncontended cimport conflict_free_can, uncontended_advance, uncontended_can
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport Compute, compute_seek

@@ -2,7 +2,7 @@
 
 Where there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event that it might
 bring: a bound is found for that, requester by requester. A scratchpad that is alone needs none. It is run up to the next event of
-the others, and stops behind the first that it brings. Its requesters stand on a wheel (fast/wheel.pxd), so that a cycle costs as
+the others, and stops behind the first that it brings. Its requesters stand on a wheel (fast/timing_wheel.pxd), so that a cycle costs as
 much as it has requests: that is for many slow flows, which ask far less often than once in a block.
 
 It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it
@@ -17,15 +17,15 @@ from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.fast.block cimport open_walk, walk_due, walk_due_traced
 from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
-from kernbench_core.trace.record_walk cimport emit_moved, open_run, put_note, run_asked
-from kernbench_core.fast.runs cimport begin_run, goes_on
+from kernbench_core.trace.record_request_notes cimport emit_moved, open_run, put_note, run_asked
+from kernbench_core.fast.address_runs cimport begin_run, goes_on
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.model.tally cimport tally_eight
+from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
-from kernbench_core.fast.walk cimport PORTS, Walk, take
-from kernbench_core.fast.wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
+from kernbench_core.fast.block_ports cimport PORTS, Walk, take
+from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil

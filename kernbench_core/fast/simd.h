@@ -1,5 +1,5 @@
 /* Many cycles of a requester at once, in vector registers: written for AVX2. fast/simd.pyx chooses at run time; plain C is the
-   Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/ahead.pyx). */
+   Cython code that stands beside each call (`walk_dense` of fast/block.pyx, `add_stream` of fast/request_table.pyx). */
 #ifndef KERNBENCH_SIMD_H
 #define KERNBENCH_SIMD_H
 #include <stdint.h>

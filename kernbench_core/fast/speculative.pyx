@@ -7,7 +7,7 @@ a flow is out for backpressure, and in a trace of requests.
 """
 from libc.string cimport memcpy
 
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport DENIED, Requester, Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.dma cimport DmaEngine
@@ -15,7 +15,7 @@ from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.fast.block cimport find_due, narrow_block, narrow_turn
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.model.tally cimport tally_drain
+from kernbench_core.model.bank_counters cimport tally_drain
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
 
 cdef enum:

@@ -1,12 +1,12 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (docs/model/banks_and_arbiters.md, P5)."""
-from kernbench_core.fast.lookahead cimport Lookahead, requests_changed
-from kernbench_core.model.masks cimport set_run
-from kernbench_core.model.tally cimport Tally, tally_done, tally_word
+from kernbench_core.fast.fast_state cimport Lookahead, requests_changed
+from kernbench_core.model.bank_mask cimport set_run
+from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's requesters are walked for at once, at most
-    CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/skip.pyx)
+    CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/uncontended.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
 # A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pyx).

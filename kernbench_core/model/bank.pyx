@@ -1,7 +1,7 @@
 """The ordered list of requesters."""
 from libc.string cimport memmove
 
-from kernbench_core.fast.lookahead cimport requesters_changed
+from kernbench_core.fast.fast_state cimport requesters_changed
 from kernbench_core.types cimport int32_t, slot_t
 
 

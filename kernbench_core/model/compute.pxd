@@ -1,7 +1,7 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (docs/model/compute.md)."""
-from kernbench_core.model.arith cimport divided
+from kernbench_core.model.division cimport divided
 from kernbench_core.model.bank cimport Spm, bank_of, set_banks
-from kernbench_core.model.masks cimport set_run
+from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
@@ -45,7 +45,7 @@ cdef struct Compute:          # one TE or VE; up to `period` it is state, the re
     cycle_t body_left         # @count not done of them, without those that are slept through
     cycle_t idle              # body cycles before the requester's `next_at` that touch nothing: done without being looked at
     bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
-    bint dense                # walks over blocks take its requests from a table (fast/ahead.pyx); `compute_seek` then moves its streams
+    bint dense                # blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
     int32_t often             # asks for one bank in CALM cycles, at most
     int32_t streams
     cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER

@@ -3,7 +3,7 @@
 A job that streams operands is a requester of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
 progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
 """
-from kernbench_core.model.arith cimport reciprocal
+from kernbench_core.model.division cimport reciprocal
 from kernbench_core.model.bank cimport CALM, Spm, line_of
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 

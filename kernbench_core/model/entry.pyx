@@ -2,7 +2,7 @@
 from kernbench_core.plugin.abi cimport KB_JOB
 from kernbench_core.model.overlap cimport overlap_ended, overlap_started
 from kernbench_core.model.compute cimport Compute, ComputeJob
-from kernbench_core.plugin.plug cimport BITS, BITS_AT, MOST_BITS, Ghost, plug_tell
+from kernbench_core.plugin.component_tables cimport BITS, BITS_AT, MOST_BITS, Ghost, plug_tell
 from kernbench_core.trace.record cimport record_end, record_start
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport OP_COMPUTE, TE, VE, cycle_t, int32_t, int64_t

@@ -1,5 +1,5 @@
 """What a flow asks its scratchpad for: whole pieces, within its carry (docs/model/sharing.md, P5)."""
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Spm, set_banks
 from kernbench_core.model.dram.extent cimport Dram, Extent
 from kernbench_core.model.share.membership cimport Flow

@@ -1,5 +1,5 @@
 """Transfers between two scratchpads: one flow that asks both (docs/model/systems.md)."""
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.sim cimport Sim, lacks_banks
 from kernbench_core.types cimport cycle_t, slot_t
 

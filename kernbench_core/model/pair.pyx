@@ -14,7 +14,7 @@ from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
 from kernbench_core.model.sim cimport memory_of, reads_of, scratchpad_changes, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.trace.record_requests cimport record_served
-from kernbench_core.trace.record_walk cimport open_run
+from kernbench_core.trace.record_request_notes cimport open_run
 from kernbench_core.types cimport NEVER, int32_t, nbytes_t, uint64_t
 
 

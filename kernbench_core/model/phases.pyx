@@ -14,7 +14,7 @@ from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.row_buffer cimport fetch_open, device_phase

@@ -1,5 +1,5 @@
 """Events of requesters. Most cycles bring none: the walks over a scratchpad's requesters call these when something changes."""
-from kernbench_core.fast.lookahead cimport requests_changed
+from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
 from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity

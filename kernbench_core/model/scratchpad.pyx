@@ -10,13 +10,13 @@ from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want
-from kernbench_core.model.ends cimport flow_of
+from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
 from kernbench_core.model.sim cimport lacks_banks, memory_of, reads_of, writes_of
 from kernbench_core.trace.record_requests cimport record_conflicts, record_served
-from kernbench_core.trace.record_walk cimport after_work_asks, before_work_asks, open_run, streams_of
+from kernbench_core.trace.record_request_notes cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.types cimport NEVER, int32_t, slot_t
 
 

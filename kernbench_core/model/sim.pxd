@@ -1,5 +1,5 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
-from kernbench_core.fast.ahead cimport Ahead
+from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control
@@ -8,10 +8,10 @@ from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.fast.group cimport Groups
 from kernbench_core.model.heap cimport TimerHeap
-from kernbench_core.plugin.plug cimport PluggedArbiter, Plugs
+from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Routes, Route, Share
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.wheel cimport Wheel
+from kernbench_core.fast.timing_wheel cimport Wheel
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
     int32_t start_of          # entry, or NONE

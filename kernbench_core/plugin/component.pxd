@@ -1,6 +1,6 @@
 """Plugged-in components in the phases of a cycle."""
-from kernbench_core.plugin.clock cimport clock_next
-from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.plugin.cycle_heap cimport clock_next
+from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
 

@@ -7,14 +7,14 @@ from libc.stdlib cimport qsort
 
 from kernbench_core.plugin.abi cimport KB_BANKS, KB_BUSY, KB_FLOW, KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport order_remove
-from kernbench_core.plugin.clock cimport clock_next, clock_set
-from kernbench_core.plugin.component_flow cimport flow_due, flow_free
+from kernbench_core.plugin.cycle_heap cimport clock_next, clock_set
+from kernbench_core.plugin.component_flows cimport flow_due, flow_free
 from kernbench_core.model.compute cimport Compute, ComputeJob, writes_to
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport CHANNELS, DmaJob, dma_complete, dma_start
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
-from kernbench_core.plugin.plug cimport (
+from kernbench_core.plugin.component_tables cimport (
     SAID_FAILED, TAKES_NO_JOBS, UNKNOWN_JOB, WAKES_PAST, Notice, Plugs, PlugState, place_in, plug_mistake, plug_tell)
 from kernbench_core.plugin.pycomponent cimport hold
 from kernbench_core.trace.record cimport record_queue_resume

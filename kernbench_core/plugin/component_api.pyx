@@ -3,13 +3,13 @@ from libc.string cimport memset, strcmp, strcpy, strlen
 
 from kernbench_core.plugin.abi cimport (
     KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
-from kernbench_core.plugin.ask cimport ask_open
-from kernbench_core.plugin.component_fill cimport COUNTS, fill_compute, fill_dma
-from kernbench_core.plugin.component_flow cimport flow_close, flow_open
+from kernbench_core.plugin.bank_requests cimport ask_open
+from kernbench_core.plugin.component_jobs cimport COUNTS, fill_compute, fill_dma
+from kernbench_core.plugin.component_flows cimport flow_close, flow_open
 from kernbench_core.model.compute cimport compute_enqueue
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport dma_submit
-from kernbench_core.plugin.plug cimport (
+from kernbench_core.plugin.component_tables cimport (
     BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
 from kernbench_core.trace.record cimport record_emit

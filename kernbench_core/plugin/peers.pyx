@@ -4,8 +4,8 @@ As with routes (model/routes.pyx), tables grow where nothing of the loop holds a
 two cycles.
 """
 from kernbench_core.model.bank cimport Requester, Spm
-from kernbench_core.plugin.clock cimport clock_set
-from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.plugin.cycle_heap cimport clock_set
+from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.types cimport NEVER, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:

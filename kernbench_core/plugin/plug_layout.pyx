@@ -10,8 +10,8 @@ from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
 from kernbench_core.model.dma cimport COMM
-from kernbench_core.plugin.plug cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
-from kernbench_core.plugin.clock cimport Clock, clock_set
+from kernbench_core.plugin.component_tables cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
+from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
 from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t
 
 MOST = 1 << 20                # jobs, flows or asks of a component
@@ -34,7 +34,7 @@ MISTAKES = (
     "an event's name has 1 to {0} bytes, with the 0 at its end",
     "it is given job {0}, but takes no jobs (accept is NULL)",
     "job {0} is none that it has submitted, or its place is taken again",
-)  #: by Mistake (plugin/plug.pxd)
+)  #: by Mistake (plugin/component_tables.pxd)
 
 
 def check_table(str what not None, str name not None, int64_t version, int64_t size, int64_t expected):

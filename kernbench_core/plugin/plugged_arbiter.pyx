@@ -10,7 +10,7 @@ from kernbench_core.model.arbiter.grant cimport client_of, clients, deny_bank, g
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_scratchpad
 from kernbench_core.plugin.plug_layout import check_functions, check_table
-from kernbench_core.plugin.plug cimport NOT_ASKED, RULE_FAILED, RULE_KEPT, TOO_MANY, PluggedArbiter
+from kernbench_core.plugin.component_tables cimport NOT_ASKED, RULE_FAILED, RULE_KEPT, TOO_MANY, PluggedArbiter
 from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:

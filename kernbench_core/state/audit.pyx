@@ -11,7 +11,7 @@ from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport (
     BACKPRESSURE, COMM, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob)
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (

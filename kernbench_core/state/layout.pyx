@@ -7,7 +7,7 @@ import numpy as np
 
 from kernbench_core.state.arrays cimport int64_rows, int64s, own_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
-from kernbench_core.fast.ahead cimport Ahead
+from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.bank cimport DENIED, Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
@@ -16,16 +16,16 @@ from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
-from kernbench_core.fast.lookahead cimport forget
+from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
 from kernbench_core.state.device_layout cimport lay_out_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
-from kernbench_core.model.tally cimport Tally
+from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t
-from kernbench_core.fast.wheel cimport Wheel
+from kernbench_core.fast.timing_wheel cimport Wheel
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:

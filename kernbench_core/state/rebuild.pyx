@@ -3,13 +3,13 @@
 `fold` brings it into the tables that are kept, `rebuild` makes it from them: counts that stand in planes, what follows from a rate, a
 job or a channel, links backwards. Of what is kept for speed alone nothing is known after a snapshot.
 """
-from kernbench_core.fast.lookahead cimport forget
+from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.compute cimport compute_rebuild
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
 from kernbench_core.model.phases cimport describe_flow
 from kernbench_core.model.share.membership cimport Flow, pace_rebuild, share_rebuild
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.model.tally cimport Tally, tally_drain
+from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport NONE, int32_t, slot_t
 from libc.string cimport memset
 

@@ -6,13 +6,13 @@ from kernbench_core.state.arrays cimport own_int64s
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Control
-from kernbench_core.plugin.described cimport command_of
+from kernbench_core.plugin.traced_commands cimport command_of
 from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
-from kernbench_core.model.tally cimport Tally, tally_drain
+from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 cdef enum:

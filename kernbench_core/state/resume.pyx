@@ -22,14 +22,14 @@ from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advanc
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.fast.group cimport Group
-from kernbench_core.fast.lookahead cimport forget
+from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_enter, group_leave
 from kernbench_core.model.heap cimport int_push, timer_push
 from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.phases cimport open_flows, open_requester
 from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch

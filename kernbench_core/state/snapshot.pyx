@@ -12,14 +12,14 @@ from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
     COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
-from kernbench_core.model.tally cimport tally_drain
+from kernbench_core.model.bank_counters cimport tally_drain
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
 
 

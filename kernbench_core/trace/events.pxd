@@ -71,7 +71,7 @@ cdef struct Tracer:
     bint rolls                # a scratchpad that is alone need not be walked in blocks (fast/rolling.pyx)
     Event* event
     int64_t n, room, full     # with `full` records the run comes back
-    int32_t* order            # [room] numbers of records, as they are to be written (trace/arrange.pyx)
+    int32_t* order            # [room] numbers of records, as they are to be written (trace/record_order.pyx)
     int32_t* spare            # [room]
     bint lost                 # there was no memory for a record
     Asking* asking            # [n_asking] of this cycle, in the order of arbitration

@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 from kernbench_core.state.arrays cimport ANY, int64s
-from kernbench_core.trace.arrange cimport arrange
+from kernbench_core.trace.record_order cimport arrange
 from kernbench_core.trace.events cimport (
     MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_OVERLAP, REC_RUN, REC_STALL, REC_START,
     Event, Trace, forget)

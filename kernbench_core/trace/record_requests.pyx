@@ -6,9 +6,9 @@ from kernbench_core.model.dram.extent cimport cursor_advance
 from kernbench_core.trace.events cimport (
     MISSING, REC_ACCESS, REC_CONFLICT, REC_FAR, REC_FAR_STALL, REC_MOVED, REC_RESUME, REC_RUN, REC_STALL, TRACE_ACCESS, Asking, Event,
     FlowTrace, StreamTrace, Tracer, emit)
-from kernbench_core.model.masks cimport set_run
-from kernbench_core.model.ends cimport far_requester
-from kernbench_core.trace.record_walk cimport emit_moved, run_asked, streams_of
+from kernbench_core.model.bank_mask cimport set_run
+from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.trace.record_request_notes cimport emit_moved, run_asked, streams_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of
 from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t

@@ -29,7 +29,7 @@ def code_spans() -> list[str]:
 
 
 def named_files() -> set[str]:
-    inner, outer = r"(?:model|fast|state|trace|plugin|standalone)/[\w/]+\.(?:pyx|pxd|pxi|py|h)", r"\w+\.(?:pyx|pxd|h)"
+    inner, outer = r"(?:model|fast|state|trace|plugin|standalone)/[\w/]+\.(?:pyx|pxd|pxi|py|h)", r"\w+\.(?:pyx|pxd|py|h)"
     return {span for span in code_spans() if re.fullmatch(f"{inner}|{outer}", span)}
 
 

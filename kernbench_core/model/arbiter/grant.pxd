@@ -1,6 +1,6 @@
 """What arbiters grant and deny requests with, and who asks."""
 from kernbench_core.model.bank cimport Spm, grant
-from kernbench_core.model.ends cimport flow_of
+from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.sim cimport Sim, reads_of, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.trace.record_requests cimport open_asking, record_asking, record_denied

@@ -5,7 +5,7 @@ scratchpad by its carry; the burst is over when the flow has earned it.
 """
 from libc.string cimport memset
 
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dram.controller cimport controller_turn
 from kernbench_core.model.dram.devices cimport Controller, Given
 from kernbench_core.model.dram.extent cimport cursor_open

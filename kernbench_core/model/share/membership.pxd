@@ -1,5 +1,5 @@
 """Shared bandwidth: resources, who is a member of them, and each member's rate (docs/model/sharing.md, P4)."""
-from kernbench_core.model.arith cimport divided, quotient
+from kernbench_core.model.division cimport divided, quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.dram.extent cimport Cursor
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t

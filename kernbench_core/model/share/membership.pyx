@@ -6,7 +6,7 @@ channel's line is the member under `fifo_v1`, and model/dram/row_buffer.pyx choo
 """
 from libc.string cimport memset
 
-from kernbench_core.model.arith cimport gcd, quotient, reciprocal
+from kernbench_core.model.division cimport gcd, quotient, reciprocal
 from kernbench_core.model.bank cimport CALM, Requester
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 

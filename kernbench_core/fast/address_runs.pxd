@@ -3,7 +3,7 @@ from kernbench_core.model.bank cimport Spm, bank_of, line_of
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.types cimport nbytes_t
-from kernbench_core.fast.walk cimport Walk
+from kernbench_core.fast.block_ports cimport Walk
 
 cdef inline bint goes_on(Flow* f, Walk* w, Dram* d) noexcept nogil:
     """The row has another run on this channel, which begins with a line."""

@@ -6,12 +6,12 @@ where another one denies one of their flows something.
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, settle_dense
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
 from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.ends cimport far_requester, flow_of
+from kernbench_core.model.pair_requesters cimport far_requester, flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge, pair_lacks
 from kernbench_core.model.requester cimport activity_phase
 from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport reads_of, writes_of
-from kernbench_core.model.tally cimport tally_done, tally_word
+from kernbench_core.model.bank_counters cimport tally_done, tally_word
 from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.types cimport NEVER, slot_t, uint64_t
 

@@ -1,7 +1,7 @@
 """A request is a requester from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
 requests of components is run cycle by cycle by the model: each may bring an event."""
 from kernbench_core.model.bank cimport Requester, order_insert
-from kernbench_core.plugin.plug cimport Plugs
+from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.model.sim cimport Sim, reads_of, scratchpad_changes, writes_of
 from kernbench_core.types cimport COMPONENT, NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
 

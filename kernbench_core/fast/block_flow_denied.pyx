@@ -2,7 +2,7 @@
 
 They stand in a module of their own because a function of another module is never inlined: the regular ones keep the registers.
 """
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.flow cimport ask_pieces, reaches_end, take_pieces
 from kernbench_core.model.requester cimport flow_over, free_flows, hold, press_later, unhold
@@ -10,9 +10,9 @@ from kernbench_core.model.sim cimport memory_of
 from kernbench_core.model.share.membership cimport Flow, flow_next
 from kernbench_core.trace.record_block cimport note_denial as record_denial
 from kernbench_core.trace.record_requests cimport record_served
-from kernbench_core.trace.record_walk cimport open_run, put_note, run_asked, run_served
+from kernbench_core.trace.record_request_notes cimport open_run, put_note, run_asked, run_served
 from kernbench_core.types cimport NEVER, cycle_t, uint64_t
-from kernbench_core.fast.walk cimport grant, note_denial, run_of, take
+from kernbench_core.fast.block_ports cimport grant, note_denial, run_of, take
 
 
 cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:

@@ -5,8 +5,8 @@ the cycle in which it does.
 from libc.string cimport memset
 
 from kernbench_core.plugin.abi cimport KB_FLOW
-from kernbench_core.plugin.clock cimport clock_set
-from kernbench_core.plugin.plug cimport Plugs, place_in, plug_tell
+from kernbench_core.plugin.cycle_heap cimport clock_set
+from kernbench_core.plugin.component_tables cimport Plugs, place_in, plug_tell
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, flow_next, share_enter, share_join, share_leave, share_quit
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport FIFO, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t

@@ -1,5 +1,5 @@
 """The requests to come of one requester, from which the conflict-free horizon is found."""
-from kernbench_core.model.arith cimport quotient
+from kernbench_core.model.division cimport quotient
 from kernbench_core.model.compute cimport Stream
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
@@ -18,7 +18,7 @@ cdef struct Course:           # the requests to come of one requester
     int64_t lines             # to the end of its run
     int64_t chunk             # lines of the runs behind it,
     int64_t hop               # and how far a bank their first ones are from where the run before ended; -1: not known, or ALL
-    bint dense                # a TE or VE: its requests are worked out by fast/ahead.pyx
+    bint dense                # a TE or VE: its requests are worked out by fast/request_table.pyx
     cycle_t i                 # that body cycle
     Stream* stream            # and its streams
 

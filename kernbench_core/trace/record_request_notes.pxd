@@ -4,7 +4,7 @@ from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, 
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
-from kernbench_core.fast.walk cimport Walk
+from kernbench_core.fast.block_ports cimport Walk
 
 cdef inline void put_note(Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes) noexcept nogil:
     """A traced requester was granted all that it asked for."""

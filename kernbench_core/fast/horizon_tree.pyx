@@ -1,11 +1,11 @@
 """When each scratchpad may next bring an event that others see, and P5 and P6 of those whose time has come."""
 from kernbench_core.plugin.component cimport component_flow_changed
-from kernbench_core.fast.pair_steps cimport pair_turn, paired_cycle
+from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
 
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
-from kernbench_core.fast.skip cimport scratchpad_next
+from kernbench_core.fast.uncontended cimport scratchpad_next
 from kernbench_core.types cimport int32_t, slot_t
 
 

@@ -10,11 +10,11 @@ from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.model.compute cimport Compute, on_period, writes_to
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.trace.events cimport TRACE_FULL
-from kernbench_core.fast.jump cimport compute_jump, dense_jump, flow_jump
+from kernbench_core.fast.closed_forms cimport compute_jump, dense_jump, flow_jump
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
-from kernbench_core.model.masks cimport set_run
+from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
-from kernbench_core.model.ends cimport far_requester
+from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.fast.rolling cimport may_roll
 from kernbench_core.model.share.membership cimport Flow, flow_cycles, flow_next
 from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of

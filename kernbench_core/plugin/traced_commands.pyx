@@ -5,7 +5,7 @@ Places of jobs are taken again; rows are not. What nobody described has no row, 
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport channel_bytes
 from kernbench_core.model.control cimport Entry
-from kernbench_core.plugin.plug cimport Ghost, place_in
+from kernbench_core.plugin.component_tables cimport Ghost, place_in
 from kernbench_core.trace.record cimport record_submit
 from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t
 

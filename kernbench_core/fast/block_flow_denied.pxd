@@ -2,7 +2,7 @@
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
-from kernbench_core.fast.walk cimport Walk
+from kernbench_core.fast.block_ports cimport Walk
 
 cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t requester, cycle_t now) noexcept nogil
 cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t* taken, int32_t each) noexcept nogil

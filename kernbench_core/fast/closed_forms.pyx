@@ -6,14 +6,14 @@ banks is gone through cycle by cycle and taken as often as it comes.
 """
 from libc.string cimport memset
 
-from kernbench_core.fast.ahead cimport AHEAD, Ahead, ahead_of
-from kernbench_core.model.arith cimport gcd, quotient
+from kernbench_core.fast.request_table cimport AHEAD, Ahead, ahead_of
+from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.model.share.membership cimport flow_accrue
-from kernbench_core.model.tally cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
+from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef enum:

@@ -1,4 +1,4 @@
-"""How often each bank was counted: bit-sliced counters (model/tally.pyx says why)."""
+"""How often each bank was counted: bit-sliced counters (model/bank_counters.pyx says why)."""
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 cdef struct Tally:            # how often each bank was counted, in bit-sliced counters

@@ -1,5 +1,5 @@
 """Many cycles of one requester at once, which nobody can deny."""
-from kernbench_core.fast.ahead cimport Ahead
+from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.dram.extent cimport Dram, Extent

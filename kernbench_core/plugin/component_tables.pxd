@@ -1,6 +1,6 @@
 """Tables of plugged-in components: what is fixed, and where they stand. An arbiter of the run's own is plugged in too."""
 from kernbench_core.plugin.abi cimport kb_arbiter_ops, kb_bank_request, kb_core_api, kb_engine_ops, kb_job, kb_scratchpad
-from kernbench_core.plugin.clock cimport Clock
+from kernbench_core.plugin.cycle_heap cimport Clock
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
 cdef enum:
@@ -112,7 +112,7 @@ cdef struct Plugs:
     int32_t* compute_by       # [n_compute]
     int32_t* opcode           # [entries] what they are called, and with what
     int64_t* params           # [entries][KB_PARAMS]
-    int32_t* row              # [1 + ghosts] place of a submitted job among commands, from 1 on (plugin/described.pyx); NONE: unknown
+    int32_t* row              # [1 + ghosts] place of a submitted job among commands, from 1 on (plugin/traced_commands.pyx); NONE: unknown
     int64_t[MOST_BITS + 1] macs  # of submitted jobs that ended, by bits of the weights
     int64_t ops
     nbytes_t streamed         # [B] of their operands that asked for banks

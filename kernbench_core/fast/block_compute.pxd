@@ -2,7 +2,7 @@
 from kernbench_core.model.bank cimport Requester, Spm, bank_of
 from kernbench_core.model.compute cimport Compute, Stream, stream_lines, stream_next
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, uint64_t
-from kernbench_core.fast.walk cimport Walk, run_of
+from kernbench_core.fast.block_ports cimport Walk, run_of
 
 cdef inline uint64_t stream_banks(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
     """`stream_want` for one word of banks."""

@@ -1,7 +1,7 @@
 """A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
 from kernbench_core.model.bank cimport BLOCK, DENIED, Spm
 from kernbench_core.trace.events cimport FlowTrace, Tracer
-from kernbench_core.model.tally cimport tally_noted, tally_times
+from kernbench_core.model.bank_counters cimport tally_noted, tally_times
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef extern from *:

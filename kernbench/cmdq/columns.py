@@ -275,7 +275,7 @@ def _fill_kv(group: _Group) -> None:
         return ("kv_range", field) if group.entries[k].opcode == "KV_LOAD_TILE" else (field,)
 
     def too_late(k: int) -> FieldProblem:
-        end = t_start[k] + t_len[k]
+        end = int(t_start[k]) + int(t_len[k])
         rule = f"t_start + t_len = {end} must not be above t_max = {t_max[k]} of the KV layout"
         return FieldProblem(nest(k, "t_len"), rule, int(t_len[k]))
 
@@ -284,7 +284,7 @@ def _fill_kv(group: _Group) -> None:
         return FieldProblem(nest(k, "d_start"), rule, int(d_start[k]))
 
     def too_long(k: int) -> FieldProblem:
-        end = d_start[k] + d_len[k]
+        end = int(d_start[k]) + int(d_len[k])
         rule = f"d_start + d_len = {end} must not be above head_dim = {head_dim[k]} of the KV layout"
         return FieldProblem(nest(k, "d_len"), rule, int(d_len[k]))
 
@@ -387,8 +387,9 @@ def _fill_vectors(group: _Group) -> None:
     length, batch, bits = (group.numbers(name) for name in ("length", "batch", "qbits_activation"))
     ops = [OPCODES[entry.opcode].op for entry in group.entries]
     reduces = np.array([op in VE_REDUCTIONS for op in ops], dtype=np.bool_)
-    two = group.flags(lambda entry: entry.in2_bank is not None and entry.in2_offset is not None)
-    group.columns.regular &= [op in VE_BINARY_OPS for op in ops] == two.tolist()
+    two = np.array([op in VE_BINARY_OPS for op in ops], dtype=np.bool_)
+    for name in ("in2_bank", "in2_offset"):
+        group.columns.regular &= bool(((group.numbers(name) != ABSENT) == two).all())
     read, written = ve_bytes(length, batch, bits, reduces)
     source, second, out = (group.place(prefix) for prefix in ("in", "in2", "out"))
     group.check_place("in", source, read)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from kernbench.cli.main import exit_code
 
-QUESTION = ["llm", "--model", "llama3-8b", "--config", "npu_mobile", "--phase", "decode", "--prompt", "8192", "--tokens", "1"]
-COMMANDS = {  # what is said twice holds as it is said last
-    "llm_context.svg": ["--compare", "prompt=1024,4096,8192,16384", "--plot"],
+QUESTION = ["llm", "--model", "llama3-8b", "--config", "npu_mobile", "--phase", "decode", "--tokens", "1"]
+COMMANDS = {
+    "llm_context.svg": ["--prompt", "8192", "--compare", "prompt=1024,4096,8192,16384", "--plot"],
     "llm_batch.svg": ["--prompt", "2048", "--compare", "batch=1,2,4,8", "--plot"],
-    "llm_compare.svg": ["--compare", "w=4,2", "--compare", "kv=8,4,2", "--plot"],
-    "llm_live_map.svg": ["--live-map"],
+    "llm_compare.svg": ["--prompt", "8192", "--compare", "w=4,2", "--compare", "kv=8,4,2", "--plot"],
+    "llm_live_map.svg": ["--prompt", "8192", "--live-map"],
 }
 
 

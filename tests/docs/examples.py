@@ -79,7 +79,7 @@ class Place:
 def run_page(page: Path, place: Place = Place()) -> list[Shown]:
     """Run a page's examples in an empty directory."""
     text = page.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _without(place.hidden):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _without(place.hidden), _forgetting(folder):
         return list(_run(text, {"__name__": "__example__"}, place))
 
 
@@ -115,6 +115,19 @@ def _without(modules: Sequence[str]) -> Iterator[None]:
         for name in modules:
             del sys.modules[name]
         sys.modules.update(before)
+
+
+@contextlib.contextmanager
+def _forgetting(folder: str) -> Iterator[None]:
+    """Modules that a page imports from its directory are gone with it, so that another page may have one of the same name."""
+    try:
+        yield
+    finally:
+        here = Path(folder).resolve()
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and here in Path(file).resolve().parents:
+                del sys.modules[name]
 
 
 def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:

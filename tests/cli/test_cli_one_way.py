@@ -45,7 +45,7 @@ def test_no_other_command_runs_on_a_machine_without_config() -> None:
         for sub, one in getattr(command, "commands", {"": command}).items():
             if any("--set" in param.opts for param in one.params):
                 having.add(f"{name} {sub}".strip())
-    assert having == {*MACHINE_COMMANDS, "config show", "config check"} - {"topology compile"}
+    assert having == {*MACHINE_COMMANDS, "config show", "config check", "config init"} - {"topology compile"}
 
 
 @pytest.mark.parametrize("path", ["run", "step", "llm", "onnx", "whatif", "program show", "program emit", "program compile"])

@@ -103,9 +103,9 @@ def test_a_machine_is_a_name_a_file_a_dict_or_a_machine(samples: Path) -> None:
     assert changed.machine.source == config.source
 
 
-def test_a_bench_runs_on_its_own_machine_with_its_parameters() -> None:
+def test_a_bench_runs_on_the_default_machine_with_its_parameters() -> None:
     found = kb.run("vector_add", n=4096, verify=True)
-    assert found.machine.source == "single_cube.yaml" and found.verified is True
+    assert found.machine.source == "npu_server.yaml" and found.verified is True
     assert found.to_frame("launches")["cycles"].to_list() == [found.report.launches[0].cycles]
 
 

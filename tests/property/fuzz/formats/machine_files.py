@@ -164,13 +164,14 @@ class SystemFormat:
                 ("run", "p.json", *on, "--trace", "t.jsonl", "--trace-level", "full"),
                 ("config", "check", name),
                 ("config", "show", name, "--effective"),
-                ("topology", "show", name),
-                ("topology", "compile", name),
+                ("topology", "show", "-c", name),
+                ("topology", "compile", "-c", name),
                 (
                     "topology",
                     "route",
                     "sip0.cube0.pe0",
                     rng.choice(("sip0.cube0.pe1", "sip0.cube0.sram", "sip1.cube0.pe0")),
+                    "-c",
                     name,
                 ),
                 ("topology", "draw", "-c", name, "--view", rng.choice(("system", "sip", "cube", "pe")), "--out", "t.svg"),
@@ -184,7 +185,7 @@ class SystemFormat:
         """`run`, and `topology show`."""
         system, program = self.bases[0]
         files = {"m.yaml": as_yaml(system), "p.json": as_json(program)}
-        return [(Case(("run", "p.json", *ON), files), "-c", "m.yaml"), (Case(("topology", "show", "m.yaml"), files), "m.yaml")]
+        return [(Case(("run", "p.json", *ON), files), "m.yaml"), (Case(("topology", "show", "-c", "m.yaml"), files), "m.yaml")]
 
 
 _HASH = re.compile(rb"^content_hash: .*\n", re.MULTILINE)

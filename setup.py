@@ -47,7 +47,7 @@ COLD = (
 #: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
 #: beside it, but how well they are compiled cannot be measured.
 COLD_KERNELS = (
-    "ccl.turns", "common",
+    "ccl.pipeline", "common",
     "components.base", "components.builtin.fifo", "components.builtin.flight", "components.builtin.ipcq_ring",
     "components.builtin.pe_dma", "components.builtin.pe_ipcq", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",

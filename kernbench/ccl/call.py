@@ -1,18 +1,27 @@
-"""One call of a collective: queues, a launch on every rank, and the nine arguments of each."""
+"""One call of a collective: its queues, a launch on every rank with the nine arguments of each, its time and its numbers."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from kernbench.ccl.collectives import Collective
 from kernbench.ccl.contract import Algorithm, KernelArgs, Table
 from kernbench.ccl.group import Group
+from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
-from kernbench.runtime_api import Context
+from kernbench.config.machine import MachineConfig
+from kernbench.runtime_api import Bench, Context, DPPolicy
+from kernbench.sim_engine.engine import Around, GraphEngine
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.triton_emu.errors import check_ran
 from kernbench.triton_emu.launch import Launch
 
@@ -92,3 +101,132 @@ def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
                 return f"{os.path.basename(frame.filename)}:{frame.lineno}, in {frame.name}"
         error = error.__cause__
     return ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to."""
+
+    status: str  #: done, aborted or deadlock
+    cycles: int  #: from the first rank's first cycle to the end of the last rank's last command; 0: it has not ended
+    wrong: int | None  #: elements that are not, bit by bit, what the reference says; None: not verified
+    engine: GraphEngine
+
+
+def run_call(
+    config: MachineConfig,
+    call: Call,
+    collective: Collective,
+    queues: Queues,
+    *,
+    check: bool,
+    seed: int = 0,
+    progress: Callable[[Machine], None] | None = None,
+    around: Around = nullcontext,
+) -> Outcome:
+    """Run it once. `collective`: what the call does. Unless it is verified, all ranks have the same elements. InputError and
+    KernelFailed as `GraphEngine.run`, and InputError for what is no reference.
+    """
+    has = collective.has(call.count, call.group.size)
+    inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
+    found: dict[str, Any] = {}
+    engine = GraphEngine(config, op_log=check)
+    engine.run(_bench(call, collective, queues, inputs, found), progress=progress, around=around)
+    status, launch, wrong = engine.machine.status, found["launch"], None
+    if status != "done":
+        return Outcome(status, 0, None, engine)
+    if check:
+        from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
+
+        assert engine.op_log is not None
+        wrong = _wrong(call, _expected(call, collective, inputs), found["out"], DataExecutor(engine.op_log).run().store)
+    return Outcome(status, launch.end - launch.start, wrong, engine)
+
+
+def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
+    """The same at cycle 0, without a log and not verified. InputError as `GraphEngine.prepare`."""
+    inputs = [_random(call.dtype, collective.has(call.count, call.group.size), 0)]
+    return GraphEngine(config, op_log=False).prepare(_bench(call, collective, queues, inputs, {}))
+
+
+def _bench(call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
+    """What runs it, with the elements of each rank or those of all; `found` gets its results' tensor and its launch."""
+    group = call.group
+    has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
+
+    def run(ctx: Context) -> None:
+        found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
+        if len(inputs) == group.size:
+            host = np.empty((group.size, has), dtype_of(call.dtype).numpy)
+            for rank, row in enumerate(group.rows):
+                host[row] = inputs[rank]
+            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
+        else:
+            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_copies(group.shape))
+        found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
+
+    return Bench(call.name, "a collective", run, None)
+
+
+def _rows(shape: Any) -> DPPolicy:
+    """A row a rank."""
+    return DPPolicy("row_wise", "row_wise", "row_wise", *shape)
+
+
+def _copies(shape: Any) -> DPPolicy:
+    """The same row for every rank."""
+    return DPPolicy(sips=shape.sips, cubes=shape.cubes, pes=shape.pes)
+
+
+def _random(dtype: str, count: int, seed: int) -> Array:
+    """Elements of about 1, or integers of all sizes."""
+    random, kind = np.random.default_rng(seed), dtype_of(dtype)
+    if kind.kind == "float":
+        return narrow(random.standard_normal(count, np.float32), dtype)
+    return random.integers(int(kind.least), int(kind.most) + 1, count, np.int64).astype(kind.numpy)
+
+
+def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> list[Array]:
+    """What an algorithm's own reference says, by rank. InputError, with the line of its file, where it fails, and where it
+    gives fewer or more elements than ranks get: those that it leaves out would be verified against nothing."""
+    group = call.group
+    for one in inputs:
+        one.flags.writeable = False  # sums made in the place of an input would be the next rank's input
+    try:
+        given = call.algorithm.reference(inputs, group.kind, group.shape, call.slot_bytes)
+        found = [np.asarray(given[rank]) for rank in range(group.size)]
+    except (Exception, SystemExit) as error:
+        place = place_in(call.algorithm, error)
+        rule = f"its reference failed: {place and place + ': '}{type(error).__name__}: {error}"
+        remedy = "" if place else f"it must return the elements of each of {group.size} ranks"
+        raise InputError(Problem(call.name, rule, remedy=remedy)) from error
+    for rank, one in enumerate(found):
+        said = collective.says(call.count, group.size, rank)
+        if one.size not in said:
+            rule = f"its reference gives {one.size:,} elements for rank {rank}, which gets {said[0]:,}"
+            raise InputError(Problem(call.name, rule, remedy="it must give all that a rank gets"))
+    return found
+
+
+def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) -> int:
+    """Elements that differ in a bit from the reference's; NaN is as good as any NaN."""
+    total = 0
+    for rank, row in enumerate(call.group.rows):
+        right = expected[rank]
+        if right.size:
+            try:
+                got = store.read("hbm", out.parts[row].physical, right.shape, call.dtype)
+            except ValueError:  # not all of it was ever written
+                total += int(right.size)
+                continue
+            total += int(right.size - np.count_nonzero(_same(got, right)))
+    return total
+
+
+def _same(got: Array, right: Array) -> Array:
+    """Where they agree in every bit, -0 and 0 too; of another type than what was got, where they are the same number."""
+    found: Array = (got == right) | ((got != got) & (right != right))
+    if got.dtype == right.dtype:
+        bits = f"u{got.dtype.itemsize}"
+        found &= (got != got) | (np.ascontiguousarray(got).view(bits) == np.ascontiguousarray(right).view(bits))
+    return found

@@ -7,14 +7,13 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.call import Call, Outcome, Queues, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
-from kernbench.ccl.exchange import steps_of
 from kernbench.ccl.group import Group
+from kernbench.ccl.halving_doubling import steps_of
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.rings import grid_rings, level_rings, rings_with
-from kernbench.ccl.single import Outcome, call_machine, run_call
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.free_memory import free_memory

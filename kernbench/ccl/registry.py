@@ -17,7 +17,8 @@ from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, read_document
+from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.places import KEY, PathLike
 
 SCHEMA = "kernbench/ccl/1"
 TIERS = ("tcm", "sram", "hbm")

@@ -85,7 +85,7 @@ def _check_place(file: Path, force: bool) -> None:
 def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> MachineConfig:
     """The machine to write. InputError for a kind that there is not, or that is not that of the machine to begin with."""
     from kernbench.config import load_config
-    from kernbench.config.kinds import machine_kinds
+    from kernbench.config.keys import machine_kinds
 
     schema, model = next(iter(machine_kinds(kind).items()))
     if begin_with is None:

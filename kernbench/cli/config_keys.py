@@ -35,8 +35,7 @@ Kind = Annotated[
 
 def keys(pattern: Pattern = "", kind: Kind = None, as_json: Json = False) -> int:
     """List the keys of machine files: type, default, unit, what is allowed, what it means. --set takes the same paths."""
-    from kernbench.config.keys import keys_of, matching
-    from kernbench.config.kinds import machine_kinds
+    from kernbench.config.keys import keys_of, machine_kinds, matching
 
     models = machine_kinds(kind)
     every = {name: keys_of(model) for name, model in models.items()}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.config.system import SystemConfig
-    from kernbench.policy.routing.route import Route
+    from kernbench.policy.routing.router import Route
     from kernbench.topology.builder import Compiled
     from kernbench.topology.graph import Edge, Topology
 
@@ -102,8 +102,7 @@ def route(
     as_json: Json = False,
 ) -> int:
     """Show the route from A to B: its hops, what they cost, and what limits it."""
-    from kernbench.policy.routing.ends import find_between
-    from kernbench.policy.routing.router import PathRouter
+    from kernbench.policy.routing.router import PathRouter, find_between
 
     topology = _built(system_asked("topology route", config, system), overrides, allow_code)
     router = PathRouter(topology)

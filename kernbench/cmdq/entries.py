@@ -1,7 +1,7 @@
 """Entries of a CMDQ program as typed records: attributes are the fields of docs/model/formats.md, defaults filled in.
 
 Defaults and ranges stand in `opcodes.py`; these classes say which attributes an entry of each engine has, and of which
-type: the binary form is decoded by these types (`binary.py`). A test compares them with the table of `opcodes.py`.
+type: the binary form is decoded by these types (`compiled.py`). A test compares them with the table of `opcodes.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ else:
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One entry; NOP, END and LAUNCH are exactly this.
 
-    The order of the fields is that of the binary form (`binary.py`). It holds plain data, so no garbage can hold it.
+    The order of the fields is that of the binary form (`compiled.py`). It holds plain data, so no garbage can hold it.
     """
 
     index: Natural  #: position in the file, from 0

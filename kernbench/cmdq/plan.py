@@ -21,7 +21,7 @@ from kernbench.config import NpuConfig
 from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
-    from kernbench.cmdq.system.reach import Reach
+    from kernbench.cmdq.system.routes import Reach
 
 
 @dataclass(frozen=True)

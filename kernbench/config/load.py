@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import KEY, MACHINE_BYTES, Document, PathLike, data_document, path_text, read_document
+from kernbench.config.document import MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
+from kernbench.config.places import KEY, PathLike
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 

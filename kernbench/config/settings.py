@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.document import KEY, Document, PathLike, read_document
+from kernbench.config.document import Document, read_document
+from kernbench.config.places import KEY, PathLike
 
 SETTINGS_BYTES = 64 << 10  # [B] of the file at most
 KEYS = ("allow_code",)

@@ -21,8 +21,14 @@ from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.plan import Plan, lower_parameters
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
-from kernbench.components.arbiters import arbiter_name, configured_arbiter, granted_by_code
-from kernbench.components.placement import configured, impl_of, replaced_engines
+from kernbench.components.replacements import (
+    arbiter_name,
+    configured,
+    configured_arbiter,
+    granted_by_code,
+    impl_of,
+    replaced_engines,
+)
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.recording.options import Sink, TraceOptions

@@ -8,6 +8,7 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.builtin.composite import TileServer
 from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_cpu import PeCpu
@@ -17,7 +18,6 @@ from kernbench.components.builtin.pe_gemm import PeGemm
 from kernbench.components.builtin.pe_ipcq import PeIpcq
 from kernbench.components.builtin.pe_math import PeMath
 from kernbench.components.builtin.pe_scheduler import PeScheduler
-from kernbench.components.builtin.tile_server import TileServer
 from kernbench.components.builtin.transfers import Ways
 from kernbench.components.parts import KernelParts
 from kernbench.config.schema import Dma, Spm, Te, Ve

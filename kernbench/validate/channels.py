@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
-from kernbench.ccl.lanes import End, gathered, reduced
-from kernbench.ccl.order import ring_sums
-from kernbench.ccl.over_rings import Memory
+from kernbench.ccl.pipeline import Slice, in_turn, run
+from kernbench.ccl.reference_sums import ring_sums
+from kernbench.ccl.ring_schedule import End, Memory, gathered, reduced
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring, table_of
-from kernbench.ccl.turns import Slice, in_turn, run
 from kernbench.common.dtypes import Array
 
 __all__ = [

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from kernbench import load_config
-from kernbench.cmdq.binary import pack, unpack
-from kernbench.cmdq.compiled import save_compiled
+from kernbench.cmdq.compiled import pack, save_compiled, unpack
 from kernbench.cmdq.parse import load_program
 from tests.cli.conftest import Kbsim
 

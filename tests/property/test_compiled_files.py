@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 
 from kernbench import load_config
 from kernbench.cli.main import exit_code
-from kernbench.cmdq.binary import MAGIC, SEAL, pack, unpack
-from kernbench.cmdq.compiled import save_compiled
+from kernbench.cmdq.compiled import MAGIC, SEAL, pack, save_compiled, unpack
 from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.parse import load_program

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from kernbench import GraphEngine
 from kernbench.benches.tp_mlp import run as tp_mlp
 from kernbench.ccl import contract as cuts
-from kernbench.ccl.call import Call, Launcher, Queues
+from kernbench.ccl.call import Call, Launcher, Outcome, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.registry import read_registry
-from kernbench.ccl.single import Outcome, run_call
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.runtime_api import DPPolicy, bench

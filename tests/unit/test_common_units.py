@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from kernbench.common import naming
 from kernbench.common.errors import ABSENT, InputError, InternalError, KernbenchError, Problem, shown
-from kernbench.common.units import ceil_div, cycles_to_ns, parse_decimal, parse_rational, parse_size, parse_size_text, plain_number
+from kernbench.common.units import (
+    ceil_div,
+    cycles_to_ns,
+    parse_decimal,
+    parse_rational,
+    parse_size,
+    parse_size_text,
+    plain_number,
+)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from kernbench import InputError, Program, load_config, load_program, simulate
-from kernbench.cmdq import binary
+from kernbench.cmdq import compiled
 from kernbench.cmdq import compiled as cache_module
-from kernbench.cmdq.binary import MAGIC, SEAL, Unreadable, pack, unpack
-from kernbench.cmdq.compiled import load_cached, load_compiled, packed, save_compiled
+from kernbench.cmdq.compiled import MAGIC, SEAL, Unreadable, load_cached, load_compiled, pack, packed, save_compiled, unpack
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.plan import plan_npu
 from kernbench.cmdq.table_rules import broken_rule
@@ -316,6 +315,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_fields_stand_in_the_order_of_the_form() -> None:
     """Another order or number of fields is another form: MAGIC must change with it."""
-    fields = [(kind.__name__, kind.__struct_fields__) for kind in binary.CLASSES]
+    fields = [(kind.__name__, kind.__struct_fields__) for kind in compiled.CLASSES]
     assert hashlib.sha256(repr(fields).encode()).hexdigest()[:16] == "c6406bbd3d8daf41"
     assert packed(small()).startswith(MAGIC)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.config.document import KEY, MAX_DEPTH, path_text, read_document, text_document
+from kernbench.config.document import MAX_DEPTH, path_text, read_document, text_document
+from kernbench.config.places import KEY
 
 
 def read(text: str, suffix: str = ".yaml") -> object:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.cmdq import compiled as cache_module
-from kernbench.cmdq.binary import pack, unpack
-from kernbench.cmdq.compiled import load_cached
+from kernbench.cmdq.compiled import load_cached, pack, unpack
 from kernbench.cmdq.table_rules import broken_rule
 from tests.unit.test_compiled_programs import NPU, kept, small
 

@@ -7,11 +7,10 @@ from typing import cast
 
 import pytest
 
-from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.call import Call, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import group_of
-from kernbench.ccl.single import run_call
 from kernbench.config import SystemConfig, load_config
 from kernbench.validate import channels
 from kernbench.validate.run import Options, Stand

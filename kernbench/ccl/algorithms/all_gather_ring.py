@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernbench.ccl.contract import Shape, kernel_args
-from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.ring_collectives import all_gather
+from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring
-from kernbench.ccl.round_trips import all_gather
 from kernbench.common.dtypes import Array
 
 __all__ = [

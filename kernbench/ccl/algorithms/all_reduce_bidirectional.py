@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernbench.ccl.contract import Shape, cut, kernel_args
-from kernbench.ccl.order import segmented_sums
-from kernbench.ccl.over_rings import Memory, all_reduce
-from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.reference_sums import segmented_sums
+from kernbench.ccl.ring_schedule import Memory, all_reduce, along_ring, neighbours
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
 from kernbench.common.dtypes import Array
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernbench.ccl.contract import Shape, Table, kernel_args
-from kernbench.ccl.exchange import halving_doubling, paired_sums, partners
-from kernbench.ccl.over_rings import Memory
+from kernbench.ccl.halving_doubling import halving_doubling, paired_sums, partners
+from kernbench.ccl.ring_schedule import Memory
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
 

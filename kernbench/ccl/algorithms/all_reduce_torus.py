@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
-from kernbench.ccl.order import segmented_sums
-from kernbench.ccl.over_rings import Memory, all_reduce
+from kernbench.ccl.reference_sums import segmented_sums
+from kernbench.ccl.ring_schedule import Memory, all_reduce
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, grid_rings, rings_with, table_of
 from kernbench.common.dtypes import Array
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernbench.ccl.chains import offsets, tell
 from kernbench.ccl.contract import Shape, Table, kernel_args
+from kernbench.ccl.ring_collectives import offsets, tell
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS
 from kernbench.common.dtypes import Array
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernbench.ccl.chains import broadcast
 from kernbench.ccl.contract import Shape, kernel_args
-from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.ring_collectives import broadcast
+from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring
 from kernbench.common.dtypes import Array
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernbench.ccl.contract import Shape, kernel_args
-from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.ring_pass import along_ring, neighbours
+from kernbench.ccl.ring_collectives import shift
+from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.ccl.round_trips import shift
 from kernbench.common.dtypes import Array
 
 __all__ = [

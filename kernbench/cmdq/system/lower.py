@@ -15,8 +15,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.system.check import columns_on_system
 from kernbench.cmdq.system.places import ELSEWHERE, Places
-from kernbench.cmdq.system.reach import Reach
-from kernbench.cmdq.system.routes import Resources, Ways, launch_cycles, resources_of
+from kernbench.cmdq.system.routes import Reach, Resources, Ways, launch_cycles, resources_of
 from kernbench.common import naming
 from kernbench.config import SystemConfig
 

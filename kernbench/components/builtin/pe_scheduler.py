@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands, OpLog, Typed
+from kernbench.components.builtin.composite import TileServer
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
-from kernbench.components.builtin.tile_server import TileServer
 
 if TYPE_CHECKING:  # it is compiled with this one's types
     from kernbench.components.builtin.pe_ipcq import PeIpcq

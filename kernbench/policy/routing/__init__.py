@@ -1,8 +1,7 @@
 """Where an address is, and which way data and commands travel: `AddressResolver` and `PathRouter`."""
 
 from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap, VirtualRange
-from kernbench.policy.routing.route import Route
-from kernbench.policy.routing.router import NoPath, PathRouter
+from kernbench.policy.routing.router import NoPath, PathRouter, Route
 from kernbench.topology.graph import LEFT_OUT, Graph, Measure
 
 __all__ = [

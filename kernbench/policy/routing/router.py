@@ -1,24 +1,64 @@
-"""Which way data and commands travel: shortest paths over the four adjacency graphs."""
+"""Which way data and commands travel: shortest paths over the four adjacency graphs, and paths with their edges.
+
+The ends of a route are named as people name them: a node, a PE, which is its DMA engine, or an address, which is its memory.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap
-from kernbench.policy.routing.route import Route
 from kernbench.policy.routing.search import Adjacency, Search
 from kernbench.topology.builder import assemble, check_components
-from kernbench.topology.graph import LEFT_OUT, Graph, Measure, Node, Topology
+from kernbench.topology.graph import LEFT_OUT, Edge, Graph, Measure, Node, Topology
 from kernbench.topology.mesh_gen import CubeMesh, mesh_of
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path: its nodes from source to target, and the edges between them."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[Edge, ...]
+
+    @classmethod
+    def along(cls, topology: Topology, path: tuple[str, ...]) -> Route:
+        """The route along a path of `topology`. KeyError where it takes an edge that there is not."""
+        return cls(path, tuple(topology.edge[pair] for pair in pairwise(path)))
+
+    @cached_property
+    def mm(self) -> Fraction:
+        """Its length."""
+        return sum((edge.mm for edge in self.edges), Fraction(0))
+
+    @cached_property
+    def cycles(self) -> int:
+        """The sum of its edges' latencies."""
+        return sum(edge.cycles for edge in self.edges)
+
+    @cached_property
+    def weight(self) -> Fraction:
+        """The sum of its edges' routing weights."""
+        return sum((edge.weight for edge in self.edges), Fraction(0))
+
+    @cached_property
+    def bottleneck(self) -> Edge | None:
+        """The edge of the least bandwidth, of equal ones the first; None where none limits anything."""
+        limiting = [edge for edge in self.edges if edge.bytes_per_cycle is not None]
+        return min(limiting, key=lambda edge: edge.bytes_per_cycle or Fraction(0), default=None)
 
 
 Path = tuple[str, ...]  #: node ids from source to target, both among them
@@ -196,3 +236,61 @@ def topology_and_router(config: SystemConfig) -> tuple[Topology, PathRouter]:
 def _sections(config: SystemConfig) -> Sections:
     """What decides nodes and edges."""
     return config.system, config.sip, config.cube, config.io, config.wires, config.pe.link
+
+
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F_]+|[0-9][0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a route."""
+
+    node: str
+    address: int | None = None
+    meaning: str = ""  #: of an address: which byte of which memory it is
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A path between two ends as they were named."""
+
+    path: Path
+    graph: Graph  #: the one that was searched: with an address of the own cube `local`
+    meanings: tuple[str, ...]
+
+
+def end_of(router: PathRouter, text: str) -> End:
+    """What a name or address means. InputError for an address in no memory; other names are taken to be nodes."""
+    if _ADDRESS.fullmatch(text):
+        address = int(text, 0) if text[:2].lower() == "0x" else int(text)
+        node, place = router.resolver.locate(address)
+        inside = f"byte {address - router.resolver.base(node):,}"
+        if place is not None:
+            inside = f"byte {place.offset:,} of slice {place.slice}"
+        return End(node, address, f"{text} is {inside} of {node}")
+    try:
+        return End(naming.pe_node(*naming.parse_pe(text), naming.PE_DMA))
+    except ValueError:
+        return End(text)
+
+
+def find_between(
+    router: PathRouter, source: str, target: str, graph: Graph = Graph.DATA, by: Measure = Measure.WEIGHT
+) -> Found:
+    """The path between two ends. HBM is entered and left where the address's slice is attached.
+
+    InputError for what is not there, for two addresses, and where no path leads.
+    """
+    ends = end_of(router, source), end_of(router, target)
+    meanings = tuple(end.meaning for end in ends if end.meaning)
+    here, there = ends
+    if here.address is not None and there.address is not None:
+        rule = "both ends are addresses, and bytes of a memory go to a node or come from one"
+        raise InputError(Problem("route", rule, remedy="name the PE, M_CPU or endpoint that moves them"))
+    if here.address is None and there.address is None:
+        return Found(router.find(here.node, there.node, graph, by), graph, meanings)
+    node, address = (here.node, there.address) if here.address is None else (there.node, here.address)
+    assert address is not None
+    searched = router.memory_graph(node, address) if graph is Graph.DATA else graph
+    read = here.address is not None
+    return Found(router.find_memory_path(node, address, by=by, read=read, graph=searched), searched, meanings)

@@ -9,7 +9,8 @@ from typing import Any
 
 from kernbench.common.errors import InputError
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import MACHINE_BYTES, Document, PathLike, data_document, read_document
+from kernbench.config.document import MACHINE_BYTES, Document, data_document, read_document
+from kernbench.config.places import PathLike
 from kernbench.sweep.axes import MOST_DIMENSIONS, Axis
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.machines import Machines

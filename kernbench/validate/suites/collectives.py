@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import cast
 
-from kernbench.ccl.call import Call, Queues
+from kernbench.ccl.call import Call, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES, Collective
 from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import group_of
 from kernbench.ccl.registry import read_registry
-from kernbench.ccl.single import run_call
 from kernbench.common import naming
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div

@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError, Problem
-from kernbench.config.document import KEY, Document, PathLike, read_document
+from kernbench.config.document import Document, read_document
+from kernbench.config.places import KEY, PathLike
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import StatedBits

@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
-from kernbench.config.document import KEY, Document, PathLike, read_document
+from kernbench.config.document import Document, read_document
+from kernbench.config.places import KEY, PathLike
 from kernbench.workloads.models import HeadBits, ModelShape
 
 MATRICES = ("wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down")  #: roles of a layer

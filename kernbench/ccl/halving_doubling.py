@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from kernbench.ccl.contract import Range, Table, Way, cut
-from kernbench.ccl.order import plus
-from kernbench.ccl.over_rings import Memory
-from kernbench.ccl.turns import Slice, in_turn, run
+from kernbench.ccl.pipeline import Slice, in_turn, run
+from kernbench.ccl.reference_sums import plus
+from kernbench.ccl.ring_schedule import Memory
 from kernbench.common.dtypes import Array
 
 DIRECTIONS = ("E", "W", "S", "N")

@@ -1,0 +1,393 @@
+"""The schedule of messages along rings: which chunk a rank sends, asks for and adds in which step.
+
+A lane has a range of elements of each chunk of the ring, and chunk `p` is that of the rank at position `p`. Ranges may be
+empty: such a message is not sent, by any rank. Each step takes two turns of a pipeline (`pipeline`): send, and ask for the
+next message; then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce goes over one
+ring, or over several one after the other: the sums of a chunk go on along the next ring.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from itertools import zip_longest
+from typing import Any
+
+from kernbench.ccl.contract import WIDTH, Range, Shape, Table, cut, pieces, segments, shape_of
+from kernbench.ccl.pipeline import Slice, early, in_turn, run
+from kernbench.ccl.rings import Ring, flat_ring, table_of
+from kernbench.common.dtypes import dtype_of
+
+
+class Ahead:
+    """Tiles of memory in the order in which they are taken, the next ones on their way meanwhile.
+
+    Ranges that adjoin in memory and are taken one after the other come with one load, up to `most_bytes`.
+    """
+
+    def __init__(
+        self, tl: Any, base: int, dtype: str, itemsize: int, ranges: Sequence[Range], most_bytes: int, ahead: int
+    ) -> None:
+        self._tl, self._base, self._dtype, self._itemsize = tl, base, dtype, itemsize
+        self._groups = deque(_groups([one for one in ranges if one[1]], most_bytes // itemsize))
+        self._coming: deque[tuple[Any, deque[Range]]] = deque()
+        self._ahead = ahead
+        self._fetch()
+
+    def take(self) -> Any:
+        """The tile of the next range that is not empty; it may still be on its way."""
+        tile, ranges = self._coming[0]
+        first, count = ranges.popleft()
+        if len(ranges) == 0:
+            self._coming.popleft()
+            self._fetch()
+        if tile.shape == (count,):
+            return tile
+        start = tile.first
+        self._tl.wait(tile.tile)
+        return self._tl.part(tile.tile, first - start, count)
+
+    def _fetch(self) -> None:
+        while self._groups and len(self._coming) < self._ahead:
+            ranges = self._groups.popleft()
+            first = min(at for at, _ in ranges)
+            count = sum(size for _, size in ranges)
+            tile = self._tl.load(self._base + first * self._itemsize, (count,), self._dtype, wait=False)
+            self._coming.append((tile if len(ranges) == 1 else _Group(tile, first), deque(ranges)))
+
+
+class _Group:
+    """A tile with the ranges of several takes."""
+
+    shape = ()
+
+    def __init__(self, tile: Any, first: int) -> None:
+        self.tile, self.first = tile, first
+
+
+def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
+    """Neighbours in the order that are neighbours in memory too, and fit into `most` elements together."""
+    groups: list[list[Range]] = []
+    low = high = -1  # of the last group: its first element, and past its last
+    for first, count in ranges:
+        if groups and first + count == low and high - first <= most:
+            low = first
+        elif groups and first == high and first + count - low <= most:
+            high = first + count
+        else:
+            groups.append([])
+            low, high = first, first + count
+        groups[-1].append((first, count))
+    return groups
+
+
+class End:
+    """A rank's place in a ring, as its kernel uses it."""
+
+    def __init__(self, tl: Any, ring: Ring, dtype: str) -> None:
+        self.tl, self.dtype = tl, dtype
+        self.size, self._members = ring.size, ring.members
+        self.at = ring.members.index(tl.rank)
+        self._out, self._back, self._plane = ring.out, ring.back, ring.plane
+
+    def send(self, tile: Any) -> Any:
+        """A message to the next one."""
+        return self.tl.send(self._out, tile, plane=self._plane)
+
+    def ask(self, count: int) -> Any:
+        """The next message of the one before, on its way."""
+        return self.tl.recv_async(self._back, (count,), self.dtype, plane=self._plane)
+
+    def ask_out(self, count: int) -> Any:
+        """The next message of the one that this end sends to, on its way."""
+        return self.tl.recv_async(self._out, (count,), self.dtype, plane=self._plane)
+
+    def rank(self, steps: int) -> int:
+        """The rank so many places further on."""
+        return self._members[(self.at + steps) % self.size]
+
+    def chunk(self, steps: int) -> int:
+        """The chunk of the rank so many places before this one."""
+        return (self.at - steps) % self.size
+
+
+def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: list[Any]) -> Slice:
+    """Reduce-scatter: `kept` gets the sum of all ranks' elements of this rank's chunk, unless that is empty.
+
+    `own(chunk)` gives the tile of this rank's elements, chunk by chunk from the one before its own backwards; it is added to.
+    The sum of a chunk begins at the rank behind its owner, and goes round the ring.
+    """
+    tl = end.tl
+    tile = None
+    if counts[end.chunk(1)]:
+        tile = own(end.chunk(1))
+    for step in range(1, end.size):
+        if tile is not None:
+            yield tile
+            end.send(tile)
+        chunk = end.chunk(step + 1)
+        message = tile = None
+        if counts[chunk]:
+            message, tile = end.ask(counts[chunk]), own(chunk)
+        yield False
+        if message is not None:
+            yield message
+            yield tile
+            tl.add(tile, message, out=tile)
+        message = None  # its slot is free as soon as the sum is made
+        yield False
+    if tile is not None:
+        kept.append(tile)
+
+
+def gathered(
+    end: End, counts: Sequence[int], own: Any, put: Callable[[int, Any], None], copy: Callable[[int, Any], Any] | None = None
+) -> Slice:
+    """All-gather: this rank's tile `own` goes round; `put(chunk, tile)` is told of each that comes.
+
+    Messages go on from the slots in which they came, or from copies that `copy(chunk, message)` makes. Without copies no more
+    such lanes may run at a time than the queue has slots, less one: were all slots of all ranks full of messages that
+    have to go on, none could.
+    """
+    tile = own if counts[end.at] else None
+    for step in range(1, end.size):
+        if tile is not None:
+            yield tile
+            end.send(tile)
+        chunk = end.chunk(step)
+        tile = end.ask(counts[chunk]) if counts[chunk] else None
+        yield True
+        if tile is not None:
+            yield tile
+            if copy is not None:
+                tile = copy(chunk, tile)
+            else:
+                put(chunk, tile)
+        yield True
+        if tile is not None and copy is not None:
+            yield tile
+            put(chunk, tile)
+
+
+MOST = 16  #: lanes at a time; each may have a message that waits for a slot
+
+
+class Memory:
+    """Where a rank's elements are and its results go."""
+
+    def __init__(self, tl: Any, in_ptr: int, out_ptr: int, dtype: str) -> None:
+        self.tl, self.in_ptr, self.out_ptr, self.dtype = tl, in_ptr, out_ptr, dtype
+        self.itemsize = dtype_of(dtype).bits // 8
+
+    def ahead(self, ranges: Sequence[Range], lanes: int) -> Ahead:
+        """Loads of these ranges, in order: further ahead for a lane that is alone, as one of several has more time."""
+        return Ahead(self.tl, self.in_ptr, self.dtype, self.itemsize, ranges, self.tl.slot_bytes, 1 if lanes > 1 else 4)
+
+    def load(self, first: int, count: int) -> Any:
+        """A tile of so many elements, on its way."""
+        return self.tl.load(self.in_ptr + first * self.itemsize, (count,), self.dtype, wait=False)
+
+    def put(self, first: int, tile: Any) -> None:
+        """Store a result from this element on."""
+        self.tl.store(self.out_ptr + first * self.itemsize, tile)
+
+    def pieces(self, most: int, far: bool = False, adds: bool = True) -> int:
+        """Into how many messages a chunk of so many elements is cut. `far`: for a ring over several SIPs. `adds`: they are
+        added to others, and not only moved."""
+        return pieces(most, self.itemsize, self.tl.slot_bytes, far, adds)
+
+
+def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) -> None:
+    """The sums of all ranks' elements, for each range over its own rings. Ranges are worked on side by side."""
+    used = [([one for one in rings if one.size > 1], whole) for rings, whole in parts]
+    slices = [list(_slices(memory, rings, whole)) for rings, whole in used]
+    ways = [{(one.plane, one.out) for one in rings} for rings, _ in used]
+    most = lanes_at_once(memory.tl)
+    if len(ways) == 1 or not set.intersection(*ways):
+        groups = [(some, len(rings)) for (rings, _), some in zip(used, slices, strict=True)]
+    else:  # they share queues: one order for all
+        together = [one for group in zip_longest(*slices) for one in group if one is not None]
+        groups = [(together, max(len(rings) for rings, _ in used))]
+    for_each = 2 * len(parts) // len(groups)
+    limits = [(for_each, for_each // 2) if rings > 1 else (most, batch_of(len(some), most)) for some, rings in groups]
+    run(memory.tl, *(in_turn(some, *limit, plain=rings > 1) for (some, rings), limit in zip(groups, limits, strict=True)))
+
+
+def batch_of(lanes: int, most: int) -> int:
+    """How many lanes begin together: all, if a quarter more may run; else half as many as may, so that some add while others
+    hand on sums, and slots are free for what comes."""
+    if lanes <= 3 * most // 4:
+        return max(1, lanes)
+    return -(-lanes // -(-lanes // max(1, most // 2)))
+
+
+def lanes_at_once(tl: Any) -> int:
+    """How many lanes a ring may have at a time."""
+    return min(MOST, tl.slots - 1) if sends_on(tl) else WIDTH
+
+
+def sends_on(tl: Any) -> bool:
+    """Whether messages go on from the slots in which they came: there must be a slot more than lanes (`gathered`), and
+    fewer lanes than `WIDTH` take longer than copies do."""
+    return bool(tl.slots > WIDTH)
+
+
+def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Slice]:
+    """The slices of a range: one piece of every chunk each."""
+    if not rings:
+        yield from (_moved(memory, one) for one in cut(whole, memory.pieces(whole[1])))
+        return
+    chunks = cut(whole, rings[0].size)
+    most = chunks[0][1]
+    count = memory.pieces(most, rings[0].far) if len(rings) == 1 else segments(most, memory.itemsize, memory.tl.slot_bytes)
+    for number in range(count):
+        ranges = [cut(chunk, count)[number] for chunk in chunks]
+        yield _lane(memory, rings[0], ranges, count) if len(rings) == 1 else _nested(memory, rings, ranges)
+
+
+def _moved(memory: Memory, whole: Range) -> Slice:
+    """A lone rank's sum is what it has."""
+    if whole[1]:
+        tile = memory.load(*whole)
+        yield True
+        yield tile
+        memory.put(whole[0], tile)
+
+
+def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range], lanes: int) -> Slice:
+    """One piece of every chunk round one ring, twice: adding, then handing on the sums."""
+    tl = memory.tl
+    end = End(tl, ring, memory.dtype)
+    counts = [count for _, count in ranges]
+    ahead = memory.ahead([ranges[end.chunk(step)] for step in range(1, end.size + 1)], lanes)
+    kept: list[Any] = []
+    yield from reduced(end, counts, lambda chunk: ahead.take(), kept)
+    own = kept.pop() if kept else None
+    if own is not None:
+        yield own
+        memory.put(ranges[end.at][0], own)
+    copies = None if sends_on(tl) else lambda chunk, message: copied(tl, message)
+    yield from gathered(end, counts, own, lambda chunk, tile: memory.put(ranges[chunk][0], tile), copies)
+
+
+def copied(tl: Any, message: Any) -> Any:
+    """A message in a tile of its own, made by a vector engine: its slot is free when that is done."""
+    return tl.cast(message, message.dtype, out=tl.alloc(message.shape, message.dtype))
+
+
+def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> Slice:
+    """Chunks round the first ring, this rank's sums over the other rings, and the sums of all chunks round again."""
+    tl = memory.tl
+    end = End(tl, rings[0], memory.dtype)
+    first, count = ranges[end.at]
+    whole = memory.load(first, count) if count else None
+    most = max(size for _, size in ranges)
+    parts = memory.pieces(most, rings[0].far)
+    shared = [[cut(one, parts)[number] for one in ranges] for number in range(parts)]
+    lanes = [_from_memory(memory, end, shares, whole, first, parts) for shares in shared]
+    yield from early(in_turn(lanes, len(lanes), whole=True))
+    yield from early(_on_tile(memory, rings[1:], whole, (0, count), most))
+    if whole is not None:
+        memory.put(first, whole)
+    lanes = []
+    for shares in shared:
+        own = tl.part(whole, shares[end.at][0] - first, shares[end.at][1]) if shares[end.at][1] else None
+
+        def put(chunk: int, tile: Any, shares: Sequence[Range] = shares) -> None:
+            memory.put(shares[chunk][0], tile)
+
+        lanes.append(gathered(end, [size for _, size in shares], own, put, lambda chunk, message: copied(tl, message)))
+    yield from in_turn(lanes, len(lanes), whole=True)
+
+
+def _from_memory(memory: Memory, end: End, ranges: Sequence[Range], whole: Any, first: int, lanes: int) -> Slice:
+    """Reduce-scatter of one piece of every chunk; the sums end in the part of the tile `whole` that they belong to."""
+    ahead = memory.ahead([ranges[end.chunk(step)] for step in range(1, end.size)], lanes)
+    at, count = ranges[end.at]
+
+    def own(chunk: int) -> Any:
+        if chunk != end.at:
+            return ahead.take()
+        memory.tl.wait(whole)
+        return memory.tl.part(whole, at - first, count)
+
+    kept: list[Any] = []
+    yield from reduced(end, [size for _, size in ranges], own, kept)
+    yield from kept
+
+
+def _on_tile(memory: Memory, rings: Sequence[Ring], tile: Any, whole: Range, most: int) -> Slice:
+    """All-reduce, over rings one after the other, of a part of a tile, in place. `most`: elements of the largest such part."""
+    if not rings:
+        return
+    tl = memory.tl
+    end = End(tl, rings[0], memory.dtype)
+    chunks = cut(whole, end.size)
+    most = -(-most // end.size)
+    parts = memory.pieces(most, rings[0].far)
+    shares = [[cut(chunk, parts)[number] for chunk in chunks] for number in range(parts)]
+    yield from in_turn([_summed(tl, end, tile, ranges) for ranges in shares], parts, whole=True)
+    yield from _on_tile(memory, rings[1:], tile, chunks[end.at], most)
+    yield from in_turn([_spread(tl, end, tile, ranges) for ranges in shares], parts, whole=True)
+
+
+def _summed(tl: Any, end: End, tile: Any, ranges: Sequence[Range]) -> Slice:
+    kept: list[Any] = []
+    yield from reduced(end, [size for _, size in ranges], lambda chunk: tl.part(tile, *ranges[chunk]), kept)
+    yield from kept
+
+
+def _spread(tl: Any, end: End, tile: Any, ranges: Sequence[Range]) -> Slice:
+    def copy(chunk: int, message: Any) -> Any:
+        return tl.cast(message, message.dtype, out=tl.part(tile, *ranges[chunk]))
+
+    own = tl.part(tile, *ranges[end.at]) if ranges[end.at][1] else None
+    copies: list[Any] = []
+    yield from gathered(end, [size for _, size in ranges], own, lambda chunk, done: copies.append(done), copy)
+    yield from copies
+
+
+RingPass = Callable[[Memory, Ring, int], None]  #: what a rank does along a ring, with `n_elem`
+
+
+def along_ring(ring_pass: RingPass) -> Callable[..., None]:
+    """The kernel of an algorithm that works along the flat ring of its ranks, with the nine arguments of the contract."""
+
+    @wraps(ring_pass, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    def kernel(
+        in_ptr: int,
+        out_ptr: int,
+        n_elem: int,
+        dtype: str,
+        sip_rank: int,
+        sip_size: int,
+        cube_rank: int,
+        cube_size: int,
+        sip_topo_kind: int,
+        tl: Any,
+    ) -> None:
+        ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
+        ring_pass(Memory(tl, in_ptr, out_ptr, dtype), ring, n_elem)
+
+    kernel.__signature__ = inspect.signature(kernel, follow_wrapped=False)  # type: ignore[attr-defined]
+    return kernel
+
+
+def neighbours(kind: int, shape: Shape) -> Table:
+    """Along the ring, both ways, on plane 0."""
+    return table_of([flat_ring(kind, shape)])
+
+
+def pieces_of(memory: Memory, count: int, far: bool = False, adds: bool = False) -> list[Range]:
+    """A block of so many elements, message by message."""
+    return [one for one in cut((0, count), memory.pieces(count, far, adds)) if one[1]]
+
+
+def pass_pieces(
+    memory: Memory, ring: Ring, count: int, lane: Callable[[Range], Slice], adds: bool = False, at_once: int | None = None
+) -> None:
+    """Run a lane for each piece of a block. `adds`: pieces are added to others on their way. `at_once`: lanes at a time."""
+    lanes = (lane(piece) for piece in pieces_of(memory, count, ring.far, adds))
+    run(memory.tl, in_turn(lanes, lanes_at_once(memory.tl) if at_once is None else at_once))

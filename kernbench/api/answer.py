@@ -12,7 +12,6 @@ from kernbench.common.extras import Library, frame_of, new_axes
 
 Row: TypeAlias = dict[str, Any]
 MOST_ROWS = 60  #: of a table in a notebook
-BAR, OTHER_BAR = "#4382fc", "#db7432"  #: of plots
 
 
 class Answer:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
 
-from kernbench.api.answer import BAR, Answer, Row, html_block, html_table
+from kernbench.api.answer import Answer, Row, html_block, html_table
 from kernbench.api.run import Run, run
 from kernbench.api.targets import Config, Overrides, Target, machine_of, name_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 
 LEAST = 0.02  #: of the longer run, for a difference between two groups to be told
@@ -98,7 +99,7 @@ class Comparison(Answer):
     def draw(self, ax: Any) -> None:
         """A bar a machine: its time."""
         names = list(self.runs)
-        bars = ax.barh(names, [self.runs[name].t_ns for name in names], color=BAR)
+        bars = ax.barh(names, [self.runs[name].t_ns for name in names], color=colour("accent"))
         ax.bar_label(bars, [f"{self.runs[name].cycles:,} cycles" for name in names], padding=4)
         ax.invert_yaxis()
         ax.margins(x=0.2)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, Literal
 
-from kernbench.api.answer import BAR, OTHER_BAR, Answer, Row, html_block, html_table
+from kernbench.api.answer import Answer, Row, html_block, html_table
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, machine_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.overrides import parse_overrides
 from kernbench.workloads.llm.report import LlmReport, report_of
@@ -112,7 +113,7 @@ class LlmRun(Answer):
     def draw(self, ax: Any) -> None:
         """Cycles of each step."""
         steps = self.rows("steps")
-        colours = {"prefill": OTHER_BAR, "decode": BAR}
+        colours = {"prefill": colour("te"), "decode": colour("dma")}
         ax.bar(range(len(steps)), [step["cycles"] for step in steps], color=[colours[step["phase"]] for step in steps])
         ax.set_xlabel("step")
         ax.set_ylabel("cycles")

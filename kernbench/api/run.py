@@ -17,6 +17,7 @@ from kernbench.cmdq import Program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
+from kernbench.common.look.palette import colour, resource_of
 from kernbench.config import MachineConfig
 from kernbench.config.allowed_code import AllowCode
 from kernbench.runtime_api.bench import Bench
@@ -154,13 +155,13 @@ class Run(Answer):
 
     def draw(self, ax: Any) -> None:
         """The timeline: a lane an engine."""
-        from kernbench.api.notebook import COLOURS, lanes_of
+        from kernbench.api.notebook import lanes_of
 
         lanes = lanes_of(self.timeline)
         for row, lane in enumerate(lanes.shown):
             height = 0.8 / len(lane.tracks)
             for k, track in enumerate(lane.tracks):
-                ax.broken_barh(track.bars, (row - 0.4 + height * k, height), color=COLOURS[lane.kind], linewidth=0)
+                ax.broken_barh(track.bars, (row - 0.4 + height * k, height), color=colour(resource_of(lane.kind)), linewidth=0)
         ax.set_yticks(range(len(lanes.shown)), [lane.name for lane in lanes.shown])
         ax.set_ylim(len(lanes.shown) - 0.5, -0.5)
         ax.set_xlim(0, max(1, self.cycles))

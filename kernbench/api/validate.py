@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kernbench.api.answer import Answer, Row
+from kernbench.common.look.palette import colour
 from kernbench.validate.page import headline
 from kernbench.validate.run import Options, Stand, SuiteRun, chosen, run_suites
 
@@ -57,7 +58,7 @@ class Validation(Answer):
         """The error of each row, by suite."""
         for place, suite in enumerate(self.suites):
             ax.scatter([float(row.error) for row in suite.rows], [place] * len(suite.rows), s=14)
-        ax.axvline(0, color="gray", linewidth=0.8)
+        ax.axvline(0, color=colour("soft"), linewidth=0.8)
         ax.set_yticks(range(len(self.suites)), [suite.data.suite for suite in self.suites])
         ax.invert_yaxis()
         ax.set_xlabel("relative error")

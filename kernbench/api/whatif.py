@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernbench.analysis.whatif import Freed, WhatIf, what_if
-from kernbench.api.answer import BAR, Answer, Row
+from kernbench.api.answer import Answer, Row
 from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, machine_of, name_of, program_of
+from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 
 
@@ -63,7 +64,7 @@ class WhatIfs(Answer):
     def draw(self, ax: Any) -> None:
         """A bar a resource: cycles saved."""
         rows = self.rows("freed")
-        bars = ax.barh([row["freed"] for row in rows], [row["saved"] or 0 for row in rows], color=BAR)
+        bars = ax.barh([row["freed"] for row in rows], [row["saved"] or 0 for row in rows], color=colour("accent"))
         ax.bar_label(bars, ["" if row["share"] is None else f"{row['share']:.0%}" for row in rows], padding=4)
         ax.invert_yaxis()
         ax.margins(x=0.1)

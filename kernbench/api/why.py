@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kernbench.api.answer import Answer, Row, html_block, html_table
 from kernbench.api.run import Run, run
 from kernbench.api.targets import Config, Overrides, Target
+from kernbench.common.look.palette import colour, resource_of
 from kernbench.config.allowed_code import AllowCode
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import Why, explain
@@ -71,12 +72,10 @@ class Explanation(Answer):
 
     def draw(self, ax: Any) -> None:
         """A stacked bar: the run, cut into groups."""
-        from kernbench.api.notebook import group_colour
-
         left = 0.0
         for row in self.rows("groups"):
             label = f"{row['name']} {row['share']:.0%}" if row["share"] >= 0.005 else None
-            look = {"color": group_colour(row["name"]), "edgecolor": "white", "height": 0.5}
+            look = {"color": colour(resource_of(row["name"])), "edgecolor": colour("card"), "height": 0.5}
             ax.barh([0], [row["cycles"]], left=left, label=label, **look)
             left += row["cycles"]
         ax.set_xlim(0, max(1, self.cycles))

@@ -360,7 +360,6 @@ def _changed(asked: Asked, name: str, value: int) -> Asked:
 
 
 Runs = Sequence[tuple[dict[str, int], "LlmReport"]]
-_COLOURS = ("#4269d0", "#ff725c", "#3ca951")  # weights, KV, activations: told apart also by those who see few colours
 
 
 def comparison_table(runs: Runs) -> Table:
@@ -395,6 +394,8 @@ def comparison_picture(runs: Runs, form: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
+    from kernbench.common.look.palette import slots
+
     labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
     phases = [list(report.phases.values())[-1] for _, report in runs]
     rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
@@ -404,13 +405,13 @@ def comparison_picture(runs: Runs, form: str) -> bytes:
         figure = Figure(figsize=(10, 1.8 + 0.34 * len(runs)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         places = range(len(runs))
-        left.bar_label(left.barh(places, rates, color="#4269d0"), [short(rate) for rate in rates], padding=3, fontsize=9)
+        left.bar_label(left.barh(places, rates, color=slots()[0]), [short(rate) for rate in rates], padding=3, fontsize=9)
         left.margins(x=0.12)  # for the numbers
         left.set_yticks(places, labels)
         left.invert_yaxis()
         left.set_xlabel("tokens/s")
         starts = [0.0] * len(runs)
-        for role, colour in zip(("weights", "kv", "activations"), _COLOURS, strict=True):
+        for role, colour in zip(("weights", "kv", "activations"), slots(), strict=False):
             sizes = [phase.per_token(phase.total.bytes[role]) / scale for phase in phases]
             bars = right.barh(places, sizes, left=starts, color=colour, label={"kv": "KV"}.get(role, role))
             starts = [start + size for start, size in zip(starts, sizes, strict=True)]

@@ -124,6 +124,7 @@ def draw(
     of: Annotated[
         str, typer.Option("--of", metavar="NAME", help="Which one: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first")
     ] = "",
+    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
     config: SystemConfigOption = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
@@ -137,7 +138,7 @@ def draw(
         raise InputError(Problem("kbsim topology draw", "its name must end in .svg", "--out", str(out)))
     check_writable(out)
     picture = drawn(_built(system_asked("topology draw", config, system), overrides, allow_code), level, of)
-    data = picture.svg().encode()
+    data = picture.svg("dark" if dark else "light").encode()
     write_whole(out, data)
     output.note(f"{out}: {picture.title}, {len(data):,} bytes")
     return output.OK

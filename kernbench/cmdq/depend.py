@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.read_entry import FieldProblem
+from kernbench.common.look.palette import tinted
 
 _CIRCLES_SHOWN = 3  # one search finds any number of circles, and each may be as long as the program
 _CIRCLE_ENDS = 12  # entries of a long circle that are printed
@@ -156,7 +157,8 @@ def _circle_problem(entries: Sequence[Entry], circle: list[int]) -> tuple[int, F
     return min(circle), FieldProblem((), f"it waits for itself in a circle: {text} (each waits for the next)")
 
 
-_COLORS = {"dma": "#cfe8ff", "te": "#ffe0cc", "ve": "#dff5d8", "control": "#eeeeee"}
+#: Names of the fills of boxes, by engine; their text is dark.
+_FILLS = {"dma": "dma/30", "te": "te/30", "ve": "ve/30", "control": "control/20"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +237,9 @@ def _levels(count: int, edges: Sequence[Edge]) -> list[int | None]:
 
 def dot_text(entries: Sequence[Entry], graph: Graph) -> str:
     """The graph for Graphviz; implied edges are dashed."""
+    fills = {engine: tinted(name) for engine, name in _FILLS.items()}
     lines = ["digraph program {", "  rankdir=LR;", '  node [shape=box, style=filled, fontname="sans-serif"];']
-    lines += [f'  n{e.index} [label="{_label(e)}", fillcolor="{_COLORS[e.engine]}"];' for e in entries]
+    lines += [f'  n{e.index} [label="{_label(e)}", fillcolor="{fills[e.engine]}"];' for e in entries]
     lines += [f"  n{e.source} -> n{e.target}{' [style=dashed]' if e.implied else ''};" for e in graph.edges]
     return "\n".join([*lines, "}", ""])
 
@@ -246,7 +249,7 @@ def mermaid_text(entries: Sequence[Entry], graph: Graph) -> str:
     lines = ["flowchart LR"]
     lines += [f'  n{e.index}["{_label(e)}"]:::{e.engine}' for e in entries]
     lines += [f"  n{e.source} {'-.->' if e.implied else '-->'} n{e.target}" for e in graph.edges]
-    lines += [f"  classDef {engine} fill:{color}" for engine, color in _COLORS.items()]
+    lines += [f"  classDef {engine} fill:{tinted(name)}" for engine, name in _FILLS.items()]
     return "\n".join([*lines, ""])
 
 

@@ -12,6 +12,8 @@ from kernbench.cmdq import Program
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.common.json_shapes import counted
+from kernbench.common.look.css import hatch
+from kernbench.common.look.palette import colour, mixed, resource_of, tokens
 from kernbench.common.units import ceil_div
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.run.waits import Wait, longest_waits, waits_of
@@ -202,8 +204,7 @@ def bank_conflicts(result: Result) -> BankConflicts:
     return BankConflicts(requests, denials, bank, pads[name]["requests"][bank], denied, name if len(pads) > 1 else "")
 
 
-COLORS = {"busy": "#3a9d5d", "stalled": "#d0553f", "idle": "#d9d9d9"}
-STATUS_COLORS = {"done": "#3a9d5d", "running": "#2f7fb8", "aborted": "#b8860b"}  # others are red
+STATUS_COLORS = {"done": "good", "running": "accent", "aborted": "warn"}  # by name; others are failures
 MOST_ROWS = 32  # engines and resources of a kind; of more the first
 MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
@@ -211,7 +212,7 @@ WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
 
 def result_html(result: Result) -> str:
     """The result's cycles, bound, engines, channels, banks and end. Everything that is not ours is escaped."""
-    color = STATUS_COLORS.get(result.status, "#d0553f")
+    color = colour(STATUS_COLORS.get(result.status, "fail"))
     head = (
         f'<p style="margin:0"><b style="color:{color}">{escape(result.status)}</b> '
         f"<b>{counted(result.cycles, 'cycle')}</b>, {result.t_ns:,.6g} ns<br>"
@@ -268,12 +269,11 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _bar(parts: Sequence[tuple[float, str]]) -> str:
     """A bar of parts, each a share of 1 and its colour."""
     spans = "".join(
-        f'<span style="display:inline-block;height:100%;width:{share:.2%};background:{color}"></span>'
-        for share, color in parts
+        f'<span style="display:inline-block;height:100%;width:{share:.2%};background:{color}"></span>' for share, color in parts
     )
     return (
         '<span style="display:inline-block;width:10em;height:0.8em;white-space:nowrap;text-align:left;font-size:100%;'
-        f'line-height:0;background:{COLORS["idle"]}">{spans}</span>'
+        f'line-height:0;background:{colour("line")}">{spans}</span>'
     )
 
 
@@ -284,9 +284,10 @@ def _engines(result: Result) -> str:
 
 def _engine(engine: EngineUse) -> list[str]:
     stalled = engine.bank_conflict + engine.backpressure
+    hue = colour(resource_of(engine.kind))
     parts = [
-        (engine.utilisation, COLORS["busy"]),
-        (stalled / engine.cycles if engine.cycles else 0.0, COLORS["stalled"]),
+        (engine.utilisation, hue),
+        (stalled / engine.cycles if engine.cycles else 0.0, hatch(hue)),
     ]
     counts = (engine.busy, engine.bank_conflict, engine.backpressure, engine.idle, engine.jobs)
     work = f"{engine.work:,} {WORK_UNITS[engine.kind]}"
@@ -320,8 +321,15 @@ def draw_engines(ax: Any, result: Result) -> None:
         "stalled": [use.bank_conflict + use.backpressure for use in uses],
         "idle": [use.idle for use in uses],
     }
+    hues = [colour(resource_of(use.kind)) for use in uses]
+    pale = [mixed(colour("card"), hue, tokens()["hatch"]["ground"]) for hue in hues]
+    looks: dict[str, dict[str, Any]] = {
+        "busy": {"color": hues},
+        "stalled": {"color": pale, "edgecolor": hues, "hatch": "////", "linewidth": 0},
+        "idle": {"color": colour("line")},
+    }
     for name, cycles in parts.items():
-        ax.barh(names, cycles, left=left, color=COLORS[name], label=name)
+        ax.barh(names, cycles, left=left, label=name, **looks[name])
         left = [before + more for before, more in zip(left, cycles, strict=True)]
     ax.invert_yaxis()
     ax.set_xlabel("cycles")

@@ -56,11 +56,11 @@ def test_graph_as_dot(kbsim: Kbsim) -> None:
         "digraph program {\n"
         "  rankdir=LR;\n"
         '  node [shape=box, style=filled, fontname="sans-serif"];\n'
-        '  n0 [label="0 DMA_LOAD_TILE dma0", fillcolor="#cfe8ff"];\n'
-        '  n1 [label="1 BARRIER", fillcolor="#eeeeee"];\n'
-        '  n2 [label="2 NOP", fillcolor="#eeeeee"];\n'
-        '  n3 [label="3 TE_GEMM_TILE te0", fillcolor="#ffe0cc"];\n'
-        '  n4 [label="4 END", fillcolor="#eeeeee"];\n'
+        '  n0 [label="0 DMA_LOAD_TILE dma0", fillcolor="#c7dafe"];\n'
+        '  n1 [label="1 BARRIER", fillcolor="#e9e9eb"];\n'
+        '  n2 [label="2 NOP", fillcolor="#e9e9eb"];\n'
+        '  n3 [label="3 TE_GEMM_TILE te0", fillcolor="#f4d5c2"];\n'
+        '  n4 [label="4 END", fillcolor="#e9e9eb"];\n'
         "  n0 -> n1;\n"
         "  n3 -> n1;\n"
         "  n1 -> n2;\n"

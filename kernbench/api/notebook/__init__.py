@@ -16,6 +16,8 @@ import numpy as np
 
 from kernbench.api.answer import html_table
 from kernbench.common.json_shapes import counted
+from kernbench.common.look.css import hatch, scoped_css
+from kernbench.common.look.palette import resource_of
 from kernbench.trace.report import page_json
 from kernbench.trace.timeline import JOBS, KINDS, Timeline
 
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from kernbench.api.run import Run
     from kernbench.api.why import Explanation
 
-#: Of resources, as pages have them; `notebook.css` has those of dark themes.
-COLOURS = {"DMA": "#4382fc", "TE": "#db7432", "VE": "#5d9c74"}
 MOST_LANES = 40  #: engines; of more the busiest
 MOST_TRACKS = 4  #: of an engine; what further ones have is in the last
 MOST_SPANS = 20_000  #: of all lanes; where there are more, neighbours are joined
@@ -146,33 +146,26 @@ def run_html(run: Run, why: Explanation | None) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in (run.report.notes if run.report is not None else ()))
     notes += "".join(f"<li>{escape(str(one['message']))}</li>" for one in run.result.warnings[:5])
     listed = f"<ul>{notes}</ul>" if notes else ""
-    table = f"<details><summary>Engines</summary><div class=\"kb-wide\">{html_table(run.rows('engines'))}</div></details>"
-    return f'<div class="kb-run"><style>{_part("notebook.css")}</style>{head}{answer}{"".join(parts)}{listed}{table}</div>'
+    table = f'<details><summary>Engines</summary><div class="kb-wide">{html_table(run.rows("engines"))}</div></details>'
+    return f'<div class="kb-run"><style>{_style()}</style>{head}{answer}{"".join(parts)}{listed}{table}</div>'
 
 
 def answer_bar(why: Explanation) -> str:
-    """The groups as one bar, with a key below it."""
-    shares = [(row["name"], row["share"]) for row in why.rows("groups") if row["share"] > 0]
-    bars = "".join(
-        f'<span style="width:{share:.3%};background:{group_colour(name)}" title="{escape(name)} {share:.1%}"></span>'
-        for name, share in shares
-    )
-    key = "".join(
-        f'<span><i style="background:{group_colour(name)}"></i>{escape(name)} {share:.0%}</span>'
-        for name, share in shares
-        if share >= 0.01
-    )
-    return f'<style>{_part("notebook.css")}</style><div class="kb-bar">{bars}</div><div class="kb-key">{key}</div>'
-
-
-#: Beginnings of the names of groups: the resource whose colour they have.
-_GROUPS = {"DRAM": "#654bbb", "TE": COLOURS["TE"], "VE": COLOURS["VE"], "DMA": COLOURS["DMA"], "bank": "#a02b67",
-           "link": "#39748a", "queue": "#5f6724"}  # fmt: skip
-
-
-def group_colour(name: str) -> str:
-    """The colour of a group of `why`."""
-    return next((colour for start, colour in _GROUPS.items() if name.startswith(start)), "#8f929d")
+    """The groups as one bar, waits hatched, with a key below it."""
+    whole = why.cycles or 1
+    bars, key = [], []
+    for group in why.found.groups:
+        hue, share = f"var(--kb-{resource_of(group.name)})", float(group.cycles / whole)
+        parts = ((hue, group.cycles - group.waiting, "work"), (hatch(hue), group.waiting, "waiting"))
+        for fill, cycles, what in parts:
+            if cycles:
+                about = f"{escape(group.name)}, {what}: {float(cycles / whole):.1%}"
+                bars.append(f'<span style="width:{float(cycles / whole):.3%};background:{fill}" title="{about}"></span>')
+        if share >= 0.01:
+            fill = hatch(hue) if 2 * group.waiting > group.cycles else hue
+            key.append(f'<span><i style="background:{fill}"></i>{escape(group.name)} {share:.0%}</span>')
+    about = '<div class="kb-key">{}</div>'.format("".join(key))
+    return f'<style>{_style()}</style><div class="kb-bar">{"".join(bars)}</div>{about}'
 
 
 def _timeline(run: Run) -> Sequence[str]:
@@ -193,9 +186,7 @@ def _timeline(run: Run) -> Sequence[str]:
         ],
     }
     more = f'<p class="kb-facts">and {counted(lanes.left_out, "engine")} that had less to do</p>' if lanes.left_out else ""
-    key = "".join(
-        f'<span><i class="kb-{kind}"></i>{kind}</span>' for kind in dict.fromkeys(lane.kind for lane in lanes.shown)
-    )
+    key = "".join(f'<span><i class="kb-{kind}"></i>{kind}</span>' for kind in dict.fromkeys(lane.kind for lane in lanes.shown))
     return [
         '<div class="kb-timeline">',
         '<div class="kb-tools"><button data-do="in" aria-label="zoom in">+</button>'
@@ -262,3 +253,10 @@ def _short_names(names: Sequence[str]) -> list[str]:
 def _part(name: str) -> str:
     text = resources.files("kernbench.api") / "notebook" / name
     return text.read_text(encoding="utf-8").strip()
+
+
+@cache
+def _style() -> str:
+    """The style sheet; notebooks and editors mark dark pages in different ways."""
+    dark = '[data-jp-theme-light="false"], .vscode-dark, :root[data-theme="dark"]'
+    return (scoped_css(".kb-run, .kb-bar, .kb-key", dark, "kb-") + _part("notebook.css")).strip()

@@ -29,6 +29,21 @@ def docs_css() -> str:
     )
 
 
+def scoped_css(selectors: str, dark_roots: str, prefix: str) -> str:
+    """The properties on some selectors of a page that is not ours; `dark_roots`: what is around them where it is dark."""
+    light, dark = ("".join(_theme(theme, prefix)) for theme in THEMES)
+    inside = ", ".join(f":is({dark_roots}) {one.strip()}" for one in selectors.split(","))
+    return f"{selectors} {{ {light}}}\n{inside} {{ {dark}}}\n"
+
+
+def hatch(hue: str) -> str:
+    """The background of a wait: stripes of a hue, for a style sheet. `hue`: `#rrggbb` or a property, `var(--dram)`."""
+    told = tokens()["hatch"]
+    stripe, period, ground = told["stripe"], told["period"], round(100 * told["ground"])
+    pale = f"color-mix(in srgb, {hue} {ground}%, transparent)"
+    return f"repeating-linear-gradient(-45deg, {hue} 0 {stripe}px, {pale} {stripe}px {period}px)"
+
+
 def _sizes(prefix: str = "") -> Iterator[str]:
     told = tokens()
     yield from (f"--{prefix}{name}: {value}; " for name, value in told["font"].items())

@@ -62,6 +62,12 @@ def mixed(first: str, second: str, part: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in pairs)
 
 
+def tinted(name: str, theme: Theme = "light") -> str:
+    """A colour by its name, or `dram/20`: 20% of it on the card."""
+    own, _, part = name.partition("/")
+    return mixed(colour("card", theme), colour(own, theme), int(part) / 100) if part else colour(own, theme)
+
+
 def luminance(text: str) -> float:
     """Relative luminance of WCAG 2, 0 to 1."""
     red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in channels(text)))

@@ -27,7 +27,7 @@ def draw_cube(topology: Topology, view: View) -> Picture:
     grid = _Grid(view, pen.lines)
     boxes = grid.boxes()
     left, top, right, bottom = grid.die
-    picture.ground.append(Box((left + right) / 2, (top + bottom) / 2, right - left, bottom - top, "#fafbfc", LINE, radius=10))
+    picture.ground.append(Box((left + right) / 2, (top + bottom) / 2, right - left, bottom - top, "head", LINE, radius=10))
     outside = {node.id: node for node in view.nodes if not node.inside}
     for edge in pen.lines:
         if edge.source in boxes and edge.target in boxes:

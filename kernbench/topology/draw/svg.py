@@ -9,16 +9,16 @@ from fractions import Fraction
 from html import escape
 from typing import Literal
 
+from kernbench.common.look.palette import Theme, tinted, tokens
 from kernbench.topology.graph import Edge, EdgeKind
 from kernbench.topology.views import ViewEdge, ViewNode
 
 Bounds = tuple[float, float, float, float]  #: left, top, right, bottom
 Anchor = Literal["start", "middle", "end"]
 
-INK, SOFT, PAGE, LINE = "#1a1e24", "#5b6472", "#ffffff", "#d4d9e1"
+INK, SOFT, PAGE, LINE = "ink", "soft", "card", "strong"  #: names of colours, as all that shapes have
 MARGIN = 24.0
 CHARACTER = 0.58  # of the font's size: what a character of a sans-serif text takes on the average, and a little more
-_FONT = "system-ui, 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Text:
         left = self.x - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, self.y - 0.8 * self.size, left + width, self.y + 0.22 * self.size
 
-    def svg(self) -> str:
+    def svg(self, theme: Theme) -> str:
         more = ' font-weight="600"' if self.bold else ""
         place = f'x="{_n(self.x)}" y="{_n(self.y)}" font-size="{_n(self.size)}"'
-        return f'<text {place} fill="{self.fill}" text-anchor="{self.anchor}"{more}>{escape(self.text)}</text>'
+        return f'<text {place} fill="{tinted(self.fill, theme)}" text-anchor="{self.anchor}"{more}>{escape(self.text)}</text>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,13 @@ class Box:
     def bounds(self) -> Bounds:
         return self.x - self.width / 2, self.y - self.height / 2, self.x + self.width / 2, self.y + self.height / 2
 
-    def svg(self) -> str:
+    def svg(self, theme: Theme) -> str:
         left, top, _, _ = self.bounds()
         place = f'x="{_n(left)}" y="{_n(top)}" width="{_n(self.width)}" height="{_n(self.height)}" rx="{_n(self.radius)}"'
         dash = ' stroke-dasharray="5 4"' if self.dashed else ""
         about = f"<title>{escape(self.about)}</title>" if self.about else ""
-        return f'<rect {place} fill="{self.fill}" stroke="{self.stroke}"{dash}>{about}</rect>'
+        stroke = self.stroke if self.stroke == "none" else tinted(self.stroke, theme)
+        return f'<rect {place} fill="{tinted(self.fill, theme)}" stroke="{stroke}"{dash}>{about}</rect>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,12 @@ class Link:
         xs, ys = [x for x, _ in self.points], [y for _, y in self.points]
         return min(xs), min(ys), max(xs), max(ys)
 
-    def svg(self) -> str:
+    def svg(self, theme: Theme) -> str:
         path = "M" + " L".join(f"{_n(x)} {_n(y)}" for x, y in self.points)
         more = ' stroke-dasharray="4 3"' if self.dashed else ""
         more += ' marker-end="url(#arrow)"' if self.arrow else ""
         about = f"<title>{escape(self.about)}</title>" if self.about else ""
-        style = f'stroke="{self.stroke}" stroke-width="{_n(self.width)}" stroke-linejoin="round"'
+        style = f'stroke="{tinted(self.stroke, theme)}" stroke-width="{_n(self.width)}" stroke-linejoin="round"'
         return f'<path d="{path}" fill="none" {style}{more}>{about}</path>'
 
 
@@ -122,27 +123,29 @@ class Picture:
             soft = fill if i == 0 or fill != INK else SOFT
             self.texts.append(Text(box.x, first + i * step, line, size if i == 0 else size - 1, soft, bold=i == 0))
 
-    def svg(self) -> str:
-        """The picture as a file, on a light page with its title above."""
+    def svg(self, theme: Theme = "light") -> str:
+        """The picture as a file, with its title above."""
         left, top, right, bottom = self.bounds()
         head = [Text(left, top - 34, self.title, 17, anchor="start", bold=True)]
         head += [Text(left, top - 15, self.note, 12, SOFT, anchor="start")] if self.note else []
         right = max([right, *(text.bounds()[2] for text in head)])
         x, y = left - MARGIN, top - 34 - 17 - MARGIN / 2
         width, height = right - left + 2 * MARGIN, bottom - y + MARGIN
-        return "\n".join(_document(x, y, width, height, self.title, [*self.shapes(), *head])) + "\n"
+        return "\n".join(_document((x, y, width, height), self.title, [*self.shapes(), *head], theme)) + "\n"
 
 
-def _document(x: float, y: float, width: float, height: float, title: str, shapes: list[Link | Box | Text]) -> Iterator[str]:
+def _document(place: Bounds, title: str, shapes: list[Link | Box | Text], theme: Theme) -> Iterator[str]:
+    x, y, width, height = place
+    font = tokens()["font"]["sans"].replace('"', "'")
     view = f'viewBox="{_n(x)} {_n(y)} {_n(width)} {_n(height)}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {view} width="{_n(width)}" height="{_n(height)}" role="img"'
-    yield f'font-family="{_FONT}" style="max-width:100%;height:auto">'
+    yield f'font-family="{font}" style="max-width:100%;height:auto">'
     yield f"<title>{escape(title)}</title>"
     yield '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
-    yield f'markerUnits="userSpaceOnUse"><path d="M0 0 L8 4 L0 8 z" fill="{SOFT}"/></marker></defs>'
-    yield f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{PAGE}"/>'
+    yield f'markerUnits="userSpaceOnUse"><path d="M0 0 L8 4 L0 8 z" fill="{tinted(SOFT, theme)}"/></marker></defs>'
+    yield f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{tinted(PAGE, theme)}"/>'
     for shape in shapes:
-        yield shape.svg()
+        yield shape.svg(theme)
     yield "</svg>"
 
 
@@ -152,22 +155,22 @@ def _n(value: float) -> str:
 
 
 WIDEST, THINNEST = 8.0, 1.4  # [px] of links
-_BLUE, _GREEN, _TEAL = ("#dce8f8", "#3a68b0"), ("#d9f0e4", "#2f7d5c"), ("#d5eff3", "#22808f")
-_ORANGE, _PURPLE, _BROWN = ("#fce6d5", "#b85c1c"), ("#e9e3f8", "#6a4fb8"), ("#f1e7e0", "#855c45")
-_GREY, _PINK, _YELLOW = ("#eceff3", "#6b7686"), ("#f8e0ef", "#a53f80"), ("#f7edcd", "#8d6f0c")
-_PLAIN = ("#f5f7fa", "#5d7c9c")
-#: Fill and stroke of a box.
+_PLAIN = ("head", "soft")
+#: Fill and stroke of a box: the hue of the resource; what only forwards or commands is neutral.
 NODE_COLOURS: dict[str, tuple[str, str]] = {
-    "sip": _PLAIN, "cube": _PLAIN, "io": _BROWN, "host": _GREY, "pe": _BLUE, "router": _GREY, "ucie": _PURPLE,
-    "hbm_ctrl": _GREEN, "sram": _TEAL, "m_cpu": _ORANGE, "io_cpu": _ORANGE, "pcie_ep": _BROWN, "io_noc": _BROWN,
-    "pe_cpu": _ORANGE, "pe_scheduler": _ORANGE, "pe_dma": _BLUE, "pe_fetch_store": _YELLOW, "pe_gemm": _PINK,
-    "pe_math": _PINK, "pe_tcm": _TEAL, "pe_ipcq": _PURPLE,
+    "sip": _PLAIN, "cube": _PLAIN, "io": ("link/10", "link"), "host": _PLAIN, "pe": ("dma/16", "dma"), "router": _PLAIN,
+    "ucie": ("link/18", "link"), "hbm_ctrl": ("dram/18", "dram"), "sram": ("sram/18", "sram"),
+    "m_cpu": ("control/20", "control"), "io_cpu": ("control/20", "control"), "pcie_ep": ("link/18", "link"),
+    "io_noc": ("link/18", "link"), "pe_cpu": ("control/20", "control"), "pe_scheduler": ("control/20", "control"),
+    "pe_dma": ("dma/18", "dma"), "pe_fetch_store": ("dma/10", "dma"), "pe_gemm": ("te/18", "te"), "pe_math": ("ve/18", "ve"),
+    "pe_tcm": ("sram/18", "sram"), "pe_ipcq": ("queue/18", "queue"),
 }  # fmt: skip
+#: Links within a cube are neutral but for those to memories; links that leave it are of the network.
 EDGE_COLOURS = {
-    EdgeKind.COMMAND: "#98a1ad", EdgeKind.PE_INTERNAL: "#4a78c0", EdgeKind.PE_ROUTER: "#4a78c0", EdgeKind.MESH: "#6b7686",
-    EdgeKind.HBM: "#3d9970", EdgeKind.SRAM: "#2f9fb3", EdgeKind.M_CPU: "#dd7a36", EdgeKind.UCIE_PORT: "#b3a3e0",
-    EdgeKind.UCIE: "#8469cc", EdgeKind.UCIE_IO: "#b573c9", EdgeKind.IO_INTERNAL: "#93684f", EdgeKind.SIP: "#cf5650",
-    EdgeKind.PCIE: "#c2981f",
+    EdgeKind.COMMAND: "edge", EdgeKind.PE_INTERNAL: "dma", EdgeKind.PE_ROUTER: "dma", EdgeKind.MESH: "edge",
+    EdgeKind.HBM: "dram", EdgeKind.SRAM: "sram", EdgeKind.M_CPU: "control", EdgeKind.UCIE_PORT: "link/60",
+    EdgeKind.UCIE: "link", EdgeKind.UCIE_IO: "link", EdgeKind.IO_INTERNAL: "link/60", EdgeKind.SIP: "ink",
+    EdgeKind.PCIE: "soft",
 }  # fmt: skip
 TITLES = {"hbm_ctrl": "HBM", "sram": "SRAM", "m_cpu": "M_CPU", "pe": "PE", "sip": "SIP", "io": "IO chiplet", "ucie": "port"}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.look.palette import cause_look
 from kernbench.trace.reader import Trace
 from kernbench.trace.why.critical_path import Stretch, UnlawfulError, critical_path
 from kernbench.trace.why.history import Command, History, check_lawful, read_history, unlawful
@@ -40,6 +41,7 @@ class Group:
     name: str
     resources: tuple[str, ...]  #: those that cost most first; none where the name says it
     cycles: Fraction
+    waiting: Fraction = Fraction(0)  #: of these, cycles that are waits: what pages and pictures hatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Gr
         if name == "DRAM bandwidth":
             channels = (name for name in _nearly_last(path) if history.component.get(name) == "DRAM")
             resources = tuple(dict.fromkeys((*resources, *channels)))
-        made.append(Group(name, resources, sum((cost.cycles for cost in some), Fraction(0))))
+        waiting = sum((cost.cycles for cost in some if cause_look(cost.cause, cost.resource)[1] == "hatch"), Fraction(0))
+        made.append(Group(name, resources, sum((cost.cycles for cost in some), Fraction(0)), waiting))
     return sorted(made, key=lambda group: -group.cycles)
 
 

@@ -14,6 +14,7 @@ import core_pictures  # noqa: E402
 import llm_pictures  # noqa: E402
 import pictures  # noqa: E402
 import reference  # noqa: E402
+import run_picture  # noqa: E402
 import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
 import validation_tables  # noqa: E402
@@ -36,19 +37,35 @@ smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 html_theme = "furo"
 html_title = f"kernbench {VERSION}"
 html_static_path = ["_static"]
-html_css_files = ["wide.css"]
+html_css_files = ["docs.css"]
+html_extra_path = ["_generated/site"]  # the report that the landing page links to
+html_theme_options = {
+    "navigation_with_keys": True,
+    "light_css_variables": {
+        "font-stack": "system-ui, sans-serif",
+        "font-stack--monospace": "ui-monospace, monospace",
+        "color-sidebar-link-text": "var(--color-foreground-primary)",
+        "color-sidebar-link-text--top-level": "var(--color-foreground-primary)",
+    },
+}
 html_show_sourcelink = False
 html_copy_source = False
+
+
+SITE = HERE / "_generated" / "site"
+SITE.mkdir(parents=True, exist_ok=True)  # before Sphinx looks for html_extra_path
 
 
 def generate(app: Any) -> None:
     """Write the generated parts before the first page is read."""
     folder = HERE / "_generated"
-    folder.mkdir(exist_ok=True)
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
     drawn |= core_pictures.core_pictures()
     drawn |= llm_pictures.llm_pictures()
     drawn |= validation_tables.validation_tables()
+    shown = run_picture.shown_run()
+    drawn |= run_picture.run_pictures(shown)
+    drawn |= {"landing.md": run_picture.landing(shown), f"{SITE.name}/{run_picture.PAGE}": shown.page}
     for name, text in {**drawn, **reference.all_tables()}.items():
         path = folder / name
         # A file that is the same keeps its time, so that its page is not read again.

@@ -19,6 +19,7 @@ import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
 import validation_tables  # noqa: E402
 
+from kernbench.common.look.css import docs_css  # noqa: E402
 from kernbench.version import VERSION  # noqa: E402
 
 project = "kernbench"
@@ -36,29 +37,44 @@ smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 
 html_theme = "furo"
 html_title = f"kernbench {VERSION}"
-html_static_path = ["_static"]
-html_css_files = ["docs.css"]
+html_static_path = ["_static", "_generated/style"]
+html_css_files = ["tokens.css", "docs.css"]  # tokens.css is made from the token file
 html_extra_path = ["_generated/site"]  # the report that the landing page links to
+#: The theme's colours, by those of the token file.
+COLOURS = {
+    "color-foreground-primary": "var(--kb-ink)",
+    "color-foreground-secondary": "var(--kb-soft)",
+    "color-foreground-muted": "var(--kb-faint)",
+    "color-background-primary": "var(--kb-card)",
+    "color-background-secondary": "var(--kb-page)",
+    "color-background-border": "var(--kb-line)",
+    "color-code-background": "var(--kb-head)",
+    "color-brand-primary": "var(--kb-accent)",
+    "color-brand-content": "var(--kb-accent)",
+    "color-sidebar-link-text": "var(--kb-ink)",
+    "color-sidebar-link-text--top-level": "var(--kb-ink)",
+}
 html_theme_options = {
     "navigation_with_keys": True,
     "light_css_variables": {
-        "font-stack": "system-ui, sans-serif",
-        "font-stack--monospace": "ui-monospace, monospace",
-        "color-sidebar-link-text": "var(--color-foreground-primary)",
-        "color-sidebar-link-text--top-level": "var(--color-foreground-primary)",
+        "font-stack": "var(--kb-sans)",
+        "font-stack--monospace": "var(--kb-mono)",
+        **COLOURS,
     },
+    "dark_css_variables": COLOURS,
 }
 html_show_sourcelink = False
 html_copy_source = False
 
 
-SITE = HERE / "_generated" / "site"
-SITE.mkdir(parents=True, exist_ok=True)  # before Sphinx looks for html_extra_path
+GENERATED = HERE / "_generated"
+SITE, STYLE = GENERATED / "site", GENERATED / "style"
+for path in (SITE, STYLE):  # before Sphinx looks for html_extra_path and html_static_path
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def generate(app: Any) -> None:
     """Write the generated parts before the first page is read."""
-    folder = HERE / "_generated"
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
     drawn |= core_pictures.core_pictures()
     drawn |= llm_pictures.llm_pictures()
@@ -66,8 +82,9 @@ def generate(app: Any) -> None:
     shown = run_picture.shown_run()
     drawn |= run_picture.run_pictures(shown)
     drawn |= {"landing.md": run_picture.landing(shown), f"{SITE.name}/{run_picture.PAGE}": shown.page}
+    drawn |= {f"{STYLE.name}/tokens.css": docs_css()}
     for name, text in {**drawn, **reference.all_tables()}.items():
-        path = folder / name
+        path = GENERATED / name
         # A file that is the same keeps its time, so that its page is not read again.
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -11,11 +11,8 @@ from html import escape
 
 from kernbench import Machine, Program, load_config, simulate
 
-INK = "var(--color-foreground-primary, #1a1a1a)"
-FAINT = "var(--color-foreground-muted, #6b6f76)"
-PAPER = "var(--color-background-secondary, #f4f5f7)"
-LINE = "var(--color-background-border, #c8ccd2)"
-BLUE, ORANGE = "#2f6fae", "#b4560f"  # white text is legible on both, and both are on white and on black
+INK, FAINT, PAPER, LINE = (f"var(--kb-{name})" for name in ("ink", "faint", "page", "strong"))  # of tokens.css
+FIRST, SECOND = "dma", "te"  #: colours of two tiles
 
 SIZES = {0: 2048, 2: 512}  # [B] of the tiles of `shared_program`
 
@@ -37,7 +34,7 @@ def all_pictures() -> dict[str, str]:
 
 def _svg(width: int, height: int, title: str, parts: Iterator[str]) -> str:
     body = "\n".join(parts)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" '
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
     style = f'font-size="14" fill="{INK}" style="width:100%;max-width:46em;height:auto">'
     return f"{head}{style}\n<title>{escape(title)}</title>\n{body}\n</svg>\n"
 
@@ -131,13 +128,13 @@ def _shared_parts(rates: Sequence[Rates]) -> Iterator[str]:
     left, right, top, bottom = 62, 700, 40, 240
     end, most = rates[-1].end, 16
     across, up = (right - left) / end, (bottom - top) / most
-    for x, colour, name in ((left, BLUE, "tile 0, 2048 B"), (left + 180, ORANGE, "tile 2, 512 B, from cycle 64 on")):
-        yield _box(x, 10, 14, 14, fill=colour)
+    for x, colour, name in ((left, FIRST, "tile 0, 2048 B"), (left + 180, SECOND, "tile 2, 512 B, from cycle 64 on")):
+        yield _box(x, 10, 14, 14, fill=f"var(--kb-{colour})")
         yield _text(x + 20, 22, name)
     for piece in rates:
         x, width = left + piece.start * across, (piece.end - piece.start) * across
-        yield _box(x, bottom - piece.first * up, width, piece.first * up, fill=BLUE)
-        yield _box(x, bottom - (piece.first + piece.second) * up, width, piece.second * up, fill=ORANGE)
+        yield _box(x, bottom - piece.first * up, width, piece.first * up, fill=f"var(--kb-{FIRST})")
+        yield _box(x, bottom - (piece.first + piece.second) * up, width, piece.second * up, fill=f"var(--kb-{SECOND})")
         yield from _rate_labels(piece, x + width / 2, bottom, up)
     for level in (0, 8, 16):
         y = bottom - level * up
@@ -153,10 +150,10 @@ def _shared_parts(rates: Sequence[Rates]) -> Iterator[str]:
 
 
 def _rate_labels(piece: Rates, x: float, bottom: float, up: float) -> Iterator[str]:
-    """The number of bytes per cycle inside each block; white is legible on both colours."""
+    """The number of bytes per cycle inside each block."""
     base = 0.0
-    for rate in (piece.first, piece.second):
+    for rate, colour in ((piece.first, FIRST), (piece.second, SECOND)):
         if rate:
             y = bottom - (base + rate / 4) * up + 5
-            yield _text(x, y, f"{rate:g}", text_anchor="middle", fill="#ffffff", font_weight="bold")
+            yield _text(x, y, f"{rate:g}", text_anchor="middle", fill=f"var(--kb-on-{colour})", font_weight="bold")
         base += rate

@@ -2,19 +2,20 @@
 
     python docs/run_picture.py      # writes docs/_static/run_light.svg and run_dark.svg, which README shows
 
-The run is `COMMAND`; the cycles, the sentence and the shares are those of its trace, so the picture cannot differ from the simulator.
+The run is `COMMAND`. Cycles, sentence and shares come from its trace, so the picture cannot differ from the simulator.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from pathlib import Path
 
 from kernbench.cli.main import exit_code
+from kernbench.common.look.palette import THEMES, Theme, cause_look, colour, resource_of, tokens
 from kernbench.trace.reader import open_trace
 from kernbench.trace.timeline import Timeline, read_timeline
 from kernbench.trace.why import Why, explain
@@ -27,36 +28,6 @@ LEFT, RIGHT = 112, 856  #: of the plots
 LANES = (("dma0", "dma", 40), ("te0", "te", 24), ("ve0", "ve", 24), ("dram.ch0", "dram", 40))  #: track, colour, height
 TOP, GAP = 112, 8  #: of the lanes
 BAR = 328  #: top of the bar of causes
-SANS, MONO = "system-ui, sans-serif", "ui-monospace, monospace"
-
-
-@dataclass(frozen=True)
-class Look:
-    """Colours of a theme."""
-
-    page: str
-    edge: str
-    ink: str
-    soft: str
-    lane: str
-    hues: dict[str, str]
-    texts: dict[str, str]  #: on a hue: the one of white and near-black with the higher contrast
-
-
-LOOKS = {
-    "light": Look(
-        "#ffffff", "#e0e4ea", "#1a1e24", "#5b6472", "#f4f6f9",
-        {"dma": "#4382fc", "te": "#db7432", "ve": "#5d9c74", "dram": "#654bbb", "link": "#39748a", "other": "#8f929d"},
-        {"dram": "#ffffff"},
-    ),
-    "dark": Look(
-        "#0e1116", "#262d37", "#e5e9ef", "#a2acba", "#161b22",
-        {"dma": "#2a6adf", "te": "#c27f37", "ve": "#338362", "dram": "#c68cfa", "link": "#50a0af", "other": "#bdc0c3"},
-        {"dram": "#11151a"},
-    ),
-}  # fmt: skip
-#: The colour of a group of causes, by its name in `kbsim trace why`.
-GROUP_HUES = {"DRAM bandwidth": "dram", "link bandwidth": "link", "TE work": "te", "VE work": "ve"}
 LEAST = Fraction(1, 100)  #: share of the run that a group must have to be in the key
 
 
@@ -83,16 +54,16 @@ def shown_run() -> Shown:
 
 def run_pictures(shown: Shown) -> dict[str, str]:
     """File name: SVG."""
-    return {f"run_{theme}.svg": _svg(shown, look) for theme, look in LOOKS.items()}
+    return {f"run_{theme}.svg": _svg(shown, theme) for theme in THEMES}
 
 
 def landing(shown: Shown) -> str:
     """The picture as the landing page has it: in both themes, linked to the report. MyST text."""
     text = f"{answer(shown)} Open the report of this run."
     options = f":alt: {text}\n:target: {PAGE}\n"
-    return "\n\n".join(
-        f"```{{image}} _generated/run_{theme}.svg\n{options}:class: only-{theme}\n```" for theme in LOOKS
-    ) + "\n"
+    return (
+        "\n\n".join(f"```{{image}} _generated/run_{theme}.svg\n{options}:class: only-{theme}\n```" for theme in THEMES) + "\n"
+    )
 
 
 def answer(shown: Shown) -> str:
@@ -109,48 +80,60 @@ def _first(why: Why) -> str:
     return why.sentence.split(";")[0].split(":")[0]
 
 
-def _svg(shown: Shown, look: Look) -> str:
+def _svg(shown: Shown, theme: Theme) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-    head += f'role="img" font-family="{SANS}" font-size="13" fill="{look.ink}">'
-    return "\n".join((head, f"<title>{escape(answer(shown))}</title>", *_parts(shown, look), "</svg>")) + "\n"
+    head += f'role="img" font-family="{_font("sans")}" font-size="{_size("body")}" fill="{colour("ink", theme)}">'
+    return "\n".join((head, f"<title>{escape(answer(shown))}</title>", *_parts(shown, theme), "</svg>")) + "\n"
 
 
-def _parts(shown: Shown, look: Look) -> Iterator[str]:
-    yield from (_hatch(name, hue) for name, hue in look.hues.items())
-    yield f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="{look.page}" stroke="{look.edge}"/>'
-    yield _text(24, 36, f"$ {_command()}", fill=look.soft, font_family=MONO)
-    yield _text(24, 82, f"{shown.timeline.last:,} cycles", font_size=28, font_weight=600)
-    yield _text(RIGHT, 82, _first(shown.why), font_size=15, text_anchor="end")
-    yield from _lanes(shown.timeline, look)
-    yield from _where(shown, look)
+def _parts(shown: Shown, theme: Theme) -> Iterator[str]:
+    yield from (_hatch(name, colour(name, theme)) for name in tokens()["resource"])
+    card, line = colour("card", theme), colour("line", theme)
+    yield f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8" fill="{card}" stroke="{line}"/>'
+    yield _text(24, 36, f"$ {_command()}", fill=colour("soft", theme), font_family=_font("mono"))
+    yield _text(24, 82, f"{shown.timeline.last:,} cycles", font_size=_size("headline"), font_weight=tokens()["weight"]["bold"])
+    yield _text(RIGHT, 82, _first(shown.why), font_size=_size("section"), text_anchor="end")
+    yield from _lanes(shown.timeline, theme)
+    yield from _where(shown, theme)
+
+
+def _size(use: str) -> int:
+    return int(tokens()["type"][use])
+
+
+def _font(kind: str) -> str:
+    return str(tokens()["font"][kind]).replace('"', "'")
 
 
 def _hatch(name: str, hue: str) -> str:
-    """Waiting: stripes of 2.4 of 6 pixels at 45 degrees over the hue at 28%."""
-    stripes = f'<rect width="6" height="6" fill="{hue}" opacity="0.28"/><rect width="2.4" height="6" fill="{hue}"/>'
+    """Waiting: stripes at 45 degrees."""
+    told = tokens()["hatch"]
+    size, stripe = told["period"], told["stripe"]
+    stripes = f'<rect width="{size}" height="{size}" fill="{hue}" opacity="{told["ground"]}"/>'
+    stripes += f'<rect width="{stripe}" height="{size}" fill="{hue}"/>'
     turned = 'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
-    return f'<pattern id="wait-{name}" width="6" height="6" {turned}>{stripes}</pattern>'
+    return f'<pattern id="wait-{name}" width="{size}" height="{size}" {turned}>{stripes}</pattern>'
 
 
-def _lanes(timeline: Timeline, look: Look) -> Iterator[str]:
+def _lanes(timeline: Timeline, theme: Theme) -> Iterator[str]:
     y = TOP
     for name, hue, height in LANES:
-        yield f'<rect x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{height}" fill="{look.lane}"/>'
-        yield _text(24, y + height / 2 + 5, name, font_family=MONO)
+        yield f'<rect x="{LEFT}" y="{y}" width="{RIGHT - LEFT}" height="{height}" fill="{colour("head", theme)}"/>'
+        yield _text(24, y + height / 2 + 5, name, font_family=_font("mono"))
         boxes = _bandwidth(timeline, name) if hue == "dram" else _jobs(timeline, name)
-        yield f'<path fill="{look.hues[hue]}" d="{_path(boxes, y, height)}"/>'
+        yield f'<path fill="{colour(hue, theme)}" d="{_path(boxes, y, height)}"/>'
         y += height + GAP
     for cycle in range(0, timeline.last, _step(timeline.last)):
         x = LEFT + (RIGHT - LEFT) * cycle / timeline.last
         anchor = "start" if cycle == 0 else "middle"
-        yield _text(x, y + 10, f"{cycle:,}", font_size=11, fill=look.soft, text_anchor=anchor)
-    yield _text(24, y + 10, "cycle", font_size=11, fill=look.soft)
+        yield _text(x, y + 10, f"{cycle:,}", font_size=_size("label"), fill=colour("soft", theme), text_anchor=anchor)
+    yield _text(24, y + 10, "cycle", font_size=_size("label"), fill=colour("soft", theme))
 
 
 def _step(cycles: int) -> int:
     """A round number of cycles between labels of the axis, at most seven of them."""
     size: int = 10 ** (len(str(cycles)) - 1)
-    return next(step for step in (size // 5, size // 2, size, 2 * size) if 0 < step and cycles <= 7 * step)
+    return next(step for step in (size // 5, size // 2, size, 2 * size) if step > 0 and cycles <= 7 * step)
 
 
 Box = tuple[Fraction, Fraction, Fraction, Fraction]  #: left, width, top and height, as parts of the lane
@@ -194,52 +177,45 @@ def _tenth(value: Fraction) -> str:
     return f"{tenths // 10}" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}"
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A part of the bar: work or waiting of one group."""
-
-    hue: str
-    wait: bool
-    share: Fraction
-
-
-def _where(shown: Shown, look: Look) -> Iterator[str]:
+def _where(shown: Shown, theme: Theme) -> Iterator[str]:
     """The bar of causes and its key."""
     cycles = shown.timeline.last
     groups = [group for group in shown.why.groups if group.cycles >= LEAST * cycles]
-    yield _text(24, BAR - 10, "Where the cycles went", font_weight=600)
-    yield _text(RIGHT, BAR - 10, "solid: work, hatched: waiting", font_size=11, fill=look.soft, text_anchor="end")
+    yield _text(24, BAR - 10, "Where the cycles went", font_weight=tokens()["weight"]["bold"])
+    yield _text(
+        RIGHT,
+        BAR - 10,
+        "solid: work, hatched: waiting",
+        font_size=_size("label"),
+        fill=colour("soft", theme),
+        text_anchor="end",
+    )
     x = Fraction(24)
-    for piece in _pieces(shown.why, [group.name for group in groups]):
-        width = piece.share / cycles * (RIGHT - 24)
-        fill = f"url(#wait-{piece.hue})" if piece.wait else look.hues[piece.hue]
+    for (_, hue, wait), spent in _causes(shown.why).items():
+        width = spent / cycles * (RIGHT - 24)
+        fill = f"url(#wait-{hue})" if wait else colour(hue, theme)
         yield f'<rect x="{_tenth(x)}" y="{BAR}" width="{_tenth(width)}" height="22" fill="{fill}"/>'
         x += width
     left = 24
     for group in groups:
-        hue = GROUP_HUES.get(group.name, "other")
-        yield f'<rect x="{left}" y="{BAR + 38}" width="12" height="12" rx="2" fill="{look.hues[hue]}"/>'
-        yield _text(left + 18, BAR + 49, f"{group.name} {float(group.cycles / cycles):.0%}", font_size=12)
+        hue = resource_of(group.name)
+        yield f'<rect x="{left}" y="{BAR + 38}" width="12" height="12" rx="2" fill="{colour(hue, theme)}"/>'
+        yield _text(left + 18, BAR + 49, f"{group.name} {float(group.cycles / cycles):.0%}", font_size=_size("dense"))
         left += 190
 
 
-def _pieces(why: Why, names: Sequence[str]) -> list[Piece]:
-    """By group in order of the names: first the work, then the wait; what the names leave out comes last."""
-    amounts: dict[tuple[int, bool], Fraction] = {}
+def _causes(why: Why) -> dict[tuple[int, str, bool], Fraction]:
+    """[cycle] of the critical path by resource, the largest first, and there by work and wait: (place, resource, wait)."""
+    spent: dict[tuple[str, bool], Fraction] = {}
     for cost in why.costs:
-        name = _group(cost.cause, why.history.component.get(cost.resource, ""))
-        place = names.index(name) if name in names else len(names)
-        key = (place, cost.cause not in ("work", "transfer", "head"))
-        amounts[key] = amounts.get(key, Fraction(0)) + cost.cycles
-    hues = [*(GROUP_HUES.get(name, "other") for name in names), "other"]
-    return [Piece(hues[place], wait, share) for (place, wait), share in sorted(amounts.items())]
-
-
-def _group(cause: str, component: str) -> str:
-    """The group of a cost, as `kbsim trace why` names it; empty: one that the picture does not tell apart."""
-    if cause in ("transfer", "share"):
-        return {"DRAM": "DRAM bandwidth", "NOC": "link bandwidth"}.get(component, "")
-    return {"work": f"{component} work", "head": "head latency"}.get(cause, "")
+        hue, fill = cause_look(cost.cause, cost.resource)
+        spent[hue, fill == "hatch"] = spent.get((hue, fill == "hatch"), Fraction(0)) + cost.cycles
+    whole = {hue: sum(spent.get((hue, wait), Fraction(0)) for wait in (False, True)) for hue, _ in spent}
+    order = sorted(whole, key=lambda hue: -whole[hue])
+    return {
+        (order.index(hue), hue, wait): spent[hue, wait]
+        for hue, wait in sorted(spent, key=lambda one: (order.index(one[0]), one[1]))
+    }
 
 
 def _text(x: float, y: float, text: str, **style: str | float) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
-from kernbench.validate.page import COLUMNS, NUMBERS, cells, figure_svg, figures_of, headline, largest, reasons
+from kernbench.validate.page import COLUMNS, NUMBERS, cells, figure_svg, figures_of, headline, largest, reasons, share_text
 from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
 
 SUBSETS = ("noc_mesh",)  #: suites that take too long in full for a build
@@ -16,9 +17,24 @@ def validation_tables() -> dict[str, str]:
     if any(run.outside for run in runs):
         raise RuntimeError(f"kbsim validate: {headline(runs)}")
     return {
+        "believe.md": "\n".join(_believe(runs)) + "\n",
         "validation_summary.md": "\n".join(_summary(runs)) + "\n",
         "validation.md": "\n\n".join(part for run in runs for part in _suite(run)) + "\n",
     }
+
+
+def _believe(runs: list[SuiteRun]) -> Iterator[str]:
+    """What was compared with what, by source: cases that have an allowed error, and the largest error among them."""
+    yield "| figure | compared with | cases | largest error | allowed |"
+    yield "|---|---|---:|---:|---:|"
+    for run in runs:
+        for name, source in run.data.sources.items():
+            rows = [row for row in run.rows if row.source == name and row.allowed is not None]
+            if rows:
+                error = share_text(max((row.error for row in rows), key=abs), sign=True)
+                allowed = share_text(max(Fraction(row.allowed or 0) for row in rows))
+                cited = f"[{source.title}]({source.url})" if source.url else source.title
+                yield f"| {run.data.title} (`{run.data.suite}`) | {cited} | {len(rows)} | {error} | {allowed} |"
 
 
 def _summary(runs: list[SuiteRun]) -> Iterator[str]:

@@ -78,7 +78,11 @@ class Place:
 
 def run_page(page: Path, place: Place = Place()) -> list[Shown]:
     """Run a page's examples in an empty directory."""
-    text = page.read_text(encoding="utf-8")
+    return run_text(page.read_text(encoding="utf-8"), place)
+
+
+def run_text(text: str, place: Place = Place()) -> list[Shown]:
+    """Run the examples of a text in an empty directory."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _without(place.hidden), _forgetting(folder):
         return list(_run(text, {"__name__": "__example__"}, place))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,9 @@ def test_build_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     html = (tmp_path / "html" / "model" / "by_example.html").read_text(encoding="utf-8")
     assert html.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720') == 2
+    landing = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+    assert 'href="llama2-7b-decode.html"' in landing and (tmp_path / "html" / "llama2-7b-decode.html").is_file()
+    assert all(f'href="{kind}/index.html"' in landing for kind in ("tutorials", "how-to", "reference", "explanation"))
     assert "\u2013" not in (tmp_path / "html" / "reference" / "cli.html").read_text(encoding="utf-8")  # `--cycles` in prose
 
 
@@ -102,3 +106,18 @@ def test_pictures_are_sound_and_show_what_the_machine_does() -> None:
         (64, 128, 8.0, 8.0),
         (128, 160, 16.0, 0.0),
     ]
+
+
+def test_the_picture_of_the_readme_is_what_the_build_makes() -> None:
+    """Byte for byte, and its alternative text too; `KB_REGOLD=1` stores what is made now."""
+    picture = part("run_picture")
+    shown = picture.shown_run()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f'alt="{picture.answer(shown)}"' in readme
+    for name, text in picture.run_pictures(shown).items():
+        ElementTree.fromstring(text)
+        stored = DOCS / "_static" / name
+        if os.environ.get("KB_REGOLD"):
+            stored.write_text(text, encoding="utf-8")
+        assert text == stored.read_text(encoding="utf-8"), f"{name} is old: python docs/run_picture.py"
+        assert f"docs/_static/{name}" in readme

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import BLOCK, ROOT, Place, Shown, extra_modules, first_pages, pages, run_page, wrong_at
+from tests.docs.examples import BLOCK, ROOT, Place, Shown, extra_modules, first_pages, pages, run_page, run_text, wrong_at
 
 PAGES = [page for page in pages() if page.exists() and BLOCK.search(page.read_text(encoding="utf-8"))]
 
@@ -39,6 +40,19 @@ def test_dots_stand_for_lines_and_nothing_else_does() -> None:
 def test_the_readme_at_160_columns() -> None:
     if (ROOT / "README.md").exists():
         assert wrong_at(ROOT / "README.md", 160) == []
+
+
+def test_commands_of_the_readme_work() -> None:
+    """Those of its sh blocks, in their order; left out: a file that the reader has, and what takes a minute."""
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("README.md is not in this source tree")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", readme.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if line.startswith("kbsim ")]
+    left = ("kbsim onnx model.onnx", "kbsim validate")
+    assert len(commands) > 6 and all(any(one.startswith(start) for one in commands) for start in left)
+    text = "".join(f"```console\n$ {one}\n...\n```\n" for one in commands if not one.startswith(left))
+    assert [shown.printed for shown in run_text(text, Place(hidden=extra_modules())) if shown.code] == []
 
 
 def test_modules_of_extras_are_hidden_and_those_of_a_plain_install_are_not() -> None:

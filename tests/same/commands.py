@@ -14,7 +14,7 @@ from tests.same.loads import DENSE, SYSTEMS, layers
 ON_SMALL = "tiles.json -c small.yaml"
 ROWS = "rows_pressed.json -c rows_pressed.machine.json"
 COMMANDS = {
-    "workload_mobile": "run llama2-7b-decode --json",
+    "workload_mobile": "run llama2-7b-decode -c npu_mobile --json",
     "workload_server": "run llama2-7b-decode -c npu_server --json",
     "workload_rows": "run llama2-7b-decode -c npu_mobile --set spm.num_banks=8 --set spm.bank_size_bytes=524288 --json",
     "workload_max_min": "run llama2-7b-decode -c npu_mobile --set allocation=max_min_v1 --json",
@@ -94,7 +94,7 @@ def _chains() -> Iterator[Item]:
         yield item(f"command/trace_{what}", conflict, f"trace {what} two.jsonl --json")
     other = "run two_engines.json -c split_fifo.machine.json --trace fifo.jsonl --trace-level full -q"
     yield item("command/trace_diff", conflict, other, "trace diff two.jsonl fifo.jsonl --json")
-    kernel = "run gemm --set m=64 --set n=64 --set k=64 --set block_n=32 --trace gemm.jsonl --trace-level full -q"
+    kernel = "run gemm -c npu_server --set m=64 --set n=64 --set k=64 --set block_n=32 --trace gemm.jsonl --trace-level full -q"
     yield item("command/trace_why_kernel", kernel, "trace why gemm.jsonl --json")
     sweep = "sweep run s.yaml --threads 1 --store same.sqlite -q"
     yield item("command/sweep", sweep, "sweep report same.sqlite --csv same.csv --json", output="same.csv")

@@ -23,7 +23,7 @@ RUNS = {
     "tiles_part": "run tiles.json -c small.yaml --trace-cycles 300:900 --trace-only dma*,te* --trace-window 100",
     "stuck": "run stuck.json -c small.yaml",
     "clash": "run clash.json -c small.yaml --set spm.check_overlap=warn",
-    "gemm": f"run gemm --set m=64 {SMALL}",
+    "gemm": f"run gemm -c npu_server --set m=64 {SMALL}",
     "flash_attention": "run flash_attention -c npu_server --set heads=2 --set tokens=64 --set depth=32",
     "tp_mlp": "run tp_mlp --set tokens=5 --set hidden=24 --set ffn=36 --set ranks=6",
     "tp_mlp_two_cubes": "run tp_mlp -c sip_4x4 --set tokens=5 --set hidden=24 --set ffn=36 --set ranks=12",

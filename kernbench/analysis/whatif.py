@@ -10,16 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.cmdq import Program
-from kernbench.cmdq.entries import PairEntry
+from kernbench.analysis.case import Demand, Outcome, Progress, Work
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
 from kernbench.config.rules import ONE_MEMBER, dram_weight
 from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system.rules import most_flow_weight
-from kernbench.sim_engine.machine import Machine
-from kernbench.sim_engine.result import Result
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
@@ -35,11 +32,11 @@ def _pe(config: NpuConfig | SystemConfig) -> tuple[NpuConfig | Any, str]:
     return (config, "") if isinstance(config, NpuConfig) else (config.pe, "pe.")
 
 
-def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
-    """No transfer waits for a slot: as many at a time as the program has."""
+def _free_dma(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+    """No transfer waits for a slot: as many at a time as there are."""
     pe, at = _pe(config)
     dma: Dma = pe.dma
-    transfers = max(1, sum(entry.engine == "dma" for entry in program.entries))
+    transfers = max(1, demand.transfers)
     changes: Changes = {
         f"{at}dma.max_concurrent_transfers": max(transfers, dma.max_concurrent_transfers),
         f"{at}dma.queue_depth_per_master": max(transfers, dma.queue_depth_per_master),
@@ -50,7 +47,7 @@ def _free_dma(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     return changes
 
 
-def _free_dram(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+def _free_dram(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
     allocation = "shared_bw_v1" if config.allocation in ONE_MEMBER else config.allocation
     dram: Dram
@@ -87,7 +84,7 @@ def _link_rate(config: SystemConfig) -> int:
     return LARGEST // max(channel.weight for channel in config.pe.dma.channels)
 
 
-def _free_noc(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+def _free_noc(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """The DMA engines sit at the DRAM: on a system the links stay, without length, latency and limit."""
     if isinstance(config, NpuConfig):
         return {"noc": None}
@@ -98,12 +95,11 @@ def _free_noc(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     return changes
 
 
-def _free_banks(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+def _free_banks(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """As many ports as there can be requesters: the own flows, engines, and tiles that other PEs send or fetch."""
     pe, at = _pe(config)
     channels = config.dram.channels if isinstance(config, NpuConfig) else config.slice_channels
-    others = sum(isinstance(entry, PairEntry) for entry in program.entries)
-    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * channels + others
+    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * channels + demand.pairs
     ports = min(LARGEST, flows + pe.te.engines + pe.ve.engines)
     spm: Spm = pe.spm
     if spm.ports is not None:
@@ -114,7 +110,7 @@ def _free_banks(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     }
 
 
-def _free_te(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+def _free_te(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """The body of a job takes a cycle."""
     _, at = _pe(config)
     rate = {"timing": "macs", "macs_per_cycle": LARGEST, "f_w": {}, "f_a": {}, "period": 1}
@@ -122,7 +118,7 @@ def _free_te(config: NpuConfig | SystemConfig, program: Program) -> Changes:
     return {f"{at}te.{key}": value for key, value in {**rate, **systolic}.items()}
 
 
-def _free_ve(config: NpuConfig | SystemConfig, program: Program) -> Changes:
+def _free_ve(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """A pass over the elements takes a cycle; the depth of the reduction tree stays."""
     _, at = _pe(config)
     rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
@@ -130,7 +126,7 @@ def _free_ve(config: NpuConfig | SystemConfig, program: Program) -> Changes:
 
 
 #: What can be freed, in the order in which it is when several are: how much DRAM and banks need depends on the transfers.
-RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Program], Changes]] = {
+RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Demand], Changes]] = {
     "dma": _free_dma,
     "noc": _free_noc,
     "dram": _free_dram,
@@ -138,15 +134,23 @@ RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Program], Changes]] = {
     "te": _free_te,
     "ve": _free_ve,
 }
-
-
 #: What else people call them.
 SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram", "ddr": "dram", "mesh": "noc", "links": "noc",
             "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
             "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
 
 Config = NpuConfig | SystemConfig
-Progress = Callable[[Machine], None]
+
+#: What to change first where a resource saves most: keys of one NPU; the second names are those of a system.
+LEVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "dma": (("dma.max_concurrent_transfers", "dma.engines"), ("pe.dma.max_concurrent_transfers", "pe.dma.engines")),
+    "noc": (("noc.link_bytes_per_cycle",), ("cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle")),
+    "dram": (("dram.channels", "dram.peak_bw_bytes_per_cycle"), ("cube.hbm.channels", "cube.hbm.peak_bw_bytes_per_cycle")),
+    "banks": (("spm.num_banks", "spm.read_ports", "spm.ports"), ("pe.spm.num_banks", "pe.spm.read_ports", "pe.spm.ports")),
+    "te": (("te.engines", "te.macs_per_cycle", "te.rows"), ("pe.te.engines", "pe.te.macs_per_cycle", "pe.te.rows")),
+    "ve": (("ve.engines", "ve.lanes"), ("pe.ve.engines", "pe.ve.lanes")),
+}
+WORTH = 0.01  #: of the run, for a resource to be what to change first
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,65 @@ class Freed:
 class WhatIf:
     """A run as it is, with each resource freed, and with all of them freed."""
 
-    result: Result
+    base: Outcome
     each: tuple[Freed, ...]
     all: Freed
 
+    @property
+    def best(self) -> Freed:
+        """The resource that saves most by itself."""
+        return max(self.each, key=lambda one: one.saved or 0)
 
-def what_if(program: Program, config: Config, resources: Sequence[str] = (), progress: Progress | None = None) -> WhatIf:
-    """Run a program as the machine is, then with each of `resources` freed (all six by default), then with all of these.
+    @property
+    def levers(self) -> tuple[str, ...]:
+        """The keys of the machine that decide the limit of `best`, as far as the machine has them."""
+        config: Any = self.base.config
+        keys = LEVERS[self.best.resources[0]][isinstance(config, SystemConfig)]
+        return tuple(key for key in keys if _at(config, key) is not None)
+
+    @property
+    def pays(self) -> bool:
+        """Whether one resource alone saves enough to be what to change first."""
+        return self.base.status == "done" and (self.best.saved or 0) >= max(1, WORTH * self.base.cycles)
+
+    @property
+    def sentence(self) -> str:
+        """What to change first, in one line."""
+        cycles, best, all_ = self.base.cycles, self.best, self.all
+        if self.base.status != "done":
+            return f"the run as it is ends as {self.base.status}, so there is nothing to compare with"
+        if self.pays:
+            saved = f"{best.saved:,} of {cycles:,} cycles ({(best.saved or 0) / cycles:.0%})"
+            return f"change {best.resources[0]} first ({', '.join(self.levers)}): without its limit the run takes {saved} less"
+        if (all_.saved or 0) >= max(1, WORTH * cycles):
+            saved = f"{all_.saved:,} of {cycles:,} cycles ({(all_.saved or 0) / cycles:.0%})"
+            return f"no resource alone saves 1% of {cycles:,} cycles, all of them together save {saved}: change several"
+        return f"no limit costs 1% of {cycles:,} cycles: change the program, not the machine"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        base = self.base
+        return {
+            "program": base.work.target if len(base.runs) > 1 else base.runs[0].result.program,
+            "machine": base.machine,
+            "status": base.status,
+            "cycles": base.cycles,
+            "t_ns": base.t_ns,
+            "sentence": self.sentence,
+            "first": {"resource": self.best.resources[0], "keys": list(self.levers)} if self.pays else None,
+            "freed": [_plain(one, base.cycles) for one in self.each],
+            "all": _plain(self.all, base.cycles),
+        }
+
+
+def _plain(one: Freed, cycles: int) -> dict[str, Any]:
+    share = None if one.saved is None else one.saved / cycles if cycles else 0.0
+    head = {"resources": list(one.resources), "status": one.status, "cycles": one.cycles, "saved": one.saved}
+    return {**head, "share": share, "changes": one.changes}
+
+
+def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None = None) -> WhatIf:
+    """Run a work on its machine, then with each of `resources` freed (all six by default), then with all of these.
 
     InputError for an unknown resource.
     """
@@ -180,19 +236,19 @@ def what_if(program: Program, config: Config, resources: Sequence[str] = (), pro
             near = difflib.get_close_matches(SYNONYMS.get(name.lower(), name.lower()), RESOURCES, n=1)
             remedy = f"did you mean {near[0]}?" if near else ""
             raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name, remedy))
-    base = _run(program, config, progress)
-    each = tuple(_freed(program, config, (name,), base, progress) for name in wanted)
+    base = work.run(progress=progress)
+    each = tuple(_freed(base, (name,), progress) for name in wanted)
     if len(wanted) == 1:
         return WhatIf(base, each, each[0])
-    return WhatIf(base, each, _freed(program, config, wanted, base, progress))
+    return WhatIf(base, each, _freed(base, wanted, progress))
 
 
-def free(config: Config, resources: Sequence[str], program: Program) -> tuple[Config, Changes]:
-    """The machine with these resources freed for a program, and what that changed."""
+def free(config: Config, resources: Sequence[str], demand: Demand) -> tuple[Config, Changes]:
+    """The machine with these resources freed for what is asked of it, and what that changed."""
     changes: Changes = {}
     changed: Config = config
     for name in (name for name in RESOURCES if name in resources):
-        some = {path: value for path, value in RESOURCES[name](changed, program).items() if _at(changed, path) != value}
+        some = {path: value for path, value in RESOURCES[name](changed, demand).items() if _at(changed, path) != value}
         data = changed.to_dict()
         for path, value in some.items():
             _set(data, path.split("."), value)
@@ -205,17 +261,11 @@ def free(config: Config, resources: Sequence[str], program: Program) -> tuple[Co
     return changed, changes
 
 
-def _freed(program: Program, config: Config, names: tuple[str, ...], base: Result, progress: Progress | None) -> Freed:
-    changed, changes = free(config, names, program)
-    result = _run(program, changed, progress) if changes else base
+def _freed(base: Outcome, names: tuple[str, ...], progress: Progress | None) -> Freed:
+    changed, changes = free(base.config, names, base.demand)  # type: ignore[arg-type]  # one of the two kinds
+    result = base.work.run(changed, progress) if changes else base
     saved = base.cycles - result.cycles if (base.status, result.status) == ("done", "done") else None
     return Freed(names, changes, result.status, result.cycles, saved)
-
-
-def _run(program: Program, config: Config, progress: Progress | None) -> Result:
-    machine = Machine(config, program)
-    machine.run(progress=progress)
-    return machine.result()
 
 
 def _at(config: Config, path: str) -> Any:

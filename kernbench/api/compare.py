@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
 
+from kernbench.analysis.case import Outcome
+from kernbench.analysis.compare import Compared, compare_machines
 from kernbench.api.answer import Answer, Row, html_block, html_table
-from kernbench.api.run import Run, run
-from kernbench.api.targets import Config, Overrides, Target, machine_of, name_of
+from kernbench.api.targets import Config, Overrides, Target, case_of, machine_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
-
-LEAST = 0.02  #: of the longer run, for a difference between two groups to be told
-MOST_REASONS = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +21,7 @@ class Comparison(Answer):
     """Runs of one target, by the names of their machines. `kernbench.compare` makes it.
 
     Tables of `to_frame`: `machines`, a row a machine: `machine`, `status`, `cycles`, `t_ns`, `speedup` (time of the first
-    machine over that of this one) and the numbers of `Run.metrics`; `why`: the time [ns] of each group of the critical path on
+    machine over that of this one) and the numbers of `Run.metrics`; `why`: the time [ns] of each cause on the critical path on
     each machine, for which every run is repeated with a trace.
 
     >>> import kernbench as kb
@@ -34,73 +32,62 @@ class Comparison(Answer):
 
     tables: ClassVar[tuple[str, ...]] = ("machines", "why")
 
-    target: str
-    runs: Mapping[str, Run]  #: by the name of the machine, in the order in which they were given
+    found: Compared
 
-    def __getitem__(self, machine: str) -> Run:
-        """The run on a machine, by its name; KeyError where there is none."""
-        return self.runs[machine]
+    def __getitem__(self, machine: str) -> Outcome:
+        """What the target took on a machine (`cycles`, `t_ns`, `status`, `bounds`, `metrics`); KeyError where there is none."""
+        return self.found.outcomes[machine]
+
+    @property
+    def target(self) -> str:
+        """The name of what ran."""
+        return self.found.target
 
     @property
     def first(self) -> str:
         """The machine that others are compared with."""
-        return next(iter(self.runs))
+        return self.found.first
 
     @property
     def fastest(self) -> str:
         """The machine with the least time, of those on which the run is done; the first where it is done on none."""
-        done = [name for name, one in self.runs.items() if one.status == "done"]
-        return min(done, key=lambda name: self.runs[name].t_ns, default=self.first)
+        return self.found.fastest
 
     @property
     def metrics(self) -> Row:
         """[ns] of each machine."""
-        return {name: one.t_ns for name, one in self.runs.items()}
+        return {name: one.t_ns for name, one in self.found.outcomes.items()}
 
     @property
     def headline(self) -> str:
-        slowest = max(self.runs, key=lambda name: self.runs[name].t_ns)
-        fast, slow = self.runs[self.fastest], self.runs[slowest]
-        if slowest == self.fastest or not fast.t_ns:
-            return f"{self.target}: all machines take the same time"
-        return f"{self.target}: {self.fastest} is {slow.t_ns / fast.t_ns:.3g} times as fast as {slowest}"
+        return self.found.sentence
 
     def why(self) -> str:
         """What takes more or less time than on the first machine: a line a machine. Runs are repeated with a trace."""
-        return "\n".join(self._difference(name) for name in self.runs if name != self.first)
+        return "\n".join(self._difference(name) for name in self.found.outcomes if name != self.first)
 
     def _difference(self, name: str) -> str:
-        before, after = self._times(self.first), self._times(name)
-        whole = max(self.runs[name].t_ns, self.runs[self.first].t_ns)
-        changes = {group: after.get(group, 0.0) - before.get(group, 0.0) for group in {**before, **after}}
-        told = sorted((one for one in changes.items() if abs(one[1]) >= LEAST * whole), key=lambda one: -abs(one[1]))
-        words = [f"{group} {change:+,.0f} ns" for group, change in told[:MOST_REASONS]]
-        return f"{name} against {self.first}: {', '.join(words) or 'no group differs by much'}"
-
-    def _times(self, name: str) -> dict[str, float]:
-        """[ns] of each group of a machine's critical path."""
-        found = self.runs[name]
-        scale = found.t_ns / found.cycles if found.cycles else 0.0
-        return {group: cycles * scale for group, cycles in found.why().metrics.items()}
+        words = [f"{change.cause} {change.ns:+,.0f} ns" for change in self.found.changes(name)]
+        return f"{name} against {self.first}: {', '.join(words) or 'no cause differs by much'}"
 
     def rows(self, table: str) -> list[Row]:
+        outcomes = self.found.outcomes
         if table == "machines":
-            base = self.runs[self.first].t_ns
             return [
                 {"machine": name, "status": one.status, "cycles": one.cycles, "t_ns": one.t_ns,
-                 "speedup": base / one.t_ns if one.t_ns else None}
+                 "speedup": self.found.speedup(name)}
                 | {key: value for key, value in one.metrics.items() if key not in ("cycles", "t_ns")}
-                for name, one in self.runs.items()
+                for name, one in outcomes.items()
             ]  # fmt: skip
-        every = {name: self._times(name) for name in self.runs}
-        groups = dict.fromkeys(group for times in every.values() for group in times)
-        return [{"group": group} | {name: times.get(group, 0.0) for name, times in every.items()} for group in groups]
+        every = {name: self.found.times(name) for name in outcomes}
+        causes = dict.fromkeys(cause for times in every.values() for cause in times)
+        return [{"cause": cause} | {name: times.get(cause, 0.0) for name, times in every.items()} for cause in causes]
 
     def draw(self, ax: Any) -> None:
         """A bar a machine: its time."""
-        names = list(self.runs)
-        bars = ax.barh(names, [self.runs[name].t_ns for name in names], color=colour("accent"))
-        ax.bar_label(bars, [f"{self.runs[name].cycles:,} cycles" for name in names], padding=4)
+        outcomes = self.found.outcomes
+        bars = ax.barh(list(outcomes), [one.t_ns for one in outcomes.values()], color=colour("accent"))
+        ax.bar_label(bars, [f"{one.cycles:,} cycles" for one in outcomes.values()], padding=4)
         ax.invert_yaxis()
         ax.margins(x=0.2)
         ax.set_xlabel("ns")
@@ -122,8 +109,8 @@ def compare(
 ) -> Comparison:
     """Run a target on several machines: names, files, dicts or machines, or a mapping of names of your own to them.
 
-    `overrides` and `params` hold for all of them, and everything else is as of `run`. InputError as of `run`, for fewer than
-    two machines, and for two of one name.
+    `target` and `params`: as of `whatif`, so also a language model or a graph. `overrides` and `params` hold for all machines.
+    InputError as of `run`, for fewer than two machines, and for two of one name.
 
     >>> import kernbench as kb
     >>> found = kb.compare("gemm", {"1 TE": {"te": {"engines": 1}}, "2 TE": {"te": {"engines": 2}}}, m=256, n=256, k=256)
@@ -133,15 +120,10 @@ def compare(
     named: dict[str, Config] = {}
     for name, config in configs.items() if isinstance(configs, Mapping) else ((_name(one), one) for one in configs):
         if name in named:
-            raise InputError(Problem("kernbench.compare", f"two machines are called {name}", remedy="give a mapping of names"))
+            raise InputError(Problem("compare", f"two machines are called {name}", remedy="give a mapping of names"))
         named[name] = config
-    if len(named) < 2:
-        raise InputError(Problem("kernbench.compare", "it takes two machines or more", "configs", list(named)))
-    runs = {
-        name: run(target, machine_of(config, overrides, allow_code=allow_code), allow_code=allow_code, **params)
-        for name, config in named.items()
-    }
-    return Comparison(name_of(target), runs)
+    machines = {name: machine_of(config, overrides, allow_code=allow_code) for name, config in named.items()}
+    return Comparison(compare_machines(case_of(target, params, allow_code=allow_code), machines))
 
 
 def _name(config: Config) -> str:

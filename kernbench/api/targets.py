@@ -1,4 +1,4 @@
-"""What functions of the Python API take as a machine and as something to run: names, files or objects."""
+"""What functions of the Python API and commands take as a machine and as something to run: names, files or objects."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernbench.cmdq import Program, load_program
-from kernbench.cmdq.compiled import SUFFIX, load_cached, load_compiled
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import MachineConfig, NpuConfig, load_config
-from kernbench.config.allowed_code import AllowCode
-from kernbench.runtime_api.bench import Bench
-from kernbench.runtime_api.discovery import installed_benches, is_bench_target, load_bench
-from kernbench.workloads.catalogue import WORKLOADS
+from kernbench.config.load import load_config
+from kernbench.config.machine import MachineConfig
+
+if TYPE_CHECKING:
+    from kernbench.analysis.case import Case
+    from kernbench.config.allowed_code import AllowCode
+    from kernbench.runtime_api.bench import Bench
 
 #: A machine: the name of a preset or chip, a file, a mapping as a file has it, or what `load_config` returns.
-Config: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | MachineConfig
+Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | MachineConfig"
 #: Values of the machine that replace others: `["dram.channels=4"]` or `{"dram.channels": 4}`.
-Overrides: TypeAlias = Mapping[str, Any] | Sequence[str]
+Overrides: TypeAlias = "Mapping[str, Any] | Sequence[str]"
 #: What runs: the name of a bench or workload, a file (.py, .json, .yaml, .kbp), a `Program`, a `Bench`, or a program as a dict.
-Target: TypeAlias = str | os.PathLike[str] | Program | Bench | Mapping[str, Any]
+Target: TypeAlias = "str | os.PathLike[str] | Program | Bench | Mapping[str, Any]"
 
 DEFAULT_MACHINE = "npu_server"  #: where programs run if no machine is named; a bench names its own
-SUFFIXES = (".json", ".yaml", ".yml", SUFFIX)  #: of files with programs
+COMPILED = ".kbp"  #: of files with compiled programs
+SUFFIXES = (".json", ".yaml", ".yml", COMPILED)  #: of files with programs
+GRAPH = ".onnx"
 
 
 def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCode = ()) -> MachineConfig:
@@ -42,12 +45,27 @@ def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCo
 
 def bench_of(target: Target) -> Bench | None:
     """The bench that a target is or names; None where it is a program. InputError for a file of Python without one."""
-    if isinstance(target, Bench):
-        return target
     if isinstance(target, (Program, Mapping)):
         return None
+    if not isinstance(target, (str, os.PathLike)):
+        return target
     name = os.fspath(target)
-    return load_bench(name) if not name.lower().endswith(SUFFIXES) and is_bench_target(name) else None
+    if name.lower().endswith((*SUFFIXES, GRAPH)) or _is_workload(name):
+        return None
+    from kernbench.runtime_api.discovery import is_bench_target, load_bench
+
+    return load_bench(name) if is_bench_target(name) else None
+
+
+def _is_workload(name: str) -> bool:
+    from kernbench.workloads.catalogue import WORKLOADS
+
+    return name in WORKLOADS
+
+
+def is_program_file(target: str) -> bool:
+    """Whether a text names a file of a program, by its ending or its folder."""
+    return target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py"))
 
 
 def program_of(target: Target, config: MachineConfig) -> Program:
@@ -56,22 +74,84 @@ def program_of(target: Target, config: MachineConfig) -> Program:
         return target
     if isinstance(target, Mapping):
         return load_program(dict(target))
-    if bench_of(target) is not None:
-        rule = "it is a bench, and a program is wanted"
-        raise InputError(Problem(name_of(target), rule, remedy="kernbench.run takes benches"))
-    assert not isinstance(target, Bench)
+    if not isinstance(target, (str, os.PathLike)):
+        raise InputError(_only_programs(target.name))
     name = os.fspath(target)
-    if name.lower().endswith(SUFFIXES) or isinstance(target, Path):
-        return load_compiled(name, config) if name.lower().endswith(SUFFIX) else load_cached(name, config)
-    if name not in WORKLOADS:
-        raise InputError(_unknown(name))
-    if not isinstance(config, NpuConfig):
-        remedy = f"take a machine of kernbench/npu/1, as {DEFAULT_MACHINE}"
-        raise InputError(Problem(name, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
-    return WORKLOADS[name](config)
+    if is_program_file(name) or isinstance(target, Path):
+        from kernbench.cmdq.compiled import load_cached, load_compiled
+
+        return load_compiled(name, config) if name.lower().endswith(COMPILED) else load_cached(name, config)
+    return workload_of(name, config)
 
 
-def _unknown(name: str) -> Problem:
+def workload_of(name: str, config: MachineConfig) -> Program:
+    """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
+    if not _is_workload(name):
+        raise InputError(_no_program(name))
+    from kernbench.config.kinds import one_npu
+    from kernbench.workloads.catalogue import WORKLOADS
+
+    return WORKLOADS[name](one_npu(name, config))
+
+
+def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode = ()) -> Case:
+    """A target with its parameters, for `compare` and `whatif`; besides programs and benches it may be a model or a graph.
+
+    `params`: of a bench its own; of a model those of `kbsim llm`; of a graph `w`, `a` and its dynamic dimensions.
+    """
+    from kernbench.analysis.case import BenchCase, GraphCase, ModelCase, ProgramCase
+
+    bench = bench_of(target)
+    if bench is not None:
+        from kernbench.runtime_api.bench import checked
+
+        return BenchCase(bench, checked(bench.where, bench.params, params))
+    text = os.fspath(target) if isinstance(target, (str, os.PathLike)) else ""
+    if text.lower().endswith(GRAPH):
+        from kernbench.workloads.graphs.onnx.file import read_onnx
+
+        bits = {"w": 8, "a": 8, **{name: value for name, value in params.items() if name in ("w", "a")}}
+        dims = {name: value for name, value in params.items() if name not in bits}
+        return GraphCase(read_onnx(text, dims, bits["w"], bits["a"]), bits["a"])
+    if _names_a_model(text):
+        from kernbench.workloads.llm.params import checked_params
+        from kernbench.workloads.models.files import load_model
+
+        return ModelCase(load_model(text), checked_params(text, params))
+    if params:
+        raise InputError(_no_params(name_of(target), params))
+    return ProgramCase(name_of(target), lambda config: program_of(target, config))
+
+
+def _names_a_model(text: str) -> bool:
+    """Whether a text names a language model: a preset's name, or a file that is a model's `config.json`."""
+    from kernbench.workloads.models.files import is_model_file, preset_models
+
+    if text.lower().endswith((".json", ".yaml", ".yml")):
+        return is_model_file(text)
+    return bool(text) and text in preset_models()
+
+
+def _no_params(name: str, given: Mapping[str, Any]) -> Problem:
+    rule = f"{', '.join(given)} is for benches, models and graphs, and {name} is a program"
+    return Problem(name, rule, remedy="leave it out; --set of a machine's value has its path, as dram.channels=4")
+
+
+def _only_programs(name: str) -> Problem:
+    return Problem(name, "it is a bench, and this takes programs and workloads", remedy="kbsim run and kbsim step take benches")
+
+
+def _no_program(name: str) -> Problem:
+    from kernbench.runtime_api.discovery import installed_benches, is_bench_target
+    from kernbench.workloads.catalogue import WORKLOADS
+    from kernbench.workloads.models.files import preset_models
+
+    if is_bench_target(name):
+        return _only_programs(name)
+    if name.lower().endswith(GRAPH):
+        return Problem(name, "it is a graph, and this takes benches and programs", remedy=f"kbsim onnx {name} runs it")
+    if name in preset_models():
+        return Problem(name, "it is a language model", remedy=f"kbsim llm --model {name} runs it")
     benches = list(installed_benches())
     near = difflib.get_close_matches(name, [*WORKLOADS, *benches], n=1)
     remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
@@ -81,8 +161,8 @@ def _unknown(name: str) -> Problem:
 
 def name_of(target: Target) -> str:
     """How answers call a target."""
-    if isinstance(target, (Program, Bench)):
-        return target.name
     if isinstance(target, Mapping):
         return str(target.get("metadata", {}).get("name", "")) or "a program"
-    return os.fspath(target)
+    if isinstance(target, (str, os.PathLike)):
+        return os.fspath(target)
+    return target.name

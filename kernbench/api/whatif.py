@@ -1,4 +1,4 @@
-"""`kernbench.whatif`: what a program would take if a resource never limited it."""
+"""`kernbench.whatif`: what a run would take if a resource never limited it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from kernbench.analysis.whatif import Freed, WhatIf, what_if
 from kernbench.api.answer import Answer, Row
-from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, machine_of, name_of, program_of
+from kernbench.api.targets import Config, Overrides, Target, case_of, machine_of
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 
@@ -33,12 +33,17 @@ class WhatIfs(Answer):
     @property
     def cycles(self) -> int:
         """[cycle] of the run as it is."""
-        return self.found.result.cycles
+        return self.found.base.cycles
 
     @property
     def best(self) -> str:
         """The resource that saves most by itself."""
-        return max(self.found.each, key=lambda one: one.saved or 0).resources[0]
+        return self.found.best.resources[0]
+
+    @property
+    def levers(self) -> tuple[str, ...]:
+        """The keys of the machine that decide the limit of `best`: `("dram.channels", "dram.peak_bw_bytes_per_cycle")`."""
+        return self.found.levers
 
     @property
     def metrics(self) -> Row:
@@ -47,11 +52,7 @@ class WhatIfs(Answer):
 
     @property
     def headline(self) -> str:
-        saved = self.metrics[self.best] or 0
-        if saved <= 0:
-            return f"{self.target}: no resource by itself saves a cycle of {self.cycles:,}"
-        least = f"{saved:,} of {self.cycles:,} cycles ({saved / self.cycles:.0%})"
-        return f"{self.target}: change {self.best} first: without its limits the run takes {least} less"
+        return f"{self.target}: {self.found.sentence}"
 
     def rows(self, table: str) -> list[Row]:
         together = [] if len(self.found.each) == 1 else [("all", self.found.all)]
@@ -74,20 +75,26 @@ class WhatIfs(Answer):
 
 def whatif(
     target: Target,
-    config: Config = DEFAULT_MACHINE,
+    config: Config | None = None,
     overrides: Overrides = (),
     *,
     free: Sequence[str] = (),
     allow_code: AllowCode = (),
+    **params: Any,
 ) -> WhatIfs:
-    """Run a program again with one resource unlimited at a time: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
+    """Run a target again with one resource unlimited at a time: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
 
-    `target`: a workload, a file, a `Program` or a dict. `free`: the resources, by default all. InputError as of `run`, for a
-    bench, and for an unknown resource.
+    `target`: as of `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
+    default the machine that a bench names, else `npu_server`. `params`: of a bench its own; of a model those of `kernbench.llm`
+    (`prompt`, `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp`, `phase`); of a graph `w`, `a` and its dynamic
+    dimensions. `free`: the resources, by default all. InputError as of `run`, and for an unknown resource.
 
     >>> import kernbench as kb
     >>> kb.whatif("llama2-7b-decode", free=["te"]).to_frame().columns
     ['freed', 'status', 'cycles', 'saved', 'share']
+    >>> kb.whatif("gemm", config="npu_server", m=256, n=256, k=256, free=["te", "dram"]).best
+    'te'
     """
-    machine = machine_of(config, overrides, allow_code=allow_code)
-    return WhatIfs(what_if(program_of(target, machine), machine, list(free)), name_of(target))  # type: ignore[arg-type]
+    case = case_of(target, params, allow_code=allow_code)
+    machine = machine_of(config or case.machine, overrides, allow_code=allow_code)
+    return WhatIfs(what_if(case.on(machine), list(free)), case.name)

@@ -20,12 +20,14 @@ COMMANDS = {
     "step": "Run some cycles and print what every engine is doing then.",
     "llm": "Run a language model on a machine, and say how many tokens a second it makes, and why.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and say how long each node takes.",
-    "whatif": "Run a program again with one resource unlimited at a time, and say how many cycles that saves.",
+    "compare": "Run one target on several machines, side by side, and say why they differ.",
+    "whatif": "Run a target again with one resource unlimited at a time, and say what to change first.",
     "probe": "Measure host copies, loads near and far, sends, and all PEs at once.",
     "validate": "Compare what the simulator says with closed forms and published figures; "
     "exit 1 where an error is not allowed.",
     "schema": "Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command "
-    "prints as JSON: the result of a program, a bench, collectives, a language model, a graph.",
+    "prints as JSON: the result of a program, a bench, collectives, a language model, a graph, a comparison of machines, "
+    "a what-if.",
     "bench": "Benches: kernels with inputs, parameters and a reference.",
     "program": "Look at programs before they run, and write workloads as programs.",
     "config": "Look at machines: their values, and where each comes from.",

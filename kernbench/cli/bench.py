@@ -12,20 +12,25 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
 from kernbench.cli.options import Json
-from kernbench.cli.summary import WORK_UNITS, resource_table, warnings
+from kernbench.cli.summary import WORK_UNITS, limit_of, resource_table, warnings
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import (
+    BAD,
     BUSY,
+    DIM,
+    GOOD,
     IDLE,
+    LIMIT,
     STALLED,
+    WAIT,
     WIDE,
+    WORK,
     Bar,
     Justify,
     duration,
     headed,
     percent,
     share_text,
-    short,
     status_text,
     table,
     unit,
@@ -117,7 +122,7 @@ def run_bench(
     asked.run(machine)
     failed = said_later(engine)
     found = report(engine, verify=verify)
-    asked.tell(json.dumps(found.to_dict()), lambda width: bench_summary(found, width))
+    asked.tell(json.dumps(found.to_dict()), lambda width: bench_summary(found, width, whole=asked.whole))
     if failed:
         output.note(failed)
     return output.ENDINGS[found.result.status] or found.exit_code
@@ -142,8 +147,6 @@ def said(engine: GraphEngine) -> None:
 
 
 MOST_LAUNCHES = 12
-MOST_CHANNELS = 8
-MOST_LINKS = 5
 MOST_FAILURES = 5
 MOST_WAITS = 16  # lines of a deadlock
 
@@ -153,29 +156,29 @@ def bench_table(benches: Sequence[Bench], width: int) -> widgets.Table:
     made = table("Benches", [("name", "left"), ("what it does", "left")])
     _wrap_last(made)
     for bench in benches:
-        made.add_row(widgets.Text(bench.name, "bold"), bench.description)
+        made.add_row(widgets.Text(bench.name, LIMIT), bench.description)
     return made
 
 
 def bench_details(bench: Bench, width: int) -> Iterator[RenderableType]:
     """What there is to know of one before it runs."""
-    yield widgets.Text.assemble((bench.name, "bold"), f"  {bench.description}")
+    yield widgets.Text.assemble((bench.name, LIMIT), f"  {bench.description}")
     reference = "verified against its reference" if bench.reference else "without a reference"
-    yield widgets.Text(f"{Path(bench.source).name}, runs on {bench.machine} unless --config says otherwise, {reference}", "dim")
+    yield widgets.Text(f"{Path(bench.source).name}, runs on {bench.machine} unless --config says otherwise, {reference}", DIM)
     if not bench.params:
         return
-    yield widgets.Text("parameters are changed by --set NAME=VALUE", "dim")
+    yield widgets.Text("parameters are changed by --set NAME=VALUE", DIM)
     yield ""
     made = table("Parameters", [("name", "left"), ("default", "right"), ("what it is", "left")])
     _wrap_last(made)
     for name, param in bench.params.items():
         allowed = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
-        made.add_row(widgets.Text(name, "bold"), str(param.default), f"{param.doc}{allowed}")
+        made.add_row(widgets.Text(name, LIMIT), str(param.default), f"{param.doc}{allowed}")
     yield made
 
 
-def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
-    """What `kbsim run BENCH` prints, part by part, for a terminal of `width` columns."""
+def bench_summary(report: BenchReport, width: int, *, whole: bool = False) -> Iterator[RenderableType]:
+    """What `kbsim run BENCH` prints, part by part, for a terminal of `width` columns; some 30 lines, or the `whole` of it."""
     yield from _headline(report)
     result = report.result
     if result.failure is None:
@@ -184,7 +187,7 @@ def bench_summary(report: BenchReport, width: int) -> Iterator[RenderableType]:
         yield ""
         yield launch_table(report.launches)
     if result.failure is None and result.cycles:
-        yield from _uses(report, width)
+        yield from _uses(report, width, whole)
     if report.implicit_waits:
         yield ""
         yield headed("Implicit waits").append(f"{report.implicit_waits:,}: a command was issued when its operand had ended")
@@ -204,23 +207,22 @@ def wait_table(result: Result) -> Iterator[widgets.Text]:
     from kernbench.sim_engine.run.waits import wait_lines
 
     lines = wait_lines(result.waiting)
-    yield widgets.Text("Nothing can ever happen again", "bold red")
+    yield widgets.Text("Nothing can ever happen again", f"bold {BAD}")
     yield from map(widgets.Text, lines[:MOST_WAITS])
     if len(lines) > MOST_WAITS:
         yield widgets.Text(f"and {len(lines) - MOST_WAITS:,} more (all are in --json)")
 
 
-def _uses(report: BenchReport, width: int) -> Iterator[RenderableType]:
+def _uses(report: BenchReport, width: int, whole: bool) -> Iterator[RenderableType]:
     """What engines, channels and links did."""
     yield ""
     yield use_table(report, width)
-    if report.channels:
+    if report.channels or report.links:
         yield ""
-        yield _bandwidth(report)
-        yield resource_table("DRAM channels", report.channels, MOST_CHANNELS, width)
-    if report.links:
-        yield ""
-        yield resource_table("Links", report.links, MOST_LINKS, width)
+        if report.channels:
+            yield _bandwidth(report)
+        limit = limit_of(report.bound, report.result.status)
+        yield resource_table("DRAM channels and links", (report.channels, report.links), width, limit, whole=whole)
 
 
 def _wrap_last(made: widgets.Table) -> None:
@@ -230,7 +232,7 @@ def _wrap_last(made: widgets.Table) -> None:
 
 def _headline(report: BenchReport) -> Iterator[widgets.Text]:
     result = report.result
-    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), LIMIT)
     yield text.append(f", {duration(result.t_ns)} at {report.freq_ghz:g} GHz")
     params = ", ".join(f"{name}={value}" for name, value in report.params.items())
     yield widgets.Text(f"{report.bench} on {result.machine}" + (f": {params}" if params else ""))
@@ -241,13 +243,13 @@ def _bounds(report: BenchReport) -> Iterator[widgets.Text]:
     if not bound.cycles:
         return
     kind = report.roofs[0].kind
-    text = widgets.Text.assemble(f"{kind} bound ", (short(bound.cycles), "bold"))
+    text = widgets.Text.assemble(f"{kind} bound ", (f"{bound.cycles:,}", LIMIT))
     if report.result.status == "done":
-        text.append(", achieved ").append(short(bound.achieved), "bold").append(", ").append(percent(bound.share), "bold")
-    yield text.append("" if bound.name == kind else f"  ({bound.name})", "dim")
-    others = ", ".join(f"{roof.kind} {short(roof.cycles)}" for roof in report.roofs[1:] if roof.cycles)
+        text.append(", achieved ").append(f"{bound.achieved:,} cycles", LIMIT).append(", ").append(percent(bound.share), LIMIT)
+    yield text.append("" if bound.name == kind else f"  ({bound.name})", DIM)
+    others = ", ".join(f"{roof.kind} {roof.cycles:,}" for roof in report.roofs[1:] if roof.cycles)
     if others:
-        yield widgets.Text(f"other bounds: {others}", "dim")
+        yield widgets.Text(f"other bounds: {others}", DIM)
 
 
 def launch_table(launches: Sequence[LaunchTimes]) -> widgets.Table:
@@ -260,7 +262,7 @@ def launch_table(launches: Sequence[LaunchTimes]) -> widgets.Table:
     for one in launches[:MOST_LAUNCHES]:
         times = [pe.end - pe.start for pe in one.pes.values() if pe.start is not None and pe.end is not None]
         made.add_row(
-            widgets.Text(one.name, "bold"),
+            widgets.Text(one.name, LIMIT),
             f"{one.issued:,}",
             _cycle(one.start),
             _cycle(one.end),
@@ -280,10 +282,10 @@ def use_table(report: BenchReport, width: int) -> widgets.Table:
     columns += [("per cycle", "right")] if wide else []
     made = table("Engines", columns, f"{BUSY} busy  {STALLED} stalled on banks  {IDLE} idle, of those with work")
     for kind in report.kinds:
-        bar = Bar([(kind.mean, BUSY, "green"), (kind.stalled, STALLED, "red")], 24 if wide else 10)
+        bar = Bar([(kind.mean, BUSY, WORK), (kind.stalled, STALLED, WAIT)], 24 if wide else 10)
         cells = [percent(share) for share in (kind.mean, kind.least, kind.most, kind.stalled)]
         work = unit(kind.work, WORK_UNITS[kind.kind])
-        rate = [share_text(kind.work / report.result.cycles)] if wide else []
+        rate = [f"{unit(kind.work / report.result.cycles, WORK_UNITS[kind.kind])}/cycle"] if wide else []
         made.add_row(kind.kind, f"{kind.used} of {kind.engines}", bar, *cells, f"{kind.jobs:,}", work, *rate)
     return made
 
@@ -297,8 +299,9 @@ def _bandwidth(report: BenchReport) -> widgets.Text:
     moved = sum(channel.bytes for channel in report.channels)
     capacity = float(sum(channel.capacity for channel in report.channels))
     achieved = moved / report.result.cycles
-    text = headed("DRAM").append(f"{share_text(achieved)} of {share_text(capacity)} B/cycle", "bold")
-    text.append(f" ({percent(achieved / capacity)}), {share_text(achieved * report.freq_ghz)} GB/s")
+    text = headed("DRAM").append(f"{share_text(achieved)} of {share_text(capacity)} B/cycle", LIMIT)
+    text.append(f" ({percent(achieved / capacity)})")
+    text.append("" if report.freq_ghz == 1 else f", {share_text(achieved * report.freq_ghz)} GB/s")
     return text.append(f" over the {counted(len(report.channels), 'channel')} in use")
 
 
@@ -307,19 +310,19 @@ def verification_lines(report: BenchReport) -> Iterator[widgets.Text]:
     checked = report.verification
     if checked is None:
         asked = "not verified: the run did not end" if report.result.status != "done" else "not verified (--verify does)"
-        yield headed("Outputs").append(", ".join(report.outputs) or "none").append(f", {asked}", "dim")
+        yield headed("Outputs").append(", ".join(report.outputs) or "none").append(f", {asked}", DIM)
         return
     right = len(checked.checked) - len(checked.failures)
     text = headed("Outputs").append(", ".join(report.outputs))
     whole = len(checked.checked)
     parts = "" if whole == len(report.outputs) else f" in {counted(whole, 'part')}"
     if checked.ok:
-        yield text.append(parts).append(": ").append("as expected", "bold green")
+        yield text.append(parts).append(": ").append("as expected", f"bold {GOOD}")
         return
-    yield text.append(parts).append(": ").append(f"{whole - right:,} of {whole:,} wrong", "bold red")
+    yield text.append(parts).append(": ").append(f"{whole - right:,} of {whole:,} wrong", f"bold {BAD}")
     for failure in checked.failures[:MOST_FAILURES]:
         head, *rest = str(failure).split("; ")
-        yield widgets.Text(head, "red")
+        yield widgets.Text(head, BAD)
         for one in rest:
             yield widgets.Text(f"  {one}")
     if len(checked.failures) > MOST_FAILURES:

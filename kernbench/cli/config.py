@@ -13,7 +13,7 @@ from kernbench.cli.commands import Section
 from kernbench.cli.config_init import init
 from kernbench.cli.config_keys import keys
 from kernbench.cli.options import Json, Overrides
-from kernbench.cli.text import rational, table
+from kernbench.cli.text import WAIT, rational, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,7 +86,7 @@ def _name(machine: MachineConfig) -> dict[str, Any]:
     return {"machine": machine.source, "schema": plain["schema"], "digest": machine.digest()}
 
 
-ORIGIN_STYLES = {"default": "dim", "override": "yellow"}
+ORIGIN_STYLES = {"default": "dim", "override": WAIT}
 
 
 def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], effective: bool) -> Table:

@@ -14,7 +14,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, count_of, max_cycles_of
 from kernbench.cli.target import warn_of_values
-from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -473,7 +473,7 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
     if programs.added is not None:
         layout = f"{{t_max: {programs.added.t_max}, head_dim: {programs.added.head_dim}}}"
-        yield widgets.Text(f"the machine has no fitting KV layout; taken as one more: {layout}", "yellow")
+        yield widgets.Text(f"the machine has no fitting KV layout; taken as one more: {layout}", WAIT)
 
 
 def _phases(report: LlmReport) -> Table:

@@ -11,7 +11,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycles_of
 from kernbench.cli.target import load_machine
-from kernbench.cli.text import Justify, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.cli.text import BAD, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 
@@ -147,8 +147,8 @@ def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Itera
     missing = list(missing_lines(run.lowered))
     if missing:
         yield ""
-        yield widgets.Text(f"{counted(len(missing), 'node')} not lowered, and in no figure below:", "bold red")
-        yield from (widgets.Text(f"{node}: {reason}", "red") for node, reason in missing)
+        yield widgets.Text(f"{counted(len(missing), 'node')} not lowered, and in no figure below:", f"bold {BAD}")
+        yield from (widgets.Text(f"{node}: {reason}", BAD) for node, reason in missing)
     yield ""
     yield from _why(run)
     yield ""
@@ -183,7 +183,7 @@ def _nodes(run: GraphRun) -> Table:
     for row in run.rows:
         operator = widgets.Text(row.op)
         if row.note:
-            operator.append(f", {row.note}", "red" if row.note.startswith("NOT") else "dim")
+            operator.append(f", {row.note}", BAD if row.note.startswith("NOT") else "dim")
         if not row.jobs:
             made.add_row(row.name, operator, "", "", "", "", "")
             continue

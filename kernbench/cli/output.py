@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OK, REFUSED, STOPPED, INTERRUPTED = 0, 2, 3, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
-ASCII = str.maketrans("█▒·╭╮╰╯─│…", "#=.++++-|~")  #: what bars, frames and cuts are where they cannot be shown
+ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")  #: what bars, frames and cuts are where they cannot be shown
 
 
 def console(stream: TextIO, like: Console | None = None) -> Console:

@@ -14,7 +14,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, Config, Json, Overrides, Target
 from kernbench.cli.target import load_machine
-from kernbench.cli.text import BUSY, WIDE, Bar, Justify, common_place, ids, table, unit, without_place
+from kernbench.cli.text import BAD, BUSY, WAIT, WIDE, WORK, Bar, Justify, common_place, ids, table, unit, without_place
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def emit(
     overrides: Overrides = None,
 ) -> int:
     """Write the program that a workload is on a machine."""
-    from kernbench.cli.target import workload_program
+    from kernbench.api.targets import workload_of
     from kernbench.common.files import check_writable
     from kernbench.sim_engine.run.planning import check_on
 
     check_writable(out)
     machine = load_machine(config, overrides)
-    program = workload_program(workload, machine)
+    program = workload_of(workload, machine)
     check_on(program, machine)
     program.save(out)
     output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}")
@@ -170,11 +170,11 @@ def program_summary(
     bounds = summary.bounds
     yield widgets.Text.assemble((summary.name or "a program", "bold"), f" on {machine}, {counted(summary.entries, 'entry')}")
     if nothing:
-        yield widgets.Text(f"nothing runs: it has {nothing}", "bold yellow")
+        yield widgets.Text(f"nothing runs: it has {nothing}", f"bold {WAIT}")
         return
     yield widgets.Text.assemble("at least ", (counted(bounds.cycles, "cycle"), "bold"), f", by {bounds.limit}")
     if bounds.stuck:
-        yield widgets.Text(f"it ends in a deadlock; never issued: {ids(bounds.stuck)}", "red")
+        yield widgets.Text(f"it ends in a deadlock; never issued: {ids(bounds.stuck)}", BAD)
     yield from ("", _facts(summary, graph))
     yield from ("", _bounds(summary, width))
 
@@ -239,7 +239,7 @@ def _bounds(summary: ProgramSummary, width: int) -> widgets.Table:
 
 def _bound_row(made: widgets.Table, name: str, cycles: int, reason: str, largest: int, width: int) -> None:
     share = cycles / largest if largest else 0.0
-    made.add_row(name, Bar([(share, BUSY, "cyan")], 24 if width >= WIDE else 10), f"{cycles:,}", widgets.Text(reason, "dim"))
+    made.add_row(name, Bar([(share, BUSY, WORK)], 24 if width >= WIDE else 10), f"{cycles:,}", widgets.Text(reason, "dim"))
 
 
 def _reason(summary: ProgramSummary, name: str) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig
     from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.recording import TraceOptions
+    from kernbench.sim_engine.result import Result
 
 
 OutFile = Annotated[
@@ -45,7 +46,13 @@ Check = Annotated[
 ]
 Checks = Annotated[
     Literal["on", "off"],
-    typer.Option("--checks", help="Hold the run against physical laws when it ends: bytes, capacities, time."),
+    typer.Option("--checks", help="Check conservation laws after the run: bytes, capacities, time."),
+]
+Whole = Annotated[
+    bool,
+    typer.Option(
+        "--all", help="Print every engine, channel, link and wait. Without it rows of equal use are one, with the mean of each."
+    ),
 ]
 DEFAULT_BENCH_MACHINE = "single_cube"  #: where kernels run if no machine is named
 
@@ -69,6 +76,7 @@ def run(
     trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     trace_only: TraceOnly = None,
+    whole: Whole = False,
     quiet: Quiet = False,
 ) -> int:
     """Run a bench or a program to its end and say what it took, and why."""
@@ -78,7 +86,7 @@ def run(
     _check_places(out, (trace, report), (target, config))
     options = Traced(trace_level, trace_window, trace_cycles, trace_only).options("kbsim run", trace, report)
     told = Asked(out=out, as_json=as_json, quiet=quiet, skip=not no_skip, trace=trace, page=report, options=options)
-    asked = replace(told, checks=checks == "on")
+    asked = replace(told, checks=checks == "on", whole=whole)
     if check is not None:
         _only_check(out=out, no_skip=no_skip, verify=verify, strict_wait=strict_wait, trace=trace, report=report)
         machine = load_machine(config or DEFAULT_BENCH_MACHINE, overrides, quiet=quiet, allow_code=allow_code or ())
@@ -108,17 +116,22 @@ def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterabl
 
 
 def _run_program(target: str, config: str, overrides: list[str] | None, allow_code: list[str] | None, asked: Asked) -> int:
-    from kernbench.cli.summary import run_summary
     from kernbench.cli.target import load_target
     from kernbench.sim_engine.machine import Machine
-    from kernbench.sim_engine.summary import summarise_run
 
     spec = load_machine(config, overrides, quiet=asked.quiet, allow_code=allow_code or ())
     machine = Machine(spec, load_target(target, spec))
     asked.run(machine)
     result = machine.result()
-    asked.tell(result.to_json(), lambda width: run_summary(summarise_run(result, machine.program, machine.plan), width))
+    asked.tell(result.to_json(), lambda width: _told(result, machine, asked, width))
     return output.ENDINGS[result.status]
+
+
+def _told(result: Result, machine: Machine, asked: Asked, width: int) -> Iterable[RenderableType]:
+    from kernbench.cli.summary import run_summary
+    from kernbench.sim_engine.summary import summarise_run
+
+    return run_summary(summarise_run(result, machine.program, machine.plan), width, whole=asked.whole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +145,8 @@ class Asked:
     trace: Path | None
     page: Path | None
     options: TraceOptions | None  #: of the trace, where some were given
-    checks: bool = True  #: hold the run against the laws when it ends
+    checks: bool = True  #: check conservation laws after the run
+    whole: bool = False  #: print every engine, channel, link and wait
 
     def run(self, machine: Machine) -> None:
         """To the end, traced and with progress as asked for."""

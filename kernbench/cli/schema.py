@@ -24,13 +24,16 @@ class Kind(StrEnum):
     CCL = "ccl"
     LLM = "llm"
     ONNX = "onnx"
+    COMPARE = "compare"
+    WHATIF = "whatif"
 
 
 def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command prints as JSON:
-    the result of a program, a bench, collectives, a language model, a graph."""
+    the result of a program, a bench, collectives, a language model, a graph, a comparison of machines, a what-if."""
+    from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema
     from kernbench.cmdq import program_json_schema
     from kernbench.config import machine_json_schema, system_json_schema
@@ -51,6 +54,8 @@ def schema(
         Kind.CCL: ccl_json_schema,
         Kind.LLM: llm_json_schema,
         Kind.ONNX: onnx_json_schema,
+        Kind.COMPARE: compare_json_schema,
+        Kind.WHATIF: what_if_json_schema,
     }
     output.write(json.dumps(schemas[kind](), indent=2) + "\n")
     return output.OK

@@ -17,7 +17,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.bench import prepared, said
 from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait, Walk
 from kernbench.cli.target import load_machine
-from kernbench.cli.text import Justify, common_place, rational, status_text, table, without_place
+from kernbench.cli.text import WAIT, WORK, Justify, common_place, rational, status_text, table, without_place
 from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, traced
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
@@ -274,7 +274,7 @@ def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
         yield update
 
 
-ACTIVITY_STYLES = {"idle": "dim", "busy": "green", "bank_conflict": "red", "backpressure": "red"}
+ACTIVITY_STYLES = {"idle": "dim", "busy": WORK, "bank_conflict": WAIT, "backpressure": WAIT}
 MOST_JOBS = 16  # transfers of one engine that are listed
 MOST_QUEUED = 6
 MANY_ENGINES = 16  # of more, idle ones are counted
@@ -334,7 +334,7 @@ def _jobs(engine: EngineState) -> widgets.Table:
         left = "" if engine.body_left is None else f"{engine.body_left:,} body cycles left"
         waits = "" if engine.held_since is None else f"bank since {engine.held_since:,}"
         grid.add_row(
-            engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", widgets.Text(waits, "red")
+            engine.line or _id(engine.entry), engine.opcode, left, f"since {engine.started:,}", widgets.Text(waits, WAIT)
         )
     for job in engine.jobs[:MOST_JOBS]:
         left = f"{job.bytes_left:,} of {job.bytes:,} B"
@@ -352,7 +352,7 @@ def _id(number: int) -> str:
 def _waits(job: JobState) -> widgets.Text:
     """What a transfer waits for and since when; nothing where it moves."""
     if job.joins_at is not None:
-        return widgets.Text(f"latency to {job.joins_at:,}", "cyan")
+        return widgets.Text(f"latency to {job.joins_at:,}", WORK)
     parts = []
     if job.stall is not None:
         parts.append(f"{job.stall} since {job.stalled_since:,}")
@@ -362,7 +362,7 @@ def _waits(job: JobState) -> widgets.Text:
     in_line = sum(flow.waits == "line" for flow in job.flows)
     if in_line:
         parts.append(f"{_some_of(in_line, job)}older ones first")
-    return widgets.Text(", ".join(parts), "red")
+    return widgets.Text(", ".join(parts), WAIT)
 
 
 def _since(flow: FlowState) -> int:
@@ -431,7 +431,7 @@ def kernel_table(states: Sequence[Any], place: str) -> Table:
             state.launch,
             "-" if state.program is None else f"{state.program:,}",
             state.line or "-",
-            widgets.Text(state.waits or "-", "cyan"),
+            widgets.Text(state.waits or "-", WORK),
             "-" if state.since is None else f"{state.since:,}",
             f"{state.in_flight:,}",
         )

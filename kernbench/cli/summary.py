@@ -6,11 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kernbench.cli import widgets
+from kernbench.cli.rows import fits, joined, joined_name, mean
 from kernbench.cli.text import (
+    BAD,
     BUSY,
+    DIM,
     IDLE,
+    LIMIT,
     STALLED,
+    WAIT,
     WIDE,
+    WORK,
     Bar,
     Justify,
     common_place,
@@ -35,17 +41,18 @@ if TYPE_CHECKING:
 
     from kernbench.sim_engine.result import Result
     from kernbench.sim_engine.run.waits import Wait
-    from kernbench.sim_engine.summary import BankConflicts, EngineUse, ResourceUse, RunSummary
+    from kernbench.sim_engine.summary import BankConflicts, BoundShare, EngineUse, ResourceUse, RunSummary
 
 
 MOST_WAITING = 8  # entries of a deadlock that are listed
 MOST_WARNINGS = 5
-MOST_CHANNELS = 16
-MOST_LINKS = 5
+MOST_ROWS = 2  # of channels, and of links: rows of equal use count as one
+NEAR_LIMIT = 0.75  # of the run: a bound so near to it is what limits
+FEW_WAITS = 3  # that are shown, if not all
 
 
-def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
-    """What `kbsim run` prints, part by part, for a terminal of `width` columns."""
+def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iterator[RenderableType]:
+    """What `kbsim run` prints, part by part, for a terminal of `width` columns; some 30 lines, or the `whole` of it."""
     result = summary.result
     yield from headline(summary)
     if result.status != "deadlock":  # the bounds are those of a run that comes to its end
@@ -54,29 +61,43 @@ def run_summary(summary: RunSummary, width: int) -> Iterator[RenderableType]:
     if not result.cycles:
         yield from warnings(result)
         return
+    limit = limit_of(summary.bound, result.status)
     yield ""
-    yield engine_table(summary.engines, width)
+    yield engine_table(summary.engines, width, limit, whole=whole)
     yield from queue_lines(summary.engines)
     yield ""
-    yield resource_table("DRAM channels", summary.channels, MOST_CHANNELS, width)
-    if summary.links:
-        yield ""
-        yield resource_table("Mesh links", summary.links, MOST_LINKS, width)
+    yield resource_table("DRAM channels and links", (summary.channels, summary.links), width, limit, whole=whole)
     yield ""
     yield banks_line(summary.banks)
     if summary.waits:
         yield ""
-        yield wait_table(summary, width)
+        yield wait_table(summary, width, len(summary.waits) if whole else FEW_WAITS)
     if result.metrics["energy_pj"]["total"]:
         yield ""
         yield energy_line(result)
     yield from warnings(result)
+    yield from advice_lines(summary)
+
+
+def limit_of(bound: BoundShare, status: str) -> str:
+    """The channel, link or engine that limits a run; empty where nothing alone comes near to its time."""
+    return bound.name if status == "done" and bound.cycles and bound.share >= NEAR_LIMIT else ""
+
+
+def advice_lines(summary: RunSummary) -> Iterator[RenderableType]:
+    """What to try, where engines of the machine had no work beside others that had some."""
+    from kernbench.sim_engine.summary import idle_advice
+
+    advice = idle_advice(summary.engines)
+    if advice and summary.result.status == "done":
+        yield ""
+        yield headed("Note").append(advice)
 
 
 def headline(summary: RunSummary) -> Iterator[widgets.Text]:
     """Status, cycles and time; then program and machine."""
     result = summary.result
-    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), "bold")
+    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), LIMIT)
     yield text.append(f", {duration(result.t_ns)} at {float(summary.freq_ghz):g} GHz")
     yield widgets.Text(f"{result.program or 'a program'} on {result.machine}, {counted(summary.entries, 'entry')}")
 
@@ -86,14 +107,14 @@ def bound_lines(summary: RunSummary) -> Iterator[widgets.Text]:
     bound = summary.bound
     if not bound.cycles:  # there is nothing to do
         return
-    text = widgets.Text.assemble(f"{bound.kind} bound ", (short(bound.cycles), "bold"))
+    text = widgets.Text.assemble(f"{bound.kind} bound ", (f"{bound.cycles:,}", LIMIT))
     if summary.result.status == "done":
-        text.append(", achieved ").append(short(bound.achieved), "bold")
-        text.append(", ").append(percent(bound.share), "bold")
-    yield text.append(f"  ({bound.name})" if bound.kind != bound.name else "", "dim")
+        text.append(", achieved ").append(f"{bound.achieved:,} cycles", LIMIT)
+        text.append(", ").append(percent(bound.share), LIMIT)
+    yield text.append(f"  ({bound.name})" if bound.kind != bound.name else "", DIM)
     if bound.others:
-        others = ", ".join(f"{name} {short(cycles)}" for name, cycles in bound.others)
-        yield widgets.Text(f"other bounds: {others}", "dim")
+        others = ", ".join(f"{name} {cycles:,}" for name, cycles in bound.others)
+        yield widgets.Text(f"other bounds: {others}", DIM)
 
 
 def ending(summary: RunSummary) -> Iterator[RenderableType]:
@@ -107,8 +128,8 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
         )
     if result.failure is not None:
         if "traceback" in result.failure:
-            yield widgets.Text(str(result.failure["traceback"]), "dim")
-        yield widgets.Text(str(result.failure["message"]), "red")
+            yield widgets.Text(str(result.failure["traceback"]), DIM)
+        yield widgets.Text(str(result.failure["message"]), BAD)
     if result.status == "deadlock":
         yield f"nothing can ever happen again: {summary.unfinished:,} of {counted(summary.entries, 'entry')} have not ended"
         yield from ("", deadlock_table(result))
@@ -132,7 +153,7 @@ def energy_line(result: Result) -> widgets.Text:
     """Energy, the average power, and the parts that make a hundredth of it or more."""
     total = result.metrics["energy_pj"]["total"]
     parts = [(pj, name) for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj >= total / 100]
-    text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), "bold")
+    text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), LIMIT)
     if result.t_ns:
         text.append(f" at {scaled(total / result.t_ns, ('mW', 'W', 'kW'))}")
     return text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for pj, name in sorted(parts, reverse=True)))
@@ -142,7 +163,7 @@ def warnings(result: Result) -> Iterator[RenderableType]:
     """The run's warnings, of many the first."""
     if not result.warnings:
         return
-    yield from ("", widgets.Text(f"Warnings ({len(result.warnings):,})", "bold yellow"))
+    yield from ("", widgets.Text(f"Warnings ({len(result.warnings):,})", f"bold {WAIT}"))
     for warning in result.warnings[:MOST_WARNINGS]:
         yield f"cycle {warning['cycle']:,}: {warning['message']}"
     more = len(result.warnings) - MOST_WARNINGS
@@ -151,67 +172,94 @@ def warnings(result: Result) -> Iterator[RenderableType]:
 
 
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
-MOST_ENGINES = 16  # of a kind; of more the busiest are shown
-FEW_ENGINES = 4  # of a kind; of so many the idle ones are shown too
+MOST_ENGINES = 4  # rows of a kind; of more the busiest are shown
 SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, in 80 columns
 
 
-def engine_table(engines: Sequence[EngineUse], width: int) -> Table:
-    """Where each engine's cycles went, and what it got done. Bars are left out where long names leave them no room."""
+def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, whole: bool = False) -> Table:
+    """Where each engine's cycles went, and what it got done. Engines of a kind whose use is shown as the same are one row.
+
+    Bars are left out where long names leave them no room; counts are whole where there is room.
+    """
     wide = width >= WIDE
     place = common_place([engine.name for engine in engines])
-    barred = wide or max((len(without_place(engine.name, place)) for engine in engines), default=0) <= SHORT_NAME
+    groups, rest = _engine_groups(engines, whole)
+    labels = [joined_name([without_place(engine.name, place) for engine in group]) for group in groups]
+    barred = wide or max(map(len, labels), default=0) <= SHORT_NAME
     columns: list[tuple[str, Justify]] = [("engine", "left")]
     if barred:
         columns.append(("", "left"))
-    columns += [("use", "right"), ("busy", "right"), ("bank\nconflict", "right"), ("back-\npressure", "right")]
-    columns += [("idle", "right"), ("jobs", "right"), ("work", "right")]
+    columns += [("use", "right"), ("busy", "right"), ("conflict", "right"), ("pressure", "right"), ("idle", "right")]
+    columns += [("jobs", "right"), ("work", "right")]
     if wide:
         columns.append(("per cycle", "right"))
-    made = table("Engines" + _of(place), columns, f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else "")
-    for kind in WORK_UNITS:
-        rows = [engine for engine in engines if engine.kind == kind]
-        shown = sorted(rows, key=lambda engine: -engine.busy)[:MOST_ENGINES]
-        if len(rows) > FEW_ENGINES:
-            shown = [engine for engine in shown if engine.idle < engine.cycles]
-        for engine in rows:
-            if engine in shown:
-                cells = _engine_cells(engine, wide)
-                made.add_row(without_place(engine.name, place), *(cells if barred else cells[1:]))
-        if len(rows) > len(shown):
-            rest = [engine.utilisation for engine in rows if engine not in shown]
-            name, about = f"{len(rest)} {'more ' if shown else ''}{kind}", widgets.Text("at most", "dim")
-            if barred:
-                made.add_row(name, about, percent(max(rest)))
-            else:
-                made.add_row(widgets.Text(f"{name} ").append_text(about), percent(max(rest)))
+    columns.append(("", "left"))
+    bar = " " * _bar_width(width)
+    pairs = list(zip(labels, groups, strict=True))
+    texts = [[label, *([bar] * barred), *_engine_texts(group, wide, full=True), ""] for label, group in pairs]
+    full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], width - 9 * bool(limit))
+    together = any(len(group) > 1 for group in groups)
+    note = f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else ""
+    made = table("Engines" + _of(place), columns, f"{note}{JOINED if together else ''}".strip())
+    for label, group in pairs:
+        limits = limit in [engine.name for engine in group] or limit.rpartition(" ")[2] == group[0].kind
+        cells: list[str | widgets.Text | Bar] = list(_engine_texts(group, wide, full=full))
+        cells[0] = widgets.Text(str(cells[0]), LIMIT)
+        if barred:
+            cells.insert(0, _engine_bar(group, width))
+        made.add_row(widgets.Text(label, LIMIT if limits else ""), *cells, widgets.Text("< limit" if limits else "", LIMIT))
+    for kind, (most, count) in rest.items():
+        at_most = widgets.Text(f"{count} more {kind}, at most", DIM)
+        made.add_row(at_most, *([""] * barred), percent(most))
     return made
 
 
-def _engine_cells(engine: EngineUse, wide: bool) -> list[str | widgets.Text | Bar]:
-    cycles = engine.cycles
-    stalled = engine.bank_conflict + engine.backpressure
-    bar = Bar([(engine.utilisation, BUSY, "green"), (stalled / cycles if cycles else 0.0, STALLED, "red")], 24 if wide else 10)
-    split = [engine.bank_conflict, engine.backpressure if engine.kind == "dma" else None, engine.idle]
-    cells: list[str | widgets.Text | Bar] = [bar, widgets.Text(percent(engine.utilisation), "bold"), short(engine.busy)]
-    cells += [_part(part, cycles, wide) for part in split]
-    cells += [short(engine.jobs), unit(engine.work, WORK_UNITS[engine.kind])]
-    if wide:
-        cells.append(unit(engine.work / cycles if cycles else 0, WORK_UNITS[engine.kind]))
-    return cells
+JOINED = "  equal rows joined"
+
+
+def _engine_groups(engines: Sequence[EngineUse], whole: bool) -> tuple[list[list[EngineUse]], dict[str, tuple[float, int]]]:
+    """The rows, and for each kind that has more: the highest use of those left out, and how many they are."""
+    groups: list[list[EngineUse]] = []
+    rest: dict[str, tuple[float, int]] = {}
+    for kind in WORK_UNITS:
+        of_kind = [engine for engine in engines if engine.kind == kind]
+        if whole:
+            groups += [[engine] for engine in of_kind]
+            continue
+        found = joined(of_kind, lambda engine: percent(engine.utilisation))
+        busiest = sorted(found, key=lambda group: -group[0].busy)[:MOST_ENGINES]
+        groups += [group for group in found if group in busiest]
+        left = [engine for group in found if group not in busiest for engine in group]
+        if left:
+            rest[kind] = max(engine.utilisation for engine in left), len(left)
+    return groups, rest
+
+
+def _bar_width(width: int) -> int:
+    return 20 if width >= WIDE else 10
+
+
+def _engine_bar(group: Sequence[EngineUse], width: int) -> Bar:
+    cycles = group[0].cycles
+    stalled = mean([engine.bank_conflict + engine.backpressure for engine in group])
+    use = mean([engine.utilisation for engine in group])
+    return Bar([(use, BUSY, WORK), (stalled / cycles if cycles else 0.0, STALLED, WAIT)], _bar_width(width))
+
+
+def _engine_texts(group: Sequence[EngineUse], wide: bool, *, full: bool) -> list[str]:
+    """The cells behind the bar. `full`: counts have all their digits."""
+    cycles = group[0].cycles
+    count = (lambda number: f"{number:,}") if full else short
+    split = [mean([engine.bank_conflict for engine in group]), mean([engine.idle for engine in group])]
+    pressure = count(mean([engine.backpressure for engine in group])) if group[0].kind == "dma" else ""
+    work, name = mean([engine.work for engine in group]), WORK_UNITS[group[0].kind]
+    cells = [percent(group[0].utilisation), count(mean([engine.busy for engine in group])), count(split[0]), pressure]
+    cells += [count(split[1]), short(mean([engine.jobs for engine in group])), unit(work, name)]
+    return [*cells, f"{unit(work / cycles if cycles else 0, name)}/cycle"] if wide else cells
 
 
 def _of(place: str) -> str:
     return f" of {place[:-1]}" if place else ""
-
-
-def _part(part: int | None, cycles: int, wide: bool) -> widgets.Text:
-    """A part of the cycles; nothing where the engine has no such part, dim where it is 0."""
-    if part is None:
-        return widgets.Text()
-    if not part:
-        return widgets.Text("0", "dim")
-    return widgets.Text(f"{short(part)} ({percent(part / cycles)})" if wide else short(part))
 
 
 def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
@@ -220,35 +268,51 @@ def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
         waits = (("queue_full", engine.queue_full), ("priority_deferred", engine.priority_deferred))
         parts = [f"{short(count)} {name}" for name, count in waits if count]
         if parts:
-            yield widgets.Text(f"{engine.name} queue: {', '.join(parts)} job-cycles", "dim")
+            yield widgets.Text(f"{engine.name} queue: {', '.join(parts)} job-cycles", DIM)
 
 
-def resource_table(title: str, resources: Sequence[ResourceUse], most: int, width: int) -> Table:
-    """Bytes and bandwidth of channels or links beside their capacity; of many the busiest, in their order."""
-    shown = sorted(resources, key=lambda resource: -resource.bytes)[:most]
-    rest = [resource for resource in resources if resource not in shown]
-    columns: list[tuple[str, Justify]] = [("channel" if title.startswith("DRAM") else "link", "left"), ("", "left")]
-    columns += [("use", "right"), ("bytes", "right"), ("B/cycle", "right"), ("capacity", "right")]
-    columns += [("GB/s", "right"), ("active", "right")]
-    place = common_place([resource.name for resource in resources])
-    made = table(title + _of(place), columns, f"the busiest {most} of {len(resources)}" if rest else "")
-    for resource in resources:
-        if resource in shown:
-            bar = Bar([(resource.share, BUSY, "green")], 24 if width >= WIDE else 10)
-            made.add_row(
-                without_place(resource.name, place),
-                bar,
-                widgets.Text(percent(resource.share), "bold"),
-                unit(resource.bytes, "B"),
-                share_text(resource.achieved),
-                rational(resource.capacity),
-                share_text(resource.gb_per_s),
-                percent(resource.busy / resource.cycles if resource.cycles else 0.0),
-            )
-    if rest:
-        most_used = percent(max(resource.share for resource in rest))
-        made.add_row(f"{len(rest)} more", widgets.Text("at most", "dim"), most_used, unit(sum(r.bytes for r in rest), "B"))
+def resource_table(
+    title: str, kinds: Sequence[Sequence[ResourceUse]], width: int, limit: str = "", *, whole: bool = False
+) -> Table:
+    """Bytes and bandwidth of channels and links beside their capacity. Those whose use is shown as the same are one row;
+    of each kind the busiest rows are shown."""
+    place = common_place([resource.name for kind in kinds for resource in kind])
+    rows: list[tuple[str, list[ResourceUse]]] = []
+    rest: list[tuple[str, list[ResourceUse]]] = []
+    for kind in kinds:
+        busiest = sorted(kind, key=lambda resource: -resource.bytes)
+        groups = [[one] for one in kind] if whole else joined(busiest, lambda one: (percent(one.share), one.capacity))
+        groups = [sorted(group, key=kind.index) for group in groups]
+        most = len(groups) if whole or len(groups) <= MOST_ROWS + 1 else MOST_ROWS
+        rows += [(joined_name([without_place(one.name, place) for one in group]), group) for group in groups[:most]]
+        left = [one for group in groups[most:] for one in group]
+        if left:
+            rest.append((f"{len(left)} more", left))
+    same_clock = all(resource.freq_ghz == 1 for _, group in rows for resource in group)
+    barred = width >= WIDE or max((len(label) for label, _ in rows), default=0) <= LONG_NAME
+    columns: list[tuple[str, Justify]] = [("", "left"), *([("", "left")] * barred), ("use", "right"), ("bytes", "right")]  # type: ignore[list-item]
+    columns += [("rate of capacity", "right"), *([] if same_clock else [("", "right")])]  # type: ignore[list-item]
+    columns += [("active", "right")] if width >= WIDE else []
+    together = any(len(group) > 1 for _, group in rows)
+    made = table(title + _of(place), [*columns, ("", "left")], JOINED.strip() if together else "")
+    for label, group in rows:
+        limits = limit in [resource.name for resource in group]
+        use, first = mean([resource.share for resource in group]), group[0]
+        cells: list[str | widgets.Text | Bar] = [Bar([(use, BUSY, WORK)], _bar_width(width))] if barred else []
+        cells += [widgets.Text(percent(first.share), LIMIT), unit(mean([resource.bytes for resource in group]), "B")]
+        cells.append(f"{share_text(mean([one.achieved for one in group]))} of {rational(first.capacity)} B/cycle")
+        cells += [] if same_clock else [f"{share_text(mean([one.gb_per_s for one in group]))} GB/s"]
+        if width >= WIDE:
+            cells.append(percent(mean([one.busy / one.cycles if one.cycles else 0.0 for one in group])))
+        made.add_row(widgets.Text(label, LIMIT if limits else ""), *cells, widgets.Text("< limit" if limits else "", LIMIT))
+    for label, left in rest:
+        at_most = widgets.Text(f"{label}, at most ", DIM)
+        moved = unit(sum(one.bytes for one in left), "B")
+        made.add_row(at_most, *([""] * barred), percent(max(one.share for one in left)), moved)
     return made
+
+
+LONG_NAME = 20  # characters of a resource's name beside which a bar has room, in 80 columns
 
 
 def banks_line(banks: BankConflicts) -> widgets.Text:
@@ -256,17 +320,14 @@ def banks_line(banks: BankConflicts) -> widgets.Text:
     text = headed("Scratchpad banks").append(f"{short(banks.requests)} requests, {short(banks.denials)} denied")
     if banks.worst is None:
         return text
-    text.append(f" ({percent(banks.rate)})")
     worst = banks.worst_denials / banks.worst_requests
     where = f" of {banks.where}" if banks.where else ""
-    return text.append(
-        f"; worst: bank {banks.worst}{where}, {short(banks.worst_denials)} of {short(banks.worst_requests)} ({percent(worst)})"
-    )
+    return text.append(f" ({percent(banks.rate)}), most at bank {banks.worst}{where} ({percent(worst)})")
 
 
-def wait_table(summary: RunSummary, width: int) -> Table:
+def wait_table(summary: RunSummary, width: int, most: int = FEW_WAITS) -> Table:
     """The longest waits: of jobs that could have been issued or started, had something else not been in their way."""
-    waits = summary.waits
+    waits = summary.waits[:most]
     note = f"the longest {len(waits)} of {summary.waits_in_all:,}" if summary.waits_in_all > len(waits) else ""
     columns: list[tuple[str, Justify]] = [("cycles", "right"), ("entry", "left"), ("from", "right"), ("to", "right")]
     made = table("Waits", [*columns, ("waited for", "left")], note)

@@ -1,9 +1,7 @@
-"""What a TARGET on the command line means: a bench, a program's file, or the name of a workload of the package."""
+"""What a TARGET and a machine on the command line are: `kernbench.api.targets` with warnings on stderr."""
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +9,17 @@ from kernbench.cli import output
 from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from kernbench.analysis.case import Case
     from kernbench.cmdq import Program
     from kernbench.config import MachineConfig
     from kernbench.runtime_api.bench import Bench
 
 
-SUFFIXES = (".json", ".yaml", ".yml", ".kbp")
-
-
 def find_bench(target: str) -> Bench | None:
     """The bench that a TARGET names; None where it names a program, or nothing."""
-    if target.lower().endswith(SUFFIXES):
-        return None
-    from kernbench.runtime_api.discovery import is_bench_target, load_bench
+    from kernbench.api.targets import bench_of
 
-    return load_bench(target) if is_bench_target(target) else None
+    return bench_of(target)
 
 
 def refuse_bench_options(target: str, **given: bool) -> None:
@@ -37,32 +31,48 @@ def refuse_bench_options(target: str, **given: bool) -> None:
 
 def load_target(target: str, config: MachineConfig) -> Program:
     """The program that a TARGET names, for this machine."""
-    if target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py")):
-        from kernbench.cmdq.compiled import SUFFIX, load_cached, load_compiled
+    from kernbench.api.targets import program_of
 
-        return load_compiled(target, config) if target.lower().endswith(SUFFIX) else load_cached(target, config)
-    return workload_program(target, config)
+    return program_of(target, config)
 
 
-def workload_program(name: str, config: MachineConfig) -> Program:
-    """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
-    from kernbench.config import NpuConfig
-    from kernbench.runtime_api.discovery import installed_benches, is_bench_target
-    from kernbench.workloads.catalogue import WORKLOADS
+def find_case(target: str, settings: Sequence[str] | None) -> tuple[Case, list[str]]:
+    """What a TARGET of `compare` and `whatif` is, with its own parameters of `--set`; and what is left for the machine."""
+    from kernbench.api.targets import bench_of, case_of
 
-    if name not in WORKLOADS:
-        if is_bench_target(name):
-            rule = "it is a bench, and this command takes programs and workloads"
-            raise InputError(Problem(name, rule, remedy="kbsim run and kbsim step take benches"))
-        benches = list(installed_benches())
-        rule = f"there is no such workload or bench; workloads: {', '.join(sorted(WORKLOADS))}; benches: {', '.join(benches)}"
-        near = difflib.get_close_matches(name, [*WORKLOADS, *benches], n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
-        raise InputError(Problem(name or '""', rule, remedy=remedy))
-    if not isinstance(config, NpuConfig):
-        remedy = "take a machine of kernbench/npu/1, as npu_server"
-        raise InputError(Problem(name, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
-    return WORKLOADS[name](config)
+    bench = bench_of(target)
+    if bench is not None:
+        from kernbench.runtime_api.bench import split_settings
+
+        params, rest = split_settings(bench.where, bench.params, list(settings or ()))
+        return case_of(bench, params), rest
+    given = [text.partition("=") for text in settings or ()]
+    own = {name.strip(): _value(target, name.strip(), value.strip()) for name, equals, value in given if _is_own(name, equals)}
+    return case_of(target, own), ["".join(one) for one in given if not _is_own(*one[:2])]
+
+
+def _is_own(name: str, equals: str) -> bool:
+    """Whether a setting is one of the target: a name without a dot that no value at the top of a machine has."""
+    from kernbench.config import NpuConfig, SystemConfig
+
+    keys = {field.alias or key for kind in (NpuConfig, SystemConfig) for key, field in kind.model_fields.items()}
+    return bool(equals) and name.strip().isidentifier() and name.strip() not in keys
+
+
+def _value(target: str, name: str, text: str) -> Any:
+    """A value as YAML has it, and counts as `8k` too."""
+    from kernbench.cli.options import count_of
+    from kernbench.config.places import Fault
+    from kernbench.config.yaml_text import parse
+
+    try:
+        return count_of(text)
+    except ValueError:
+        pass
+    try:
+        return parse(text, 1) if text else ""
+    except Fault as fault:
+        raise InputError(Problem(target, fault.rule, name, text, fault.remedy)) from None
 
 
 MOST_WARNINGS = 8

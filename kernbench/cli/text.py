@@ -10,7 +10,10 @@ from typing import Literal
 
 from kernbench.cli import widgets
 
-STATUS_STYLES = {"done": "bold green", "running": "bold cyan", "aborted": "bold yellow"}  # others are red
+#: The styles of a terminal, by what they mean: every command takes them from here.
+WORK, WAIT, LIMIT = "cyan", "yellow", "bold"
+GOOD, BAD, DIM = "green", "red", "dim"  #: done and as expected; failed
+STATUS_STYLES = {"done": f"bold {GOOD}", "running": f"bold {WORK}", "aborted": f"bold {WAIT}"}  # others are red
 WIDE = 110  # [column] from here on tables say more
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -67,13 +70,13 @@ def duration(ns: float, digits: int | None = None) -> str:
     return f"{text.rstrip('0').rstrip('.') if digits is None and '.' in text else text} {name}"
 
 
-def scaled(value: float, units: Sequence[str]) -> str:
-    """A quantity in the largest of `units` (each a thousand of the one before) of which it is at least one."""
+def scaled(value: float, units: Sequence[str], digits: int = 3) -> str:
+    """A quantity in the largest of `units` (each a thousand of the one before) of which it is at least one, with `digits`."""
     power = 0
     while value >= 999.5 and power < len(units) - 1:
         value /= 1000
         power += 1
-    return f"{_three(value)} {units[power]}"
+    return f"{_three(value, digits)} {units[power]}"
 
 
 def share_text(value: float) -> str:
@@ -88,7 +91,7 @@ def headed(head: str) -> widgets.Text:
 
 def status_text(status: str) -> widgets.Text:
     """A status in its colour."""
-    return widgets.Text.assemble((status, STATUS_STYLES.get(status, "bold red")))
+    return widgets.Text.assemble((status, STATUS_STYLES.get(status, f"bold {BAD}")))
 
 
 def rational(value: Fraction) -> str:
@@ -126,7 +129,10 @@ def ids(numbers: Sequence[int], most: int = 8) -> str:
 
 
 class Bar:
-    """A bar of parts, each a share of 1 with its character and style; it fills the column that it is in."""
+    """A bar of parts, each a share of 1 with its character and style; it fills the column that it is in.
+
+    A solid part ends on an eighth of a cell, so that 1% is seen and 99% is not full.
+    """
 
     def __init__(self, parts: Sequence[tuple[float, str, str]], width: int) -> None:
         self.parts = parts
@@ -138,11 +144,13 @@ class Bar:
         reached = 0.0
         for share, character, style in self.parts:
             reached += share
-            cells = round(reached * width) - drawn
-            cells = min(cells, width - drawn)
-            yield widgets.Segment(character * cells, widgets.Style.parse(style))
-            drawn += cells
-        yield widgets.Segment(IDLE * (width - drawn), widgets.Style.parse("dim"))
+            if character == BUSY:
+                cells = solid(max(0.0, reached * width - drawn), share > 0, width - drawn)
+            else:
+                cells = character * max(0, min(round(reached * width) - drawn, width - drawn))
+            yield widgets.Segment(cells, widgets.Style.parse(style))
+            drawn += len(cells)
+        yield widgets.Segment(IDLE * (width - drawn), widgets.Style.parse(DIM))
 
     def __rich_measure__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> object:
         from rich.measure import Measurement
@@ -151,6 +159,13 @@ class Bar:
 
 
 BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has what stands for them where they cannot be shown
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def solid(cells: float, some: bool, room: int) -> str:
+    """So many cells of a bar, down to the eighth; at least one eighth where there is `some`."""
+    eighths = min(max(int(cells * 8 + 1e-9), int(some)), room * 8)
+    return BUSY * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
@@ -160,13 +175,13 @@ def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") ->
     """
     vertical: Literal["top", "bottom"] = "bottom" if any("\n" in header for header, _ in columns) else "top"
     made = widgets.Table(
-        title=widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", "dim")),
+        title=widgets.Text.assemble((title, "bold"), (f"  {note}" if note else "", DIM)),
         title_justify="left",
         title_style="none",
         box=None,
         padding=(0, 2, 0, 0),
         pad_edge=False,
-        header_style="dim",
+        header_style=DIM,
         collapse_padding=True,
     )
     for header, side in columns:

@@ -14,7 +14,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
 from kernbench.cli.options import AllowCode, Json, Overrides, SystemArgument, SystemConfigOption, system_asked
-from kernbench.cli.text import Justify, rational, scaled, share_text, short, table
+from kernbench.cli.text import WAIT, Justify, rational, scaled, share_text, short, table
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import plain_number
 from kernbench.topology.graph import EdgeKind, Graph, Measure
@@ -325,7 +325,7 @@ def route_summary(
     made = table("Hops", [*columns, ("mm", "right"), ("cycles", "right"), ("B/cycle", "right")])
     made.add_row("0", route.nodes[0])
     for i, edge in enumerate(route.edges, 1):
-        made.add_row(str(i), *_cells(edge), style="yellow" if edge is route.bottleneck else "")
+        made.add_row(str(i), *_cells(edge), style=WAIT if edge is route.bottleneck else "")
     made.add_row(
         "",
         widgets.Text("in all", "bold"),

@@ -12,7 +12,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Quiet
-from kernbench.cli.text import WIDE, Justify, table
+from kernbench.cli.text import BAD, GOOD, WAIT, WIDE, Justify, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -141,7 +141,7 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
     return plant
 
 
-STYLES = {"inside": "green", "outside": "bold red", "told": "yellow"}
+STYLES = {"inside": GOOD, "outside": f"bold {BAD}", "told": WAIT}
 CASE = 12  #: characters of a case, at least
 SIDES: dict[str, Justify] = dict.fromkeys(("expected", "ours", "error", "allowed"), "right")
 
@@ -152,7 +152,7 @@ def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
 
     if run.skipped:
         yield widgets.Text.assemble((run.data.title, "bold"), (f"  {run.data.suite}", "dim"))
-        yield widgets.Text(f"skipped: {run.skipped}", "yellow")
+        yield widgets.Text(f"skipped: {run.skipped}", WAIT)
         yield ""
         return
     shown = [name for name in COLUMNS if name != "unit" or width >= WIDE]

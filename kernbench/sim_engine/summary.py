@@ -204,6 +204,30 @@ def bank_conflicts(result: Result) -> BankConflicts:
     return BankConflicts(requests, denials, bank, pads[name]["requests"][bank], denied, name if len(pads) > 1 else "")
 
 
+_IDS = {"dma": ("DMA engine", "dma_id"), "te": ("tensor engine", "te_id"), "ve": ("vector engine", "ve_id")}
+
+
+def idle_advice(uses: Iterable[EngineUse]) -> str:
+    """What to change where a program left engines without work beside others of their place that had several jobs.
+
+    A line of the kind of which most are idle; empty where there is none.
+    """
+    places: dict[tuple[str, str], list[EngineUse]] = {}
+    for use in uses:
+        if use.kind in _IDS:
+            places.setdefault((use.kind, naming.parent(use.name)), []).append(use)
+    found = []
+    for (kind, place), engines in places.items():
+        used, jobs = sum(use.jobs > 0 for use in engines), sum(use.jobs for use in engines)
+        if 0 < used < len(engines) and jobs > used:
+            noun, field = _IDS[kind]
+            all_ = f"{field} 0 to {len(engines) - 1}"
+            at = f" of {place}" if place else ""
+            line = f"{used} of {counted(len(engines), noun)}{at} had work: give the program's entries {all_} (the default is 0)"
+            found.append((used - len(engines), line))
+    return min(found, default=(0, ""))[1]
+
+
 STATUS_COLORS = {"done": "good", "running": "accent", "aborted": "warn"}  # by name; others are failures
 MOST_ROWS = 32  # engines and resources of a kind; of more the first
 MOST_LINES = 5  # of warnings, and of entries that wait in a deadlock

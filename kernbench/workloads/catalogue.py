@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
-from kernbench.cmdq.program import Program
-from kernbench.config.schema import NpuConfig
-from kernbench.workloads.layer.decoder import decoder_layer
-from kernbench.workloads.models import LLAMA_2_7B
+if TYPE_CHECKING:  # the planner is imported when a workload is made: their names are asked for much more often
+    from kernbench.cmdq.program import Program
+    from kernbench.config.schema import NpuConfig
 
 
 def llama2_7b_decode(config: NpuConfig) -> Program:
     """One layer of Llama-2-7B, W4A8 KV4: one new token after 1024."""
-    return decoder_layer(LLAMA_2_7B, config, "decode")
+    return _layer(config, "decode")
 
 
 def llama2_7b_prefill(config: NpuConfig) -> Program:
     """One layer of Llama-2-7B, W4A8 KV4: 128 tokens into an empty KV cache."""
-    return decoder_layer(LLAMA_2_7B, config, "prefill")
+    return _layer(config, "prefill")
+
+
+def _layer(config: NpuConfig, phase: Literal["decode", "prefill"]) -> Program:
+    from kernbench.workloads.layer.decoder import decoder_layer
+    from kernbench.workloads.models import LLAMA_2_7B
+
+    return decoder_layer(LLAMA_2_7B, config, phase)
 
 
 #: What makes the program for a machine, by the name that `kbsim run` takes; its docstring is the one-line description.

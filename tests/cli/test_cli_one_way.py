@@ -12,7 +12,7 @@ from kernbench.cli.app import every_command
 from tests.cli.conftest import Kbsim
 
 MACHINE_COMMANDS = [
-    "run", "step", "llm", "onnx", "whatif", "probe", "program check", "program show", "program emit", "program compile",
+    "run", "step", "llm", "onnx", "compare", "whatif", "probe", "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]
@@ -36,7 +36,7 @@ def found(path: str) -> object:
 @pytest.mark.parametrize("path", MACHINE_COMMANDS)
 def test_a_machine_is_named_by_config_everywhere(path: str) -> None:
     option = next(param for param in found(path).params if "--config" in param.opts)  # type: ignore[attr-defined]
-    assert "-c" in option.opts and not option.multiple
+    assert "-c" in option.opts and option.multiple == (path == "compare")
 
 
 def test_no_other_command_runs_on_a_machine_without_config() -> None:

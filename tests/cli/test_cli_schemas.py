@@ -41,9 +41,11 @@ def run(ctx):
 TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
         "vocab_size": 500, "head_dim": 64}  # fmt: skip
 SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
+TINY_MODEL = ("--set", "prompt=16", "--set", "tokens=1")
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
-ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set()}
+ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set(),
+        "compare": set(), "whatif": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "program": program_json_schema,
@@ -66,6 +68,11 @@ PRINTED = {
     "llm": ("llm", LLM, 0),
     "llm_compared": ("llm", (*LLM, "--phase", "decode", "--compare", "kv=4,8"), 0),
     "onnx": ("onnx", ("onnx", "odd.onnx", "--partial"), 0),
+    "compare": ("compare", ("compare", "gemm", *SMALL, "-c", "npu_server", "-c", "single_cube"), 0),
+    "compare_bounds": ("compare", ("compare", "tiny.json", *TINY_MODEL, "-c", "npu_server", "-c", "npu_mobile", "--no-why"), 0),
+    "compare_deadlock": ("compare", ("compare", "queues.py", "-c", "single_cube", "-c", "two_sips"), 4),
+    "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
+    "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),
 }
 
 

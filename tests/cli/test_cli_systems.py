@@ -173,8 +173,8 @@ def test_workloads_are_for_one_npu(kbsim: Any) -> None:
     said = kbsim("run", "llama2-7b-decode", "--config", "single_cube")
     assert (said.code, said.err) == (
         2,
-        "error: llama2-7b-decode: this workload is for one NPU, and single_cube.yaml is a system; take a machine of "
-        "kernbench/npu/1, as npu_server\n",
+        "error: llama2-7b-decode: it runs on one NPU, and single_cube.yaml is a system of 8 PEs; machines that fit: "
+        "npu_mobile, npu_server\n",
     )
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kernbench.analysis.whatif import RESOURCES, free, what_if
+from kernbench.analysis.case import BenchCase, Demand, ModelCase, program_work
+from kernbench.analysis.whatif import LEVERS, RESOURCES, free, what_if
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError
-from kernbench.config import NpuConfig, load_config
+from kernbench.config import NpuConfig, SystemConfig, load_config, preset_names
+from kernbench.runtime_api.discovery import load_bench
 from kernbench.sim_engine.machine import simulate
 from kernbench.sim_engine.result import Result
+from kernbench.workloads.llm.params import checked_params, llm_programs
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.models.files import load_model
 from tests.oracles.ref_dma import DmaJob, Flow
 from tests.oracles.ref_engines import te_work, ve_work
 from tests.oracles.ref_geometry import Scratchpad
@@ -26,7 +32,7 @@ RANDOM = settings(deadline=None, suppress_health_check=list(HealthCheck), max_ex
 def run_freed(system: System, *resources: str) -> tuple[Result, dict[str, Any], Program]:
     """A run with something freed, the machine as the oracles read it, and the program."""
     config, program = load_config(system[0]), load_program(system[1])
-    changed, _ = free(config, resources, program)
+    changed, _ = free(config, resources, Demand.of(program))
     return simulate(program, changed), completed(changed.to_dict()), program
 
 
@@ -99,11 +105,11 @@ def test_without_te_and_ve_limits_a_body_is_as_short_as_can_be(system: System) -
 @given(systems())
 def test_freeing_is_a_machine_and_frees_no_more_twice(system: System) -> None:
     config, program = load_config(system[0]), load_program(system[1])
-    changed, changes = free(config, list(RESOURCES), program)
+    changed, changes = free(config, list(RESOURCES), Demand.of(program))
     assert isinstance(changed, NpuConfig) and changes
     assert changed == load_config(changed.to_dict())
     for name in RESOURCES:
-        assert free(changed, [name], program)[1] == {}
+        assert free(changed, [name], Demand.of(program))[1] == {}
     kept = {"schema", "freq_ghz", "max_cycles", "control", "kv_layouts", "energy"}
     before, after = config.to_dict(), changed.to_dict()
     assert {key: before[key] for key in kept} == {key: after[key] for key in kept}
@@ -122,8 +128,8 @@ def gemm() -> Program:
 
 def test_cycles_saved_are_counted_by_hand() -> None:
     config = load_config({"te": {"spm_traffic": False}})
-    found = what_if(gemm(), config)
-    assert found.result.cycles == 4096 // 16 + 8 + 64 + 4
+    found = what_if(program_work(gemm(), config))
+    assert found.base.cycles == 4096 // 16 + 8 + 64 + 4
     saved = {one.resources[0]: one.saved for one in found.each}
     # DRAM: a row of 256 B a cycle instead of 16 B; TE: a body of one cycle instead of 64
     assert saved == {"dma": 0, "noc": 0, "dram": 256 - 16, "banks": 0, "te": 63, "ve": 0}
@@ -132,24 +138,24 @@ def test_cycles_saved_are_counted_by_hand() -> None:
 
 
 def test_one_resource_is_all_of_them() -> None:
-    found = what_if(gemm(), load_config({}), ["te", "te"])
+    found = what_if(program_work(gemm(), load_config({})), ["te", "te"])
     assert len(found.each) == 1 and found.all is found.each[0]
 
 
 def test_a_run_that_does_not_end_has_nothing_to_save() -> None:
-    found = what_if(gemm(), load_config({"max_cycles": 100}), ["te", "dram"])
-    assert found.result.status == "aborted"
+    found = what_if(program_work(gemm(), load_config({"max_cycles": 100})), ["te", "dram"])
+    assert found.base.status == "aborted"
     assert [(one.status, one.saved) for one in found.each] == [("aborted", None), ("done", None)]
 
 
 def test_freed_dram_is_no_fifo_and_keeps_wider_ones() -> None:
     program = gemm()
     config = load_config({"allocation": "fifo_v1", "dram": {"peak_bw_bytes_per_cycle": "1e6", "bus_width_bytes": 9_000_000}})
-    changed, changes = free(config, ["dram"], program)
+    changed, changes = free(config, ["dram"], Demand.of(program))
     assert changed.allocation == changes["allocation"] == "shared_bw_v1"
     assert changed.dram.capacity == 1_000_000
     systolic = load_config({"te": {"timing": "systolic", "rows": 4, "cols": 4, "dataflow": "ws"}, "dram": {"period": 7}})
-    changed, _ = free(systolic, ["te", "dram"], program)
+    changed, _ = free(systolic, ["te", "dram"], Demand.of(program))
     assert (changed.te.timing, changed.te.rows, changed.dram.period) == ("macs", None, 1)
 
 
@@ -161,7 +167,7 @@ def test_a_machine_that_cannot_be_freed_is_refused() -> None:
     for i in range(2):
         program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=1, spm_bank=i, spm_offset=0)
     with pytest.raises(InputError) as error:
-        what_if(program, config, ["dma"])
+        what_if(program_work(program, config), ["dma"])
     assert str(error.value).startswith(
         "whatif: the machine without limits of dma is not valid: machine: dram.peak_bw_bytes_per_cycle"
     )
@@ -170,5 +176,52 @@ def test_a_machine_that_cannot_be_freed_is_refused() -> None:
 
 def test_an_unknown_resource_is_refused() -> None:
     with pytest.raises(InputError) as error:
-        what_if(gemm(), load_config({}), ["cache"])
+        what_if(program_work(gemm(), load_config({})), ["cache"])
     assert str(error.value) == 'whatif: free = "cache", but it must be one of dma, noc, dram, banks, te, ve'
+
+
+@pytest.mark.parametrize("machine", preset_names())
+def test_the_keys_to_change_are_keys_of_the_machine(machine: str) -> None:
+    data = load_config(machine).to_dict()
+    kind = int(isinstance(load_config(machine), SystemConfig))
+    for name, keys in LEVERS.items():
+        there = [key for key in keys[kind] if _has(data, key)]
+        assert there or (name == "noc" and "noc" not in data), (name, keys[kind])
+
+
+def _has(data: dict[str, Any], path: str) -> bool:
+    for step in path.split("."):
+        if step not in data:
+            return False
+        data = data[step]
+    return True
+
+
+def test_a_bench_is_run_again_on_each_freed_machine() -> None:
+    params = {**{name: param.default for name, param in load_bench("gemm").params.items()}, "m": 128, "n": 128, "k": 128}
+    work = BenchCase(load_bench("gemm"), params).on(load_config("npu_server"))
+    found = what_if(work, ["te", "noc"])
+    assert found.base.cycles == work.run().cycles
+    for one in found.each:
+        changed, _ = free(work.config, one.resources, found.base.demand)
+        assert one.cycles == work.run(changed).cycles
+    assert found.best.resources == ("te",) and found.sentence.startswith("change te first (te.engines, te.macs_per_cycle)")
+
+
+def test_a_model_is_what_its_segments_are_one_after_the_other() -> None:
+    case = ModelCase(load_model("llama2-7b"), {"prompt": 8, "tokens": 2, "layers": 2})
+    work = case.on(load_config("npu_server"))
+    whole = run_llm(llm_programs(case.model, load_config("npu_server"), checked_params("test", case.params)))
+    found = what_if(work, ["dram"])
+    assert found.base.cycles == sum(step.total.cycles for step in whole.steps)
+    assert found.all.saved and found.base.cycles - found.all.saved == found.all.cycles
+    bounds = sum((step.total.bounds for step in whole.steps), Counter())
+    assert found.base.bounds == dict(bounds) and found.base.bound_by == bounds.most_common(1)[0][0]
+
+
+def test_where_no_limit_costs_a_hundredth_the_program_is_to_be_changed() -> None:
+    program = Program("chain")
+    for i in range(20):
+        program.nop(deps_before=[i - 1] if i else [])
+    found = what_if(program_work(program, load_config({})))
+    assert found.sentence.endswith("change the program, not the machine") and not found.pays

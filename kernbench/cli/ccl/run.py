@@ -24,7 +24,7 @@ from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, Walk
 from kernbench.cli.progress import ProgressBar
 from kernbench.cli.summary import warnings
 from kernbench.cli.target import warn_of_values
-from kernbench.cli.text import percent, size_text, status_text, table
+from kernbench.cli.text import BAD, WAIT, percent, size_text, status_text, table
 from kernbench.cli.tracing import (
     Report,
     TraceCycles,
@@ -511,7 +511,7 @@ def line(row: Row) -> widgets.Text:
     wrong = "N/A" if row.wrong is None else f"{row.wrong:,}"
     cells = (str(row.size), str(row.count), row.dtype, row.redop, str(row.root), _number(row.time_us), _number(row.algbw))
     texts = [f"{cell:>{width}}" for cell, (_, _, width) in zip((*cells, _number(row.busbw)), COLUMNS, strict=False)]
-    return widgets.Text("".join(texts)).append(f"{wrong:>{COLUMNS[-1][2]}}", "bold red" if row.wrong else "")
+    return widgets.Text("".join(texts)).append(f"{wrong:>{COLUMNS[-1][2]}}", f"bold {BAD}" if row.wrong else "")
 
 
 def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
@@ -524,7 +524,7 @@ def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
     yield from _unreceived(rows)
     if any(row.wrong for row in rows):
         wrong = sum(row.wrong or 0 for row in rows)
-        yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", "bold red")
+        yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
 
 
 def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:
@@ -540,15 +540,15 @@ def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
     """Messages that nobody received, of the largest size that has some."""
     for row in [row for row in rows if row.unreceived][-1:]:
         for one in row.unreceived[:MOST_QUEUES]:
-            yield widgets.Text(f"# {row.size:,} B: {one['message']}", "bold yellow")
+            yield widgets.Text(f"# {row.size:,} B: {one['message']}", f"bold {WAIT}")
         more = len(row.unreceived) - MOST_QUEUES
         if more > 0:
-            yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", "bold yellow")
+            yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", f"bold {WAIT}")
 
 
 def unfinished(status: str, done: int, asked: int) -> widgets.Text:
     """Not all sizes are there."""
-    return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", "bold yellow")
+    return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", f"bold {WAIT}")
 
 
 def ended(result: Result) -> Iterator[RenderableType]:

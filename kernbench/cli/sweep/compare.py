@@ -13,7 +13,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
 from kernbench.cli.sweep.report import SweepName
-from kernbench.cli.text import table
+from kernbench.cli.text import BAD, table
 from kernbench.cli.trace.diff import FailAbove
 from kernbench.cli.trace.tables import safe
 
@@ -87,7 +87,7 @@ def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: 
     from kernbench.sweep.compare import headline
 
     failed = limit is not None and bool(found.failing(limit))
-    yield widgets.Text(headline(found, limit), "bold red" if failed else "bold")
+    yield widgets.Text(headline(found, limit), f"bold {BAD}" if failed else "bold")
     for title, pairs in (("Broke", found.broken), ("Slower", found.slower), ("Faster", found.faster)):
         if pairs:
             yield ""

@@ -16,7 +16,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json
 from kernbench.cli.sweep.run import left_out, number_texts, short_names
-from kernbench.cli.text import BUSY, WIDE, Bar, Justify, percent, short, table
+from kernbench.cli.text import BAD, BUSY, WIDE, WORK, Bar, Justify, percent, short, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -215,20 +215,25 @@ def broken(name: str) -> str:
 
 def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:
     """How much each axis matters."""
-    from kernbench.sweep.report.analysis import influences
+    from kernbench.sweep.report.analysis import influences, interactions, ranked
     from kernbench.sweep.report.table import plain_text
 
     known = influences(found, goal)
     if not known:
         return
     columns: list[tuple[str, Justify]] = [("axis", "left"), ("", "left"), ("explains", "right"), ("best", "right")]
-    note = "share of the variance between its values"
+    note = "of the variance"
     made = table(f"What {goal[0]} depends on", [*columns, ("worst/best", "right")], note)
     for one in known:
-        bar = Bar([(one.share, BUSY, "green")], 30 if wide else 16)
+        bar = Bar([(one.share, BUSY, WORK)], 30 if wide else 16)
         made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), _times(one.gain))
+    rest = interactions(known, len(ranked(found, goal)))
+    if rest is not None:
+        made.add_row("interactions of axes", Bar([(rest, BUSY, WORK)], 30 if wide else 16), percent(rest), "", "")
     yield ""
     yield made
+    if rest is None:
+        yield widgets.Text("the points are no full grid: shares of axes overlap, and need not add up to 100%", "dim")
 
 
 def _times(gain: float) -> str:
@@ -257,6 +262,6 @@ def _failures(found: SweepTable, top: int) -> Iterator[RenderableType]:
     for entry in failed[:top]:
         assert entry.row is not None
         line = f"{entry.number}  {safe(found.label(entry), 200)}: "
-        yield widgets.Text.assemble((line, "dim"), (entry.status, "bold red"), f": {safe(entry.row.error, 300)}")
+        yield widgets.Text.assemble((line, "dim"), (entry.status, f"bold {BAD}"), f": {safe(entry.row.error, 300)}")
     if len(failed) > top:
         yield widgets.Text(f"{len(failed) - top:,} more", "dim")

@@ -17,7 +17,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.endings import answering
 from kernbench.cli.options import AllowCode, Json, Quiet, Walk
-from kernbench.cli.text import digits_apart, duration, short, table
+from kernbench.cli.text import BAD, WAIT, digits_apart, duration, scaled, short, table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_rational
@@ -308,6 +308,10 @@ def _number(row: Row, name: str) -> float | None:
 def _number_text(number: float, name: str, digits: int) -> str:
     if name == "ns":
         return duration(number, max(digits, 4))
+    if name == "energy_pj":
+        return scaled(number, ("pJ", "nJ", "uJ", "mJ", "J"), digits)
+    if name == "dram_bytes":
+        return scaled(number, ("B", "kB", "MB", "GB", "TB"), digits)
     return f"{number:.{max(digits, 4)}g}" if 0 < abs(number) < 1 else short(number, digits)
 
 
@@ -346,17 +350,17 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
     if outcome.known:
         text.append(f", {outcome.known:,} known before")
     if outcome.failed:
-        text.append(", ").append(f"{outcome.failed:,} failed", "bold red")
+        text.append(", ").append(f"{outcome.failed:,} failed", f"bold {BAD}")
     yield text
     if points.excluded or points.invalid:
         yield widgets.Text(left_out(points.excluded, points.invalid), "dim")
     if outcome.stopped:
-        yield widgets.Text(f"stopped by {outcome.stopped}", "bold yellow")
+        yield widgets.Text(f"stopped by {outcome.stopped}", f"bold {WAIT}")
     names = named(points)
     rows = store.sound_rows(list(names))
     empty = sum(row.status == "done" and row.cycles == 0 for row in rows.values())
     if empty:
-        yield widgets.Text(f"in {empty:,} of the points nothing ran: their cycles are 0", "bold yellow")
+        yield widgets.Text(f"in {empty:,} of the points nothing ran: their cycles are 0", f"bold {WAIT}")
     yield from _best(points, names, rows, width)
     failures = [(key, row) for key in names if (row := rows.get(key)) is not None and not row.ended]
     if failures:

@@ -11,7 +11,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.text import short, table
+from kernbench.cli.text import BAD, WAIT, short, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -77,20 +77,20 @@ def trace_align(aligned: Aligned) -> Iterator[RenderableType]:
     unknown = sum(not line.counters for line in lines)
     if unknown:
         yield widgets.Text(
-            f"{counted(unknown, 'reading')} of counters that the simulation has not: --map says what they are", "yellow"
+            f"{counted(unknown, 'reading')} of counters that the simulation has not: --map says what they are", WAIT
         )
     unsampled = sum(bool(line.counters) and line.simulated is None for line in lines)
     if unsampled:
-        yield widgets.Text(f"{counted(unsampled, 'reading')} of counters that this trace has only at its end", "yellow")
+        yield widgets.Text(f"{counted(unsampled, 'reading')} of counters that this trace has only at its end", WAIT)
     if aligned.late:
         yield widgets.Text(
-            f"{counted(aligned.late, 'reading')} from after the run's end, cycle {aligned.end:,}, stand there", "yellow"
+            f"{counted(aligned.late, 'reading')} from after the run's end, cycle {aligned.end:,}, stand there", WAIT
         )
 
 
 def _cells(line: Line) -> list[str | widgets.Text]:
     ratio = line.ratio
-    style = "" if ratio is None or abs(ratio - 1) <= Fraction(1, 20) else "bold red"
+    style = "" if ratio is None or abs(ratio - 1) <= Fraction(1, 20) else f"bold {BAD}"
     simulated = "" if line.simulated is None else short(float(line.simulated))
     return [
         safe(line.reading.counter, NAME),

@@ -12,7 +12,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.text import WIDE, duration, short, status_text, table
+from kernbench.cli.text import BAD, GOOD, WIDE, duration, short, status_text, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -95,7 +95,7 @@ def _limit(text: str) -> Fraction:
         raise InputError(Problem("kbsim trace diff", str(error), "--fail-above", text)) from None
 
 
-STYLES = {"slower": "bold red", "faster": "bold green", "same": "bold"}
+STYLES = {"slower": f"bold {BAD}", "faster": f"bold {GOOD}", "same": "bold"}
 NAME, WIDE_NAME, ROOMY = 24, 40, 120  # [character] of a text in a table, and in its last column
 
 

@@ -14,7 +14,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
 from kernbench.cli.summary import banks_line, engine_table, resource_table
-from kernbench.cli.text import duration, headed, percent, rational, scaled, short, status_text, unit
+from kernbench.cli.text import BAD, WAIT, duration, headed, percent, rational, scaled, short, status_text, unit
 from kernbench.cli.trace.tables import part_table, safe, stall_table, track
 from kernbench.common.json_shapes import counted
 
@@ -103,10 +103,6 @@ def _data(form: Format, found: Metrics) -> bytes:
     return text.encode()
 
 
-MOST_CHANNELS = 16
-MOST_LINKS = 5
-
-
 def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
     """What `kbsim trace summary` prints, for a terminal of `width` columns."""
     run = metrics.run
@@ -116,13 +112,11 @@ def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
         yield engine_table([_engine_use(metrics, i) for i in range(len(metrics.engines))], width)
         yield ""
         yield _transfers(metrics)
-        for title, some, most in (
-            ("DRAM channels", metrics.channels, MOST_CHANNELS),
-            ("Links", [link for link in metrics.links if link.bytes], MOST_LINKS),
-        ):
-            if some:
-                yield ""
-                yield resource_table(title, [_resource_use(one, run.freq_ghz) for one in some], most, width)
+        links = [link for link in metrics.links if link.bytes]
+        shared = [[_resource_use(one, run.freq_ghz) for one in some] for some in (metrics.channels, links)]
+        if any(shared):
+            yield ""
+            yield resource_table("DRAM channels and links", shared, width)
         yield from _banks(metrics.banks)
         for title, parts in (("Phases", metrics.phases), ("Layers", metrics.layers)):
             if any(part.name is not None and part.latency is not None for part in parts):
@@ -144,7 +138,7 @@ def _headline(metrics: Metrics) -> Iterator[widgets.Text]:
     yield text
     yield widgets.Text(f"{safe(run.program, 40) or 'a program'}, {counted(run.events, 'event')} at level {safe(run.level, 20)}")
     if run.broken:
-        yield widgets.Text(f"the file breaks off at {run.broken}", "red")
+        yield widgets.Text(f"the file breaks off at {run.broken}", BAD)
 
 
 def _engine_use(metrics: Metrics, index: int) -> EngineUse:
@@ -260,7 +254,7 @@ def _notes(metrics: Metrics) -> Iterator[RenderableType]:
     """Warnings and errors by code, and what this file cannot say."""
     run = metrics.run
     lines: list[widgets.Text] = []
-    for title, codes, style in (("Errors", run.errors, "bold red"), ("Warnings", run.warnings, "bold yellow")):
+    for title, codes, style in (("Errors", run.errors, f"bold {BAD}"), ("Warnings", run.warnings, f"bold {WAIT}")):
         if codes:
             text = ", ".join(f"{count:,} {safe(code, 24)}" for code, count in codes.items())
             lines.append(widgets.Text.assemble((title, style), "  ", text))

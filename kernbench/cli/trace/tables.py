@@ -7,7 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernbench.cli import widgets
-from kernbench.cli.text import BUSY, IDLE, WIDE, Bar, Justify, common_place, percent, short, table, unit, without_place
+from kernbench.cli.text import (
+    BUSY,
+    IDLE,
+    STALLED,
+    WAIT,
+    WIDE,
+    WORK,
+    Bar,
+    Justify,
+    common_place,
+    percent,
+    short,
+    table,
+    unit,
+    without_place,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +80,7 @@ def _part_cells(part: Part, wide: bool) -> list[str | widgets.Text | Bar]:
     name = "(none)" if part.name is None else safe(str(part.name), 28 if wide else 17)
     cells: list[str | widgets.Text | Bar] = [name, widgets.Text(short(latency), "bold"), short(part.active)]
     if wide:
-        cells.append(Bar([(_of(part.active, latency), BUSY, "green")], 12))
+        cells.append(Bar([(_of(part.active, latency), BUSY, WORK)], 12))
     cells += [_share(cycles, latency) for cycles in (part.te, part.ve, part.dma)]
     cells += [short(part.macs), unit(part.bytes, "B")]
     if wide:
@@ -87,7 +102,7 @@ def stall_table(stalls: Sequence[Stall], width: int) -> Table:
     """Waits of jobs by engine and reason, the longest first."""
     total = sum(stall.cycles for stall in stalls)
     shown = sorted(stalls, key=lambda stall: -stall.cycles)[:MOST_STALLS]
-    note = f"the longest {MOST_STALLS} of {len(stalls)}" if len(stalls) > len(shown) else f"{BUSY} share of all  {IDLE} rest"
+    note = f"the longest {MOST_STALLS} of {len(stalls)}" if len(stalls) > len(shown) else f"{STALLED} share of all  {IDLE} rest"
     columns: list[tuple[str, Justify]] = [("engine", "left"), ("reason", "left"), ("", "left"), ("share", "right")]
     columns += [("job-cycles", "right"), ("waits", "right"), ("mean", "right"), ("open", "right")]
     made = table("Stalls", columns, note)
@@ -95,7 +110,7 @@ def stall_table(stalls: Sequence[Stall], width: int) -> Table:
         made.add_row(
             safe(stall.unit, 24),
             safe(stall.reason, 20),
-            Bar([(_of(stall.cycles, total), BUSY, "red")], 24 if width >= WIDE else 10),
+            Bar([(_of(stall.cycles, total), STALLED, WAIT)], 24 if width >= WIDE else 10),
             widgets.Text(percent(_of(stall.cycles, total)), "bold"),
             short(stall.cycles),
             short(stall.episodes),

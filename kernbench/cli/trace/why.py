@@ -11,7 +11,21 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.text import BUSY, STALLED, WIDE, Bar, Justify, duration, percent, short, status_text, table
+from kernbench.cli.text import (
+    BAD,
+    BUSY,
+    STALLED,
+    WAIT,
+    WIDE,
+    WORK,
+    Bar,
+    Justify,
+    duration,
+    percent,
+    short,
+    status_text,
+    table,
+)
 from kernbench.cli.trace.summary import TraceFile
 from kernbench.cli.trace.tables import near, safe
 from kernbench.common.json_shapes import counted
@@ -99,7 +113,7 @@ def _head(why: Why) -> Iterator[widgets.Text]:
     what = f"{safe(history.program, 40) or 'a program'}, {counted(len(history.commands), 'command')}"
     yield widgets.Text(f"{what}, {len(on_path):,} of them on the critical path")
     if history.broken:
-        yield widgets.Text(f"the file breaks off at {history.broken}", "red")
+        yield widgets.Text(f"the file breaks off at {history.broken}", BAD)
 
 
 def _cost_table(why: Why, most: int, width: int) -> Table:
@@ -286,7 +300,7 @@ def _cycles(cycles: Fraction) -> str:
 
 
 def _bar(cause: str, share: float, width: int) -> Bar:
-    from kernbench.trace.why.parts import WORK
+    from kernbench.trace.why.parts import WORK as CAUSES_OF_WORK
 
-    work = cause in WORK
-    return Bar([(share, BUSY if work else STALLED, "green" if work else "red")], 24 if width >= WIDE else 10)
+    work = cause in CAUSES_OF_WORK
+    return Bar([(share, BUSY if work else STALLED, WORK if work else WAIT)], 24 if width >= WIDE else 10)

@@ -74,6 +74,16 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
     return sorted(out, key=lambda one: -one.share)
 
 
+def interactions(found: list[Influence], points: int) -> float | None:
+    """The share of the variance that no axis explains by itself, which only a full grid has; None where it is none.
+
+    `points`: how many have a value of the goal.
+    """
+    whole = math.prod(len(one.levels) for one in found) if found else 0
+    even = all(len({count for _, count, _ in one.levels}) == 1 for one in found)
+    return max(0.0, 1 - math.fsum(one.share for one in found)) if whole and points % whole == 0 and even else None
+
+
 def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
     """Each value over the mean of its target's, with its sign."""
     sums: dict[str, list[float]] = {}

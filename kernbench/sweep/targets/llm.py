@@ -7,23 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.stored import hash_of_entries, measured
-from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms, Segment
+from kernbench.workloads.llm.params import checked_params, llm_programs
+from kernbench.workloads.llm.steps import LlmPrograms, Segment
 from kernbench.workloads.models.files import load_model
-from kernbench.workloads.models.precision import uniform_precision
-
-#: Parameters: their defaults, and the least that a number may be. `kbsim llm` has options of these names.
-PARAMS: dict[str, tuple[Any, int]] = {
-    "phase": ("both", 0), "prompt": (128, 1), "tokens": (16, 1), "batch": (1, 1), "layers": (None, 1),
-    "w": (None, 1), "a": (None, 1), "kv": (None, 1), "page": (0, 0), "tp": (1, 1),
-}  # fmt: skip
-PHASE_NAMES = ("both", *PHASES)
 
 
 class LlmTarget:
@@ -39,11 +31,7 @@ class LlmTarget:
         self.model = load_model(model)
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        values = {name: default for name, (default, _) in PARAMS.items()} | self.given | dict(params)
-        for name, value in values.items():
-            if rule := _broken(name, value):
-                raise InputError(Problem(self.label, rule, name, value))
-        return values
+        return checked_params(self.label, self.given | dict(params))
 
     def fingerprint(self) -> str:
         return f"llm {self.model!r} {package_digest('kernbench.workloads')}"
@@ -56,27 +44,10 @@ class LlmTarget:
 
     def _run(self, config: MachineConfig, params: Mapping[str, Any]) -> _Run:
         """All of it, simulated."""
-        given = self.checked(params)
-        precision = uniform_precision(self.model.stated, w=given["w"], a=given["a"], kv=given["kv"])
-        numbers = {name: given[name] for name in ("prompt", "tokens", "batch", "layers")}
-        phases = PHASES if given["phase"] == "both" else (given["phase"],)
-        job = Job(**numbers, phases=phases, page_tokens=given["page"], shards=given["tp"])
-        return _Run(LlmPrograms(self.model, precision, config, job))  # type: ignore[arg-type]
+        return _Run(llm_programs(self.model, config, self.checked(params)))
 
     def plain(self) -> dict[str, Any]:
         return {"llm": self.where, "label": self.label, "params": self.given}
-
-
-def _broken(name: str, value: Any) -> str:
-    """The rule that a parameter breaks; empty where it breaks none."""
-    if name not in PARAMS:
-        return f"there is no such parameter; there are {', '.join(PARAMS)}"
-    if name == "phase":
-        return "" if value in PHASE_NAMES else f"it must be one of {', '.join(PHASE_NAMES)}"
-    default, least = PARAMS[name]
-    if value is None and default is None:
-        return ""
-    return "" if type(value) is int and value >= least else f"it must be an integer of at least {least}"
 
 
 class _Run:

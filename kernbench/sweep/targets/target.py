@@ -14,6 +14,7 @@ from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
+from kernbench.config.kinds import one_npu
 from kernbench.runtime_api.bench import Bench, checked
 from kernbench.runtime_api.discovery import bench_file, load_bench
 from kernbench.runtime_api.report import report
@@ -194,14 +195,6 @@ class BenchTarget:
 
     def plain(self) -> dict[str, Any]:
         return {"bench": self.where, "label": self.label, "params": self.given, "verify": self.verify}
-
-
-def one_npu(label: str, config: MachineConfig) -> NpuConfig:
-    """The machine as one NPU; InputError for a system."""
-    if not isinstance(config, NpuConfig):
-        remedy = "take a machine of kernbench/npu/1, as npu_server"
-        raise InputError(Problem(label, f"this workload is for one NPU, and {config.source} is a system", remedy=remedy))
-    return config
 
 
 #: The plain form of each kind of target, by the key that only it has.

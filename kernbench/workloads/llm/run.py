@@ -75,7 +75,7 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
 
     The cycles are the same either way. StoppedError where they are not less than `programs.max_cycles`.
     """
-    reuse = reuse and _periods_are_one(programs.machine)
+    reuse = reuse and periods_are_one(programs.machine)
     work = [(step, Counter(segment.key for segment in programs.segments(step))) for step in programs.steps]
     total = sum(len(keys) if reuse else 1 for _, keys in work)
     done, steps = 0, []
@@ -101,7 +101,7 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
     return LlmRun(programs, steps, done, sum(sum(keys.values()) for _, keys in work))
 
 
-def _periods_are_one(config: NpuConfig) -> bool:
+def periods_are_one(config: NpuConfig) -> bool:
     """Else the cycle in which a segment begins would matter."""
     return config.dma.period == config.te.period == config.ve.period == 1
 

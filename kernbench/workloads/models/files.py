@@ -230,6 +230,15 @@ def preset_models() -> list[str]:
     return [path.name.removesuffix(".yaml") for path in _presets()]
 
 
+def is_model_file(path: str) -> bool:
+    """Whether a file is a model's `config.json`, not a program: it names the size of its hidden state."""
+    try:
+        data = read_document(path, MODEL_BYTES).data
+    except InputError:  # what reads it as a program says what is wrong with it
+        return False
+    return isinstance(data, dict) and "cmdq" not in data and "hidden_size" in data
+
+
 def load_model(name: str) -> Model:
     """The model of a preset's name, or of a `config.json`. InputError says what is missing or not supported."""
     if name.lower().endswith(SUFFIXES):

@@ -1,0 +1,164 @@
+"""One target on several machines: which is faster, and what takes the time that they differ by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.analysis.case import Case, Outcome
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import MachineConfig, SystemConfig
+from kernbench.sim_engine.machine import Machine
+
+LEAST = 0.02  #: of the longer run, for a difference between two causes to be told
+#: The sections of a machine that decide a cause, as paths of one NPU; those of a system are called so below `settings_of`.
+SECTIONS = {
+    "DRAM bandwidth": ("dram", "noc.dram"),
+    "link bandwidth": ("noc",),
+    "bandwidth": ("dram", "noc"),
+    "TE work": ("te",),
+    "VE work": ("ve",),
+    "bank conflicts": ("spm",),
+    "head latency": ("dram.t_setup_cycles", "noc", "dram"),
+    "whole lines": ("dram",),
+    "queues": ("dma",),
+    "engine periods": ("dma.period", "te.period", "ve.period"),
+    "issue width": ("control",),
+    "launching and issuing by kernels": ("pe_cpu", "control"),
+}
+SETTING = ("path", "first", "here")  #: of a key that differs, in JSON
+_NO_TIME = ("capacity_bytes", "kind")  #: keys that decide no cycle by themselves
+#: What a system calls the sections of one NPU.
+_PLACES = (("pe.", ""), ("cube.hbm.", "dram."), ("cube.mesh.", "noc."))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Time [ns] that a cause takes more (or less) on one machine than on another."""
+
+    cause: str
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A target on machines, by the names that these were given."""
+
+    target: str
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def first(self) -> str:
+        """The machine that the others are compared with."""
+        return next(iter(self.outcomes))
+
+    @property
+    def done(self) -> list[str]:
+        """The machines on which the run came to its end."""
+        return [name for name, one in self.outcomes.items() if one.status == "done"]
+
+    @property
+    def fastest(self) -> str:
+        """The machine with the least time of those on which the run is done; the first where it is done on none."""
+        return min(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
+
+    @property
+    def slowest(self) -> str:
+        """The machine with the most time of those on which the run is done; the first where it is done on none."""
+        return max(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
+
+    def speedup(self, name: str) -> float | None:
+        """Time of the first machine over that of this one; None where one of them is not done."""
+        ran, first = self.outcomes[name], self.outcomes[self.first]
+        if ran.status != "done" or first.status != "done" or not ran.t_ns:
+            return None
+        return first.t_ns / ran.t_ns
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        if len(self.done) < 2:
+            return f"{self.target}: it is done on {f'{self.done[0]} alone' if self.done else 'none of the machines'}"
+        fast, slow = self.outcomes[self.fastest], self.outcomes[self.slowest]
+        if not fast.t_ns or fast.t_ns == slow.t_ns:
+            return f"{self.target}: all machines take the same time"
+        return f"{self.target}: {self.fastest} is {slow.t_ns / fast.t_ns:.3g} times as fast as {self.slowest}"
+
+    def times(self, name: str) -> dict[str, float]:
+        """[ns] of each cause on a machine; they add up to its time."""
+        ran = self.outcomes[name]
+        scale = ran.t_ns / ran.cycles if ran.cycles else 0.0
+        return {cause.name: cause.cycles * scale for cause in ran.causes()}
+
+    def changes(self, name: str) -> list[Change]:
+        """What takes more or less time than on the first machine, the largest change first; small ones are left out."""
+        before, after = self.times(self.first), self.times(name)
+        whole = max(self.outcomes[name].t_ns, self.outcomes[self.first].t_ns)
+        found = [Change(cause, after.get(cause, 0.0) - before.get(cause, 0.0)) for cause in {**before, **after}]
+        return sorted((one for one in found if abs(one.ns) >= LEAST * whole), key=lambda one: -abs(one.ns))
+
+    def settings(self, name: str) -> Iterator[tuple[str, Any, Any]]:
+        """Keys that differ from the first machine and decide the causes that changed: path, value there, value here."""
+        before, after = settings_of(self.outcomes[self.first].config), settings_of(self.outcomes[name].config)
+        sections = [section for one in self.changes(name) for section in SECTIONS.get(one.cause, ())]
+        told: dict[str, tuple[Any, Any]] = {}
+        for section in dict.fromkeys(["freq_ghz", *sections]):
+            for path in before:
+                inside = f"{path}.".startswith(f"{section}.") and not path.endswith(_NO_TIME)
+                if inside and path in after and before[path] != after[path]:
+                    told.setdefault(path, (before[path], after[path]))
+        yield from ((path, *values) for path, values in told.items())
+
+    def to_dict(self, *, why: bool = True) -> dict[str, Any]:
+        """Plain JSON; without `why` no run is repeated, and `causes`, `changes` and `settings` are null."""
+        return {
+            "target": self.target,
+            "sentence": self.sentence,
+            "fastest": self.fastest if self.done else None,
+            "machines": [self._plain(name, why=why) for name in self.outcomes],
+        }
+
+    def _plain(self, name: str, *, why: bool) -> dict[str, Any]:
+        ran = self.outcomes[name]
+        asked = why and ran.status == "done" == self.outcomes[self.first].status
+        return {
+            "name": name,
+            "machine": ran.machine,
+            "status": ran.status,
+            "speedup": self.speedup(name),
+            **ran.metrics,
+            "bounds": ran.bounds,
+            "causes": [{"cause": cause, "t_ns": ns} for cause, ns in self.times(name).items()] if asked else None,
+            "changes": [{"cause": one.cause, "t_ns": one.ns} for one in self.changes(name)] if asked else None,
+            "settings": [dict(zip(SETTING, one, strict=True)) for one in self.settings(name)] if asked else None,
+        }
+
+
+def settings_of(config: MachineConfig) -> dict[str, Any]:
+    """The values of a machine by path, those of a system under the names that one NPU has for them."""
+    found: dict[str, Any] = {}
+    for path, value in _leaves("", config.to_dict()):
+        name = path
+        if isinstance(config, SystemConfig):
+            name = next((to + path.removeprefix(of) for of, to in _PLACES if path.startswith(of)), path)
+        found.setdefault(name, value)
+    return found
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, one in value.items():
+            yield from _leaves(f"{path}.{key}" if path else str(key), one)
+    elif not isinstance(value, list):
+        yield path, value
+
+
+def compare_machines(
+    case: Case, machines: Mapping[str, MachineConfig], progress: Callable[[Machine], None] | None = None
+) -> Compared:
+    """Run a target on each machine. InputError for fewer than two, and where one of them cannot run it."""
+    if len(machines) < 2:
+        raise InputError(Problem("compare", "it takes two machines or more", "config", list(machines)))
+    works = {name: case.on(config) for name, config in machines.items()}  # a machine that cannot run it is refused at once
+    return Compared(case.name, {name: work.run(progress=progress) for name, work in works.items()})

@@ -1,0 +1,46 @@
+"""The JSON Schemas of what `kbsim compare --json` and `kbsim whatif --json` print."""
+
+from __future__ import annotations
+
+from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
+
+_STATUS: Shape = {"enum": ["done", "aborted", "deadlock", "failed"]}
+_SIGNED: Shape = {"type": "number"}
+_VALUE: Shape = {"type": ["number", "string", "boolean", "null"]}
+
+
+def compare_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of one target on several machines."""
+    machine = {
+        "name": TEXT,
+        "machine": TEXT,
+        "status": _STATUS,
+        "speedup": or_null(NUMBER),
+        "cycles": COUNT,
+        "t_ns": NUMBER,
+        "bound": COUNT,
+        "bound_by": TEXT,
+        "bound_share": NUMBER,
+        "energy_pj": NUMBER,
+        "dram_bytes": COUNT,
+        **dict.fromkeys(("dma_busy", "te_busy", "ve_busy", "bank_denials"), NUMBER),
+        "bounds": map_of(COUNT),
+        "causes": or_null(list_of(closed({"cause": TEXT, "t_ns": NUMBER}))),
+        "changes": or_null(list_of(closed({"cause": TEXT, "t_ns": _SIGNED}))),
+        "settings": or_null(list_of(closed({"path": TEXT, "first": _VALUE, "here": _VALUE}))),
+    }
+    whole = {"target": TEXT, "sentence": TEXT, "fastest": or_null(TEXT), "machines": list_of(closed(machine))}
+    return titled("kernbench compare", closed(whole))
+
+
+def what_if_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of a run with one resource unlimited at a time."""
+    saved: Shape = {"type": ["integer", "null"]}
+    share: Shape = {"type": ["number", "null"], "maximum": 1}
+    changes: Shape = {"type": "object"}
+    freed = closed(
+        {"resources": list_of(TEXT), "status": _STATUS, "cycles": COUNT, "saved": saved, "share": share, "changes": changes}
+    )
+    whole = {"program": TEXT, "machine": TEXT, "status": _STATUS, "cycles": COUNT, "t_ns": NUMBER, "sentence": TEXT}
+    first = or_null(closed({"resource": TEXT, "keys": list_of(TEXT)}))
+    return titled("kernbench whatif", closed({**whole, "first": first, "freed": list_of(freed), "all": freed}))

@@ -1,0 +1,290 @@
+"""`kbsim compare`: one target on several machines, side by side, and why they differ."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import AllowCode, Json, Quiet
+from kernbench.cli.text import (
+    BUSY,
+    DIM,
+    LIMIT,
+    WIDE,
+    WORK,
+    Bar,
+    Justify,
+    duration,
+    headed,
+    percent,
+    size_text,
+    status_text,
+    table,
+)
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.analysis.compare import Compared
+    from kernbench.config import MachineConfig
+
+AnyCase = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A bench or a .py file with one, a program (.json, .yaml), a workload, a language model (llama3-8b, or its "
+        "config.json) or an ONNX file.",
+        show_default=False,
+    ),
+]
+CaseSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set a value of the machines (dram.channels=4), or of the target: a parameter of a bench (n=512), of a model "
+        "(prompt, tokens, batch, layers, w, a, kv, page, tp, phase), of a graph (w, a, a dimension). May be repeated.",
+        show_default=False,
+    ),
+]
+Machines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="NAME|FILE",
+        help="A machine: a preset's name, or a .yaml or .json file. Give it for each machine; the others are compared with "
+        "the first.",
+        show_default=False,
+    ),
+]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the times, by cause: .svg or .png.", show_default=False)
+]
+
+
+def compare(
+    target: AnyCase,
+    config: Machines = None,
+    settings: CaseSettings = None,
+    allow_code: AllowCode = None,
+    plot: Plot = None,
+    no_why: Annotated[
+        bool, typer.Option("--no-why", help="Do not run again with a trace: times and bounds alone, much faster.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run one target on several machines, side by side, and say why they differ."""
+    from kernbench.analysis.compare import compare_machines
+    from kernbench.cli.progress import progress_bar
+    from kernbench.cli.target import find_case, load_machine
+
+    named = _named(config or [])
+    _check_plot(plot, [target, *named.values()], no_why=no_why)
+    case, rest = find_case(target, settings)
+    machines: dict[str, MachineConfig] = {
+        name: load_machine(source, rest, quiet=quiet, allow_code=allow_code or ()) for name, source in named.items()
+    }
+    with progress_bar(not (as_json or quiet)) as progress:
+        found = compare_machines(case, machines, progress)
+    why = not no_why and len(found.done) > 1
+    if why and not (as_json or quiet):
+        _trace_each(found)
+    if plot is not None:
+        draw(found, plot)
+    if as_json:
+        output.show_json(found.to_dict(why=why))
+    elif not quiet:
+        output.show(comparison(found, why, output.console(sys.stdout).width))
+    return max((output.ENDINGS[one.status] for one in found.outcomes.values()), default=output.OK)
+
+
+def _named(given: Sequence[str]) -> dict[str, str]:
+    """The machines by their names. InputError for fewer than two, and for one that is given twice."""
+    if len(given) < 2:
+        remedy = "kbsim compare TARGET -c npu_mobile -c npu_server"
+        raise InputError(Problem("kbsim compare", "it takes two machines or more", "--config", ", ".join(given), remedy))
+    again = next((one for one in given if given.count(one) > 1), None)
+    if again is not None:
+        raise InputError(Problem("kbsim compare", "this machine is given twice", "--config", again, "leave one of them out"))
+    stems = [Path(one).stem if one.lower().endswith((".yaml", ".yml", ".json")) else one for one in given]
+    return {stem if stems.count(stem) == 1 else source: source for stem, source in zip(stems, given, strict=True)}
+
+
+def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None:
+    """InputError, before any run, where the picture could not be written."""
+    from kernbench.common.files import check_apart, check_writable
+
+    if plot is None:
+        return
+    if plot.suffix.lower() not in (".svg", ".png"):
+        raise InputError(Problem("kbsim compare", "its name must end in .svg or .png", "--plot", str(plot)))
+    if no_why:
+        raise InputError(Problem("kbsim compare", "the plot shows causes, which --no-why leaves out", "--plot", str(plot)))
+    check_writable(plot)
+    check_apart([plot], read)
+
+
+def _trace_each(found: Compared) -> None:
+    """Ask for the causes with a bar on a terminal: these runs are traced, which is slower."""
+    from kernbench.cli.progress import counting_bar
+
+    with counting_bar(True, "machines traced") as progress:
+        for done, name in enumerate(found.done, 1):
+            found.times(name)
+            if progress is not None:
+                progress(done, len(found.done))
+
+
+MOST_CHANGES = 3
+MOST_SETTINGS = 4
+NAME, MOST_CAUSES = 16, 8  #: characters of a machine's name in a column; rows of causes
+
+
+def comparison(found: Compared, why: bool, width: int) -> Iterator[RenderableType]:
+    """What `kbsim compare` prints."""
+    yield widgets.Text(found.sentence, LIMIT)
+    yield ""
+    yield _machines(found, width)
+    if not why:
+        return
+    yield ""
+    yield _causes(found, width)
+    yield ""
+    yield from _reasons(found)
+
+
+def _machines(found: Compared, width: int) -> Table:
+    columns: list[tuple[str, Justify]] = [("machine", "left"), ("", "left"), ("time", "right"), ("speed", "right")]
+    columns += [("cycles", "right"), ("bound by", "left"), ("of bound", "right")]
+    made = table("Machines", columns)
+    longest = max((one.t_ns for one in found.outcomes.values()), default=0.0) or 1.0
+    for name, ran in found.outcomes.items():
+        speed = found.speedup(name)
+        made.add_row(
+            widgets.Text(name, LIMIT if name == found.fastest and len(found.done) > 1 else ""),
+            Bar([(ran.t_ns / longest, BUSY, WORK)], 24 if width >= WIDE else 10),
+            duration(ran.t_ns),
+            _speed(speed) if speed is not None else status_text(ran.status),
+            f"{ran.cycles:,}",
+            _kind(ran.bound_by),
+            percent(ran.bound_share) if ran.status == "done" else "n/a",
+        )
+    return made
+
+
+def _speed(factor: float) -> str:
+    return f"{factor:.2f} x" if factor < 9.995 else f"{factor:,.3g} x"
+
+
+def _kind(bound: str) -> str:
+    """What a bound is of, in a word: resources of different machines have different names."""
+    from kernbench.common.naming import counted as kind_of
+
+    kind = kind_of(bound.rpartition(" ")[2]) if bound != "critical path" else bound
+    return {"dram": "DRAM", "noc": "link"}.get(kind, kind)
+
+
+def _causes(found: Compared, width: int) -> Table:
+    """Where the time went: a row a cause, a column a machine; as many machines as there is room for."""
+    names = found.done
+    fit = max(2, (width - 30) // 14)
+    more = len(names) - fit
+    note = f"{counted(more, 'more machine')} in --json" if more > 0 else ""
+    made = table("Where the time went", [("cause", "left"), *((_cut(name), "right") for name in names[:fit])], note)  # type: ignore[misc]
+    times = {name: found.times(name) for name in names}
+    causes = dict.fromkeys(cause for name in names for cause in times[name])
+    largest = {cause: max(times[name].get(cause, 0.0) / (found.outcomes[name].t_ns or 1) for name in names) for cause in causes}
+    told = sorted((cause for cause in causes if largest[cause] >= 0.01), key=lambda cause: -largest[cause])[:MOST_CAUSES]
+    for cause in told:
+        cells = []
+        for name in names[:fit]:
+            ns = times[name].get(cause, 0.0)
+            share = percent(ns / (found.outcomes[name].t_ns or 1))
+            cells.append(widgets.Text(f"{duration(ns, 3)} {share:>4}") if ns else widgets.Text("0", DIM))
+        made.add_row(widgets.Text(cause), *cells)
+    return made
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+
+
+def _reasons(found: Compared) -> Iterator[widgets.Text]:
+    """A line a machine: what takes more or less time than on the first, and the keys that decide it."""
+    for name in found.done:
+        if name == found.first or found.first not in found.done:
+            continue
+        changes = found.changes(name)[:MOST_CHANGES]
+        words = [f"{one.cause} takes {duration(abs(one.ns), 3)} {'more' if one.ns > 0 else 'less'}" for one in changes]
+        yield headed(f"{name} against {found.first}:").append("; ".join(words) or "no cause differs by 2% of the run")
+        settings = [f"{path} {_plain(path, before)} -> {_plain(path, after)}" for path, before, after in found.settings(name)]
+        if changes:
+            yield from (widgets.Text(f"  {one}", DIM) for one in settings[:MOST_SETTINGS])
+        if changes and len(settings) > MOST_SETTINGS:
+            yield widgets.Text(f"  and {len(settings) - MOST_SETTINGS} more of these parts that differ", DIM)
+
+
+def _plain(path: str, value: Any) -> str:
+    return size_text(value) if path.endswith("_bytes") and isinstance(value, int) and value >= 1 << 10 else str(value)
+
+
+MOST_PARTS = 7  #: causes in the picture; the others are one part
+
+
+def draw(found: Compared, path: Path) -> None:
+    """Write the picture."""
+    from kernbench.common.files import write_whole
+
+    write_whole(path, picture(found, path.suffix.lower().removeprefix(".")))
+
+
+def picture(found: Compared, form: str) -> bytes:
+    """A bar a machine, cut into the causes of its time; the same runs and matplotlib make the same bytes."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from kernbench.common.look.palette import colour, resource_of
+
+    names = found.done
+    times = {name: found.times(name) for name in names}
+    total = {cause: sum(times[name].get(cause, 0.0) for name in names) for one in times.values() for cause in one}
+    causes = sorted(total, key=lambda cause: (-total[cause], cause))
+    shown, rest = causes[:MOST_PARTS], causes[MOST_PARTS:]
+    longest = max((found.outcomes[name].t_ns for name in names), default=0.0)
+    scale, unit = next(((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if longest >= s), (1.0, "ns"))
+    look = {"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}
+    with matplotlib.rc_context(look):
+        figure = Figure(figsize=(10, 1.6 + 0.5 * len(names)), layout="constrained")
+        axes = figure.subplots()
+        left = [0.0] * len(names)
+        parts = {cause: [cause] for cause in shown} | ({"all else": rest} if rest else {})
+        for cause, some in parts.items():
+            part = [sum(times[name].get(one, 0.0) for one in some) / scale for name in names]
+            hue = colour("other" if some is rest else resource_of(cause))
+            axes.barh(range(len(names)), part, left=left, color=hue, label=cause)
+            left = [a + b for a, b in zip(left, part, strict=True)]
+        for row, name in enumerate(names):
+            label = duration(found.outcomes[name].t_ns)
+            axes.annotate(label, (left[row], row), (4, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.margins(x=0.12)
+        axes.set_xlabel(f"time [{unit}]")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(found.sentence, fontsize=10, loc="left")
+        figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=9, ncols=4, loc="outside lower left")
+        data = io.BytesIO()
+        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
+        figure.savefig(data, format=form, metadata=metadata, dpi=144)
+    return data.getvalue()

@@ -1,0 +1,43 @@
+"""Rows of a table that show the same are joined into one: `dram.ch0..7  99.1%`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+Row = TypeVar("Row")
+
+
+def joined(rows: Sequence[Row], shown: Callable[[Row], Any]) -> list[list[Row]]:
+    """The rows by what is `shown` of them, groups and their rows in the order in which they first come."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(shown(row), []).append(row)
+    return list(groups.values())
+
+
+def joined_name(names: Sequence[str]) -> str:
+    """The name of joined rows: `dram.ch0..7` where only the number behind differs and goes up by one, else `te0 +3`."""
+    if len(names) == 1:
+        return names[0]
+    found = [re.fullmatch(r"(.*?)(\d{1,9})", name) for name in names]
+    numbers = [int(one[2]) for one in found if one is not None]
+    prefixes = {one[1] for one in found if one is not None}
+    if len(numbers) == len(names) and len(prefixes) == 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return f"{names[0]}..{numbers[-1]}"
+    return f"{names[0]} +{len(names) - 1}"
+
+
+def mean(values: Sequence[int | float]) -> float | int:
+    """The mean of what joined rows have; an integer stays one."""
+    total = sum(values)
+    if all(isinstance(value, int) for value in values):
+        return round(total / len(values))
+    return total / len(values)
+
+
+def fits(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether a table of these texts, two blanks between columns, is no wider than the terminal."""
+    columns = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    return sum(columns) + 2 * (len(columns) - 1) <= width

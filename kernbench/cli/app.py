@@ -16,25 +16,24 @@ from kernbench.cli.commands import Command
 
 #: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
 COMMANDS = {
-    "run": "Run a bench or a program to its end and say what it took, and why.",
-    "step": "Run some cycles and print what every engine is doing then.",
-    "llm": "Run a language model on a machine, and say how many tokens a second it makes, and why.",
-    "onnx": "Lower an ONNX model to a machine's command queue, run it, and say how long each node takes.",
-    "compare": "Run one target on several machines, side by side, and say why they differ.",
-    "whatif": "Run a target again with one resource unlimited at a time, and say what to change first.",
-    "probe": "Measure host copies, loads near and far, sends, and all PEs at once.",
-    "validate": "Compare what the simulator says with closed forms and published figures; "
-    "exit 1 where an error is not allowed.",
-    "schema": "Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command "
-    "prints as JSON: the result of a program, a bench, collectives, a language model, a graph, a comparison of machines, "
-    "a what-if.",
-    "bench": "Benches: kernels with inputs, parameters and a reference.",
-    "program": "Look at programs before they run, and write workloads as programs.",
-    "config": "Look at machines: their values, and where each comes from.",
-    "topology": "Look at systems of SIPs, cubes and PEs: parts, routes, pictures.",
-    "trace": "Read traces: check them, sum them up, show them, compare them.",
-    "sweep": "Run many points from one spec, keep every result, and compare them.",
-    "ccl": "Collectives between PEs: their times, and whether their numbers are right.",
+    "run": "Run a bench or a program to its end and report how long it took, and why.",
+    "step": "Run some cycles and print the state of every engine.",
+    "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
+    "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
+    "compare": "Run one target on several machines, compare the results, and explain the differences.",
+    "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
+    "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
+    "validate": "Compare simulated results with closed forms and published figures; "
+    "exit with 1 if an error exceeds its tolerance.",
+    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
+    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if).",
+    "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
+    "program": "Check, show and compile programs, and write workloads as programs.",
+    "config": "Write, check and show machines: their keys, values and origins.",
+    "topology": "Show systems of SIPs, cubes and PEs: nodes, routes, pictures.",
+    "trace": "Check, summarise, show, export and compare traces.",
+    "sweep": "Run many points from one spec, store every result, and compare them.",
+    "ccl": "Run collectives between PEs: measure their time and check their results.",
     "noc": "Replay recorded traffic of a chip's network.",
 }
 #: What typer's help imports and only Markdown help and its own tracebacks use: half of the time of `kbsim --help`.
@@ -110,10 +109,10 @@ def import_help() -> None:
 app = typer.Typer(
     name="kbsim",
     cls=Commands,
-    help="How many cycles a kernel or a command queue program takes on a machine described in YAML, and why.",
-    epilog="Exit codes: 0 done, 1 a tensor is wrong, a validation is outside, or a trace breaks a law or a limit, "
+    help="Simulate how many cycles a kernel or a command queue program takes on a machine described in YAML, and explain why.",
+    epilog="Exit codes: 0 done, 1 a tensor, a validation or a trace fails its check, "
     "2 bad input or usage, 3 stopped at max_cycles, "
-    "4 deadlock, 5 a check, a component or a kernel failed, 70 our bug, 130 interrupted.",
+    "4 deadlock, 5 a check, a component or a kernel failed, 70 internal error, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -142,10 +141,12 @@ def options(
             "--version",
             callback=_version,
             is_eager=True,
-            help="Print the versions of package, timing model and schemas.",
+            help="Print the versions of the package, the timing model and the schemas.",
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, as KBSIM_DEBUG=1 does.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. KBSIM_DEBUG=1 does the same.")
+    ] = False,
 ) -> None:
     """The options of all commands; `main` looks at --debug itself, wherever it stands."""
 

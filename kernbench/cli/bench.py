@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.result import Result
 
 
-app = Section("Benches: kernels with inputs, parameters and a reference.")
+app = Section("List and describe benches: kernels with inputs, parameters and a reference.")
 
 
 @app.command(name="list")
@@ -69,7 +69,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="BENCH", help="A bench's name, or a .py file.", show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Print a bench's description, its parameters and where it stands."""
+    """Print a bench's description, its parameters and its file."""
     from kernbench.runtime_api.discovery import load_bench
     from kernbench.runtime_api.report import described
 

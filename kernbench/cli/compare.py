@@ -41,8 +41,8 @@ AnyCase = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="A bench or a .py file with one, a program (.json, .yaml), a workload, a language model (llama3-8b, or its "
-        "config.json) or an ONNX file.",
+        help="A bench (its name or a .py file), a program (.json, .yaml), a workload, "
+        "a language model (llama3-8b, or its config.json) or an ONNX file.",
         show_default=False,
     ),
 ]
@@ -79,12 +79,12 @@ def compare(
     allow_code: AllowCode = None,
     plot: Plot = None,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Do not run again with a trace: times and bounds alone, much faster.")
+        bool, typer.Option("--no-why", help="Report only times and bounds, without a traced run for the causes. Much faster.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run one target on several machines, side by side, and say why they differ."""
+    """Run one target on several machines, compare the results, and explain the differences."""
     from kernbench.analysis.compare import compare_machines
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case, load_machine

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig, SystemConfig
 
 
-app = Section("Look at machines: their values, and where each comes from.")
+app = Section("Write, check and show machines: their keys, values and origins.")
 app.command()(init)
 app.command()(keys)
 
@@ -33,11 +33,11 @@ Machine = Annotated[
 @app.command()
 def show(
     machine: Machine,
-    effective: Annotated[bool, typer.Option("--effective", help="Every value, those left to their defaults too.")] = False,
+    effective: Annotated[bool, typer.Option("--effective", help="Show every value, including defaults.")] = False,
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
-    """Show a machine's values and where each comes from: a line of a file, --set, or the default."""
+    """Show the values of a machine and the origin of each: a line of a file, --set, or the default."""
     from kernbench.config import load_config
 
     found: MachineConfig = load_config(machine, overrides or [])
@@ -52,7 +52,7 @@ def show(
 
 @app.command()
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) -> int:
-    """Say whether a machine is valid, and which values that were set have no effect on it."""
+    """Check whether a machine is valid, and list values that were set without effect."""
     from kernbench.config import load_config
     from kernbench.config.effects import told_unused
 
@@ -69,7 +69,7 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) 
 
 @app.command("list")
 def list_presets(as_json: Json = False) -> int:
-    """List the machines of the package."""
+    """List the preset machines."""
     from kernbench.config import NpuConfig, SystemConfig, load_config, preset_names
 
     if as_json:

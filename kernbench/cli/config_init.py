@@ -21,18 +21,18 @@ OutFile = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="npu or system, with the defaults of all keys.", show_default="npu"),
+    typer.Option("--kind", metavar="KIND", help="npu or system: start from the default of every key.", show_default="npu"),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="NAME|FILE", help="Begin with this preset, chip or file.", show_default=False),
+    typer.Option("--from", metavar="NAME|FILE", help="Start from this preset, chip or file.", show_default=False),
 ]
 SchemaAt = Annotated[
     str | None,
     typer.Option(
         "--schema",
         metavar="PATH|URL",
-        help="Where editors find the JSON Schema; by default it is written beside FILE.",
+        help="Location of the JSON Schema for editors. By default it is written beside FILE.",
         show_default=False,
     ),
 ]
@@ -48,7 +48,7 @@ def init(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Write a machine file to edit: every key with its value and its meaning, and a JSON Schema for editors beside it."""
+    """Write a machine file to edit, with the value and meaning of every key, and a JSON Schema for editors beside it."""
     from kernbench.common.files import write_whole
     from kernbench.config.commented import commented_yaml
 

@@ -24,7 +24,7 @@ Pattern = Annotated[
     str,
     typer.Argument(
         metavar="[PATTERN]",
-        help="Only keys whose path has this in it (bank, dram.*, *.engines); without any, those whose meaning has it.",
+        help="Only keys whose path contains this (bank, dram.*, *.engines). If there are none, keys whose meaning contains it.",
         show_default="all",
     ),
 ]
@@ -34,7 +34,7 @@ Kind = Annotated[
 
 
 def keys(pattern: Pattern = "", kind: Kind = None, as_json: Json = False) -> int:
-    """List the keys of machine files: type, default, unit, what is allowed, what it means. --set takes the same paths."""
+    """List the keys of machine files: type, default, unit, allowed values, meaning. --set takes the same paths."""
     from kernbench.config.keys import keys_of, machine_kinds, matching
 
     models = machine_kinds(kind)

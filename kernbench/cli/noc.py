@@ -33,7 +33,7 @@ class Asked(StrEnum):
 
 Traces = Annotated[
     list[str],
-    typer.Argument(metavar="TRACE...", help="Traces (.json), or folders of them.", show_default=False),
+    typer.Argument(metavar="TRACE...", help="Traces (.json), or folders with traces.", show_default=False),
 ]
 
 
@@ -52,14 +52,16 @@ def replay(
         Asked,
         typer.Option(
             "--mode",
-            help="Issue transfers when they were recorded, or when the barriers before them allow.",
+            help="Issue transfers at their recorded times, or as soon as the barriers before them allow.",
         ),
     ] = Asked.BOTH,
-    slowest: Annotated[int, typer.Option("--slowest", metavar="N", min=0, help="So many transfers that waited longest.")] = 5,
+    slowest: Annotated[
+        int, typer.Option("--slowest", metavar="N", min=0, help="Show the N transfers that waited longest.")
+    ] = 5,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Replay NoC traces, and compare with the cycles that they took on the chip."""
+    """Replay NoC traces and compare their cycles with those of the chip."""
     from kernbench.analysis.noc.device import load_device
     from kernbench.analysis.noc.events import read_trace
     from kernbench.analysis.noc.outcome import MODES, outcome

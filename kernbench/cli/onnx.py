@@ -27,17 +27,17 @@ Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="The size of a dynamic dimension. May be repeated.", show_default=False),
 ]
-WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of weights of products and tables.")]
-ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all else: 8, 16 or 32.")]
-Partial = Annotated[bool, typer.Option("--partial", help="Run without the nodes that cannot be lowered, and list them.")]
+WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of the weights of matrix products and tables.")]
+ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all other tensors: 8, 16 or 32.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
 Emit = Annotated[
-    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and run nothing.", show_default=False)
+    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
 ]
 Trace = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Run it once more for its trace.", show_default=False)
+    Path | None, typer.Option("--trace", metavar="FILE", help="Run it a second time, to trace it.", show_default=False)
 ]
 LiveMap = Annotated[
-    Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad's buffers as .svg.", show_default=False)
+    Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)
 ]
 _LARGEST = 1 << 32  # of a dimension
 
@@ -57,7 +57,7 @@ def onnx(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Lower an ONNX model to a machine's command queue, run it, and say how long each node takes."""
+    """Lower an ONNX model to a machine's command queue, run it, and report how long each node takes."""
     from kernbench.cli.program import tell_written
     from kernbench.config import NpuConfig
     from kernbench.workloads.graphs.onnx.file import read_onnx

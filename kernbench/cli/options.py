@@ -17,13 +17,13 @@ DEFAULT_MACHINE = "npu_server"
 
 Target = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="A program (.json, .yaml) or the name of a workload.", show_default=False),
+    typer.Argument(metavar="TARGET", help="A program (.json, .yaml), or the name of a workload.", show_default=False),
 ]
 AnyTarget = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="A bench (its name, or a .py file), a program (.json, .yaml) or the name of a workload.",
+        help="A bench (its name or a .py file), a program (.json, .yaml) or the name of a workload.",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ AnyOverrides = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Set one value of the machine (dram.channels=4), or a parameter of a bench (n=512). May be repeated.",
+        help="Set one value of the machine (dram.channels=4) or a parameter of a bench (n=512). May be repeated.",
         show_default=False,
     ),
 ]
@@ -65,10 +65,12 @@ Walk = Annotated[
         "--walk",
         metavar="plain|fast",
         callback=_walk,
-        help="plain: run every cycle by the plain model, without fast paths: slower, the same result.",
+        help="plain: run every cycle with the model alone, without fast paths. Slower, same result.",
     ),
 ]
-StrictWait = Annotated[bool, typer.Option("--strict-wait", help="Of a bench: using what was not waited for is an error.")]
+StrictWait = Annotated[
+    bool, typer.Option("--strict-wait", help="With a bench: it is an error to use a tensor before waiting for it.")
+]
 Config = Annotated[
     str,
     typer.Option("--config", "-c", metavar="NAME|FILE", help="The machine: a preset's name, or a .yaml or .json file."),
@@ -85,7 +87,7 @@ SystemConfigOption = Annotated[
     ),
 ]
 #: Where these commands had the machine before 0.2.
-SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Deprecated: say --config SYSTEM.", hidden=True)]
+SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Deprecated: use --config SYSTEM.", hidden=True)]
 
 
 def system_asked(command: str, option: str | None, argument: str | None) -> str:
@@ -115,13 +117,15 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         metavar="PATH",
-        help="Trust this Python: a directory or file whose modules a machine (impl), a file of algorithms (module) "
-        "or a sweep (bench) may name. May be repeated.",
+        help="Allow Python code from this directory or file, for names in a machine (impl), "
+        "a file of algorithms (module) or a sweep (bench). May be repeated.",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress: the exit code tells.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no summary and no progress; only the exit code shows the outcome.")
+]
 
 
 def count_of(text: str | int) -> int:

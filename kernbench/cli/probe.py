@@ -25,13 +25,15 @@ def probe(
     overrides: Overrides = None,
     allow_code: AllowCode = None,
     sizes: Annotated[
-        str, typer.Option("--sizes", metavar="LIST", help="Sizes of each transfer, with commas: 4KiB, 8k, 1M.")
+        str, typer.Option("--sizes", metavar="LIST", help="Transfer sizes, separated by commas: 4KiB, 8k, 1M.")
     ] = "4KiB,16KiB,64KiB,256KiB,1MiB",
-    only: Annotated[str, typer.Option("--only", metavar="LIST", help="Patterns to run, with commas.", show_default="all")] = "",
+    only: Annotated[
+        str, typer.Option("--only", metavar="LIST", help="Patterns to run, separated by commas.", show_default="all")
+    ] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Measure host copies, loads near and far, sends, and all PEs at once."""
+    """Measure the links of a system: host copies, near and far loads, sends, and all PEs at once."""
     from kernbench.analysis.probe import probe as run_probe
     from kernbench.analysis.probe import probe_names, probe_sizes
     from kernbench.config import SystemConfig

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kernbench.cmdq.depend import Graph
 
 
-app = Section("Look at programs before they run, and write workloads as programs.")
+app = Section("Check, show and compile programs, and write workloads as programs.")
 
 
 class GraphFormat(StrEnum):
@@ -39,13 +39,13 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A program (.json, .yaml).", show_default=False)],
     config: Annotated[
         str | None,
-        typer.Option("--config", "-c", metavar="NAME|FILE", help="Check it against this machine too.", show_default=False),
+        typer.Option("--config", "-c", metavar="NAME|FILE", help="Also check it on this machine.", show_default=False),
     ] = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Say whether a program is valid: by itself, and with --config on a machine."""
+    """Check whether a program is valid by itself and, with --config, on a machine."""
     from kernbench.cmdq import load_program
     from kernbench.sim_engine.run.planning import check_on
 
@@ -74,7 +74,7 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show a program's dependency graph, its work and the lower bounds of its cycles, without running it."""
+    """Show a program's dependency graph, its work and its lower bounds in cycles, without running it."""
     from kernbench.cli.target import load_target
     from kernbench.cmdq.depend import dependency_graph, dot_text, mermaid_text
     from kernbench.sim_engine.run.planning import summarise_on
@@ -99,11 +99,13 @@ def show(
 @app.command()
 def emit(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="The name of a workload.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .json or .yaml.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .json or .yaml.", show_default=False)
+    ],
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
 ) -> int:
-    """Write the program that a workload is on a machine."""
+    """Write a workload as a program for a machine."""
     from kernbench.api.targets import workload_of
     from kernbench.common.files import check_writable
     from kernbench.sim_engine.run.planning import check_on
@@ -120,12 +122,12 @@ def emit(
 @app.command("compile")
 def compile_(
     target: Target,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .kbp.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .kbp.", show_default=False)],
     config: Config = DEFAULT_MACHINE,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
 ) -> int:
-    """Check and lower a program for a machine, and write it in binary form: `kbsim run` reads that much sooner."""
+    """Check and lower a program for a machine, and write it in binary form, which `kbsim run` loads much faster."""
     from kernbench.cli.target import load_target
     from kernbench.cmdq.compiled import save_compiled
     from kernbench.common.files import check_writable

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 OutFile = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Also write the result there, as JSON.", show_default=False),
+    typer.Option("--out", "-o", metavar="FILE", help="Also write the result to FILE, as JSON.", show_default=False),
 ]
 Check = Annotated[
     str | None,
     typer.Option(
         "--check",
         metavar="WHAT",
-        help="Run a Python file, and look for mistakes in the Triton kernels that it launches: memory, races.",
+        help="Run a Python file and check the Triton kernels that it launches for memory errors and races.",
         show_default=False,
     ),
 ]
@@ -64,8 +64,8 @@ def run(
     allow_code: AllowCode = None,
     out: OutFile = None,
     as_json: Json = False,
-    no_skip: Annotated[bool, typer.Option("--no-skip", help="Step every cycle: slower, the same result.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Of a bench: compare its outputs with its reference.")] = False,
+    no_skip: Annotated[bool, typer.Option("--no-skip", help="Step through every cycle. Slower, same result.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="With a bench: compare its outputs with its reference.")] = False,
     strict_wait: StrictWait = False,
     walk: Walk = None,
     check: Check = None,
@@ -79,7 +79,7 @@ def run(
     whole: Whole = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a bench or a program to its end and say what it took, and why."""
+    """Run a bench or a program to its end and report how long it took, and why."""
     from kernbench.cli.bench import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
 

@@ -31,8 +31,8 @@ class Kind(StrEnum):
 def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
-    """Print the JSON Schema of a program, a machine, a system, a line of a trace, a sweep, or of what a command prints as JSON:
-    the result of a program, a bench, collectives, a language model, a graph, a comparison of machines, a what-if."""
+    """Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, or of the JSON that a command prints
+    (result, bench, collectives, language model, graph, comparison, what-if)."""
     from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema
     from kernbench.cmdq import program_json_schema

@@ -149,17 +149,19 @@ Stepper = ProgramStepper | BenchStepper
 
 Cycles = Annotated[
     int | None,
-    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, fewer where the run ends.", show_default=False),
+    typer.Option("--cycles", "-n", min=0, metavar="N", help="Run N cycles, or fewer if the run ends.", show_default=False),
 ]
 Until = Annotated[
     str | None,
     typer.Option(
-        metavar="COND", help="Stop after the cycle of end:ID, start:ID, stall, conflict or cycle:N.", show_default=False
+        metavar="COND",
+        help="Stop after the cycle in which COND is met: end:ID, start:ID, stall, conflict or cycle:N.",
+        show_default=False,
     ),
 ]
 From = Annotated[
     Path | None,
-    typer.Option("--from", metavar="CKPT", help="Go on from a checkpoint of this program and machine.", show_default=False),
+    typer.Option("--from", metavar="CKPT", help="Resume from a checkpoint of this program and machine.", show_default=False),
 ]
 Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")]
@@ -184,7 +186,7 @@ def step(
     trace_cycles: TraceCycles = None,
     trace_only: TraceOnly = None,
 ) -> int:
-    """Run some cycles and print what every engine is doing then.
+    """Run some cycles and print the state of every engine.
 
     With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kernbench.topology.graph import Edge, Topology
 
 
-app = Section("Look at systems of SIPs, cubes and PEs: parts, routes, pictures.")
+app = Section("Show systems of SIPs, cubes and PEs: nodes, routes, pictures.")
 
 
 @app.command()
@@ -40,7 +40,7 @@ def show(
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Show what a system is made of: its levels, nodes by kind, links with their bandwidths."""
+    """Show the structure of a system: levels, nodes by kind, links with their bandwidths."""
     topology = _built(system_asked("topology show", config, system), overrides, allow_code)
     if as_json:
         output.show_json(topology_dict(topology))
@@ -53,15 +53,14 @@ def show(
 def compile_(
     file: SystemArgument = None,
     config: Annotated[
-        str | None, typer.Option("--config", "-c", metavar="FILE", help="A system's file (.yaml, .json).", show_default=False)
+        str | None,
+        typer.Option("--config", "-c", metavar="FILE", help="The file of a system (.yaml, .json).", show_default=False),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write cube_mesh.yaml anew, even where it was edited by hand.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Rewrite cube_mesh.yaml, even if it was edited by hand.")] = False,
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Check a system, build it, and bring the cube_mesh.yaml beside its file up to date."""
+    """Check and build a system, and update the cube_mesh.yaml beside its file."""
     from time import perf_counter
 
     from kernbench.common.errors import InputError, Problem
@@ -92,16 +91,16 @@ def route(
             show_default=False,
         ),
     ],
-    destination: Annotated[str, typer.Argument(metavar="B", help="Another of these.", show_default=False)],
+    destination: Annotated[str, typer.Argument(metavar="B", help="A second node, PE or address.", show_default=False)],
     system: SystemArgument = None,
     config: SystemConfigOption = None,
-    graph: Annotated[Graph, typer.Option("--graph", help="Which edges it may use.")] = Graph.DATA,
-    by: Annotated[Measure, typer.Option("--by", help="What makes a route short.")] = Measure.WEIGHT,
+    graph: Annotated[Graph, typer.Option("--graph", help="The edges that the route may use.")] = Graph.DATA,
+    by: Annotated[Measure, typer.Option("--by", help="The cost that the route minimises.")] = Measure.WEIGHT,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Show the route from A to B: its hops, what they cost, and what limits it."""
+    """Show the route from A to B: its hops, their cost, and its bottleneck."""
     from kernbench.policy.routing.router import PathRouter, find_between
 
     topology = _built(system_asked("topology route", config, system), overrides, allow_code)
@@ -119,17 +118,20 @@ def route(
 def draw(
     system: SystemArgument = None,
     *,
-    level: Annotated[Level, typer.Option("--view", help="What the picture is of.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to: .svg.", show_default=False)],
+    level: Annotated[Level, typer.Option("--view", help="What to draw.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write: .svg.", show_default=False)],
     of: Annotated[
-        str, typer.Option("--of", metavar="NAME", help="Which one: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first")
+        str,
+        typer.Option(
+            "--of", metavar="NAME", help="Which one to draw: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first"
+        ),
     ] = "",
-    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Use dark colours.")] = False,
     config: SystemConfigOption = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
 ) -> int:
-    """Draw a view of a system as SVG: of all SIPs, or of one SIP, cube or PE."""
+    """Draw a system as SVG: all SIPs, or one SIP, cube or PE."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_writable, write_whole
     from kernbench.topology.visualizer import draw as drawn

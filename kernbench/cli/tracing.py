@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 TraceTo = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Write the trace there: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False),
+    typer.Option(
+        "--trace", metavar="FILE", help="Write the trace to FILE: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False
+    ),
 ]
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report", metavar="FILE", help="Make an HTML page of the run's trace, at --trace-level.", show_default=False
+        "--report", metavar="FILE", help="Write an HTML page of the run's trace, at --trace-level.", show_default=False
     ),
 ]
 TraceLevel = Annotated[
@@ -42,17 +44,19 @@ TraceWindow = Annotated[
         "--trace-window",
         min=1,
         metavar="N",
-        help="Cycles of a window of bandwidth and queue samples.",
+        help="Length of a sampling window for bandwidth and queues, in cycles.",
         show_default="1024",
     ),
 ]
 TraceCycles = Annotated[
     str | None,
-    typer.Option("--trace-cycles", metavar="A:B", help="Only events of cycles A to B - 1.", show_default=False),
+    typer.Option("--trace-cycles", metavar="A:B", help="Trace only cycles A to B - 1.", show_default=False),
 ]
 TraceOnly = Annotated[
     str | None,
-    typer.Option("--trace-only", metavar="UNITS", help="Only these units: dma0,te* and so on.", show_default=False),
+    typer.Option(
+        "--trace-only", metavar="UNITS", help="Trace only these units, separated by commas: dma0,te*.", show_default=False
+    ),
 ]
 
 

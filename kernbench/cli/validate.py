@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 OUTSIDE = 1  #: exit code where a row has an error that is not allowed
 
 
-Suites = Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="Suites to run.", show_default="all")]
-Listed = Annotated[bool, typer.Option("--list", help="Say which suites there are, and run none.")]
+Suites = Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="The suites to run.", show_default="all")]
+Listed = Annotated[bool, typer.Option("--list", help="List the suites, and do not run them.")]
 Page = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tables and plots.", show_default=False)
+    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with tables and plots.", show_default=False)
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer rows, of the same kinds.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows of each kind.")]
 Plant = Annotated[
     list[str] | None,
     typer.Option(
         "--plant",
         metavar="ENGINE=FACTOR",
-        help="Let an engine (dma, te, ve, noc, dram) take FACTOR times as long, to see that a suite notices.",
+        help="Make an engine (dma, te, ve, noc, dram) FACTOR times as slow, to test that a suite detects it.",
         show_default=False,
     ),
 ]
@@ -44,17 +44,22 @@ ScaleSim = Annotated[
         "--scalesim",
         metavar="PYTHON",
         envvar="KERNBENCH_SCALESIM",
-        help="A Python that has SCALE-Sim: it runs beside ours.",
+        help="A Python interpreter with SCALE-Sim, to run it for comparison.",
         show_default=False,
     ),
 ]
 Topologies = Annotated[
-    Path | None, typer.Option("--topologies", metavar="DIR", help="Layers for SCALE-Sim, as .csv files.", show_default=False)
+    Path | None,
+    typer.Option("--topologies", metavar="DIR", help="A folder with layers for SCALE-Sim, as .csv files.", show_default=False),
 ]
 Traces = Annotated[
     Path | None,
     typer.Option(
-        "--traces", metavar="DIR", envvar="KERNBENCH_NOC_TRACES", help="Recorded NoC traces, to replay.", show_default=False
+        "--traces",
+        metavar="DIR",
+        envvar="KERNBENCH_NOC_TRACES",
+        help="A folder with recorded NoC traces to replay.",
+        show_default=False,
     ),
 ]
 
@@ -71,7 +76,7 @@ def validate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Compare what the simulator says with closed forms and published figures; exit 1 where an error is not allowed."""
+    """Compare simulated results with closed forms and published figures; exit with 1 if an error exceeds its tolerance."""
     from kernbench.common.files import check_writable
     from kernbench.validate.run import Options, Stand, chosen, run_suite
 

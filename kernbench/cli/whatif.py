@@ -28,10 +28,12 @@ def whatif(
     config: AnyConfig = None,
     settings: CaseSettings = None,
     allow_code: AllowCode = None,
-    free: Annotated[str, typer.Option("--free", metavar="NAMES", help="What to free, one at a time and then together.")] = ALL,
+    free: Annotated[
+        str, typer.Option("--free", metavar="NAMES", help="Resources to make unlimited, first one at a time and then together.")
+    ] = ALL,
     as_json: Json = False,
 ) -> int:
-    """Run a target again with one resource unlimited at a time, and say what to change first."""
+    """Run a target again with one resource unlimited at a time, and report what to change first."""
     from kernbench.analysis.whatif import what_if
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case

@@ -6,6 +6,6 @@ from kernbench.cli.ccl import list as listing
 from kernbench.cli.ccl import run
 from kernbench.cli.commands import Section
 
-app = Section("Collectives between PEs: their times, and whether their numbers are right.")
+app = Section("Run collectives between PEs: measure their time and check their results.")
 app.command(name="list")(listing.list_)
 app.command()(run.run)

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--ccl", metavar="FILE", help="More algorithms: a file like ccl.yaml. May be repeated.", show_default=False),
+    typer.Option(
+        "--ccl", metavar="FILE", help="A file with more algorithms, like ccl.yaml. May be repeated.", show_default=False
+    ),
 ]
 
 
 def list_(files: Files = None, as_json: Json = False) -> int:
-    """Print the algorithms of each collective, and how queues are built for them."""
+    """Print the algorithms of each collective, and how their queues are built."""
     from kernbench.ccl.registry import read_registry
     from kernbench.cli.ccl.run import algorithm_list
 

@@ -62,20 +62,22 @@ Algo = Annotated[
     str | None, typer.Option("--algo", "-a", metavar="NAME", help="The algorithm.", show_default="the collective's first")
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--ranks", "-n", min=1, metavar="N", help="How many PEs take part.", show_default="8")
+    int | None, typer.Option("--ranks", "-n", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
 ]
 GroupShape = Annotated[
     str | None,
     typer.Option(
         "--shape",
         metavar="SxCxP",
-        help="Instead of --ranks: SIPs, cubes of each and PEs of each of those, like 8x1x1.",
+        help="Instead of --ranks: SIPs x cubes per SIP x PEs per cube, like 8x1x1.",
         show_default=False,
     ),
 ]
-First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The first size: 4KiB, 8k, 1M, or bytes.")]
-Last = Annotated[str | None, typer.Option("--end", "-e", metavar="SIZE", help="The last size.", show_default="the first")]
-Factor = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Each size is so many times the one before.")]
+First = Annotated[
+    str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size: 4KiB, 8k, 1M, or a number of bytes.")
+]
+Last = Annotated[str | None, typer.Option("--end", "-e", metavar="SIZE", help="The largest size.", show_default="the first")]
+Factor = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Factor between one size and the next.")]
 DataType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type: f32, f16, bf16, i32, ...")]
 MachineOption = Annotated[
     str | None,
@@ -92,22 +94,23 @@ Topo = Annotated[
     typer.Option(
         "--topo",
         metavar="KIND",
-        help="ring, torus or mesh: how SIPs (of one SIP: ranks) are taken to be arranged.",
+        help="Topology of the SIPs (with one SIP: of the ranks): ring, torus or mesh.",
         show_default="as the machine is",
     ),
 ]
-Slots = Annotated[int | None, typer.Option("--slots", min=1, metavar="N", help="Slots of each queue.", show_default="ccl.yaml")]
-SlotBytes = Annotated[
-    str | None, typer.Option("--slot-bytes", metavar="SIZE", help="Bytes of a slot.", show_default="ccl.yaml")
+Slots = Annotated[
+    int | None, typer.Option("--slots", min=1, metavar="N", help="Number of slots of each queue.", show_default="ccl.yaml")
 ]
+SlotBytes = Annotated[str | None, typer.Option("--slot-bytes", metavar="SIZE", help="Size of a slot.", show_default="ccl.yaml")]
 Tier = Annotated[
-    str | None, typer.Option("--tier", metavar="TIER", help="Where slots lie: tcm, sram or hbm.", show_default="ccl.yaml")
+    str | None,
+    typer.Option("--tier", metavar="TIER", help="Memory that holds the slots: tcm, sram or hbm.", show_default="ccl.yaml"),
 ]
-Check = Annotated[bool, typer.Option("--check/--no-check", help="Compute the numbers too, and compare with the reference.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the random elements.")]
+Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute the data, and compare it with the reference.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random elements.")]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw bandwidths and times over sizes: .svg or .png.", show_default=False),
+    typer.Option("--plot", metavar="FILE", help="Draw bandwidth and time over size, as .svg or .png.", show_default=False),
 ]
 
 _NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}  # other programs' names
@@ -222,7 +225,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a collective between PEs, size after size: its time, its bandwidths, and elements that are wrong."""
+    """Run a collective between PEs for each size, and print its time, its bandwidths and the number of wrong elements."""
     from kernbench.ccl.measure import Asked, counts_of
     from kernbench.ccl.registry import read_registry
 

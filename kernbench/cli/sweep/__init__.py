@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.cli.commands import Section
 from kernbench.cli.sweep import compare, merge, report, run
 
-app = Section("Run many points from one spec, keep every result, and compare them.")
+app = Section("Run many points from one spec, store every result, and compare them.")
 app.command()(run.run)
 app.command()(merge.merge)
 app.command()(report.report)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 GREW = 1  #: exit code: a point's time grew above the limit, or it is not done any more
 
-Base = Annotated[Path, typer.Argument(metavar="BASE", help="The store of before.", show_default=False)]
-New = Annotated[Path, typer.Argument(metavar="NEW", help="The store of after.", show_default=False)]
+Base = Annotated[Path, typer.Argument(metavar="BASE", help="The store from before the change.", show_default=False)]
+New = Annotated[Path, typer.Argument(metavar="NEW", help="The store from after the change.", show_default=False)]
 
 
 def compare(
@@ -36,16 +36,17 @@ def compare(
     sweep: SweepName = None,
     fail_above: FailAbove = None,
     markdown_to: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write it as Markdown.", show_default=False)
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Also write the comparison as Markdown.", show_default=False),
     ] = None,
     junit_to: Annotated[
         Path | None,
-        typer.Option("--junit", metavar="FILE", help="Also write a JUnit report, a test a point.", show_default=False),
+        typer.Option("--junit", metavar="FILE", help="Also write a JUnit report, with one test per point.", show_default=False),
     ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many points.")] = 10,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N points.")] = 10,
     as_json: Json = False,
 ) -> int:
-    """Compare a sweep with an earlier one, point by point. Points that broke count as above any limit."""
+    """Compare a sweep with an earlier one, point by point. A failed point counts as above any limit."""
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.compare import compare_sweeps, junit, markdown, to_dict
     from kernbench.sweep.report.table import read_table

@@ -12,11 +12,14 @@ from kernbench.cli.options import Json
 
 
 def merge(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Where to; made where there is none.", show_default=False)],
-    sources: Annotated[list[Path], typer.Argument(metavar="FROM...", help="Stores to take from.", show_default=False)],
+    store: Annotated[
+        Path,
+        typer.Argument(metavar="STORE", help="The store to write. It is created if it does not exist.", show_default=False),
+    ],
+    sources: Annotated[list[Path], typer.Argument(metavar="FROM...", help="The stores to merge.", show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Put the results of some stores into one. A result that both have must be the same in both."""
+    """Merge the results of several stores into one. A result that is in two stores must be the same in both."""
     from kernbench.common.json_shapes import counted
     from kernbench.sweep.store.merge import merge_into
 

@@ -30,27 +30,36 @@ if TYPE_CHECKING:
 
 StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store of `kbsim sweep run`.", show_default=False)]
 SweepName = Annotated[
-    str | None, typer.Option("--sweep", metavar="NAME", help="Which sweep, where the store has several.", show_default=False)
+    str | None, typer.Option("--sweep", metavar="NAME", help="The sweep to show, if the store has several.", show_default=False)
 ]
 Csv = Annotated[
     Path | None,
     typer.Option(
-        "--csv", metavar="FILE", help="Write the whole table as CSV; - is stdout, in place of text.", show_default=False
+        "--csv",
+        metavar="FILE",
+        help="Write the whole table as CSV; - writes to stdout instead of the text.",
+        show_default=False,
     ),
 ]
 Parquet = Annotated[
     Path | None,
-    typer.Option("--parquet", metavar="FILE", help="Write it as Parquet (needs the extra analysis).", show_default=False),
+    typer.Option(
+        "--parquet", metavar="FILE", help="Write the table as Parquet (needs the extra `analysis`).", show_default=False
+    ),
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a page that needs no network.", show_default=False)
+    Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page that needs no network.", show_default=False)
 ]
 GoalOption = Annotated[
     str | None,
-    typer.Option("--goal", metavar="COLUMN", help="What is best: a number's name, or max:NAME.", show_default="the spec's"),
+    typer.Option(
+        "--goal", metavar="COLUMN", help="The metric to minimise, or max:NAME to maximise.", show_default="the spec's"
+    ),
 ]
 
-Why = Annotated[int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again, traced, and say why.")]
+Why = Annotated[
+    int, typer.Option("--why", metavar="N", min=0, help="Run the N worst points again with a trace, and explain them.")
+]
 
 
 def report(
@@ -60,12 +69,12 @@ def report(
     parquet: Parquet = None,
     html: Html = None,
     goal: GoalOption = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many rows of a table.")] = 10,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 10,
     why: Why = 0,
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Show a sweep: the best points, the Pareto front, how much each axis matters, and why the worst are as they are."""
+    """Show a sweep: the best points, the Pareto front, the influence of each axis, and what limits the worst points."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.sweep.report.page import page_bytes

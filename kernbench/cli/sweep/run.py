@@ -54,25 +54,29 @@ class Retry(StrEnum):
 SpecFile = Annotated[str, typer.Argument(metavar="SPEC", help="The spec: .yaml, .yml or .json.", show_default=False)]
 StoreFile = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FILE", help="Where results are kept.", show_default="SPEC.sqlite, beside the spec"),
+    typer.Option("--store", metavar="FILE", help="The store for the results.", show_default="SPEC.sqlite, beside the spec"),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.", show_default="one a processor")
+    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes.", show_default="one a processor")
 ]
-Shard = Annotated[
-    str | None, typer.Option("--shard", metavar="I/N", help="Run the I-th of N parts alone: 3/16.", show_default=False)
-]
+Shard = Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only shard I of N: 3/16.", show_default=False)]
 Scheduler = Annotated[
     str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="With --executor dask: a cluster that is there.", show_default=False),
+    typer.Option(
+        "--scheduler", metavar="ADDRESS", help="With --executor dask: the address of a running cluster.", show_default=False
+    ),
 ]
 ThreadCount = Annotated[
     int | None,
-    typer.Option("--threads", min=1, metavar="N", help="Threads of one process instead of processes.", show_default=False),
+    typer.Option(
+        "--threads", min=1, metavar="N", help="Use N threads of one process instead of processes.", show_default=False
+    ),
 ]
-RetryWhat = Annotated[Retry | None, typer.Option("--retry", help="Run what failed once more.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the spec, count its points, and estimate the time from a few.")]
-Lines = Annotated[bool, typer.Option("--lines", help="Print a line of JSON for each result when it is in the store.")]
+RetryWhat = Annotated[Retry | None, typer.Option("--retry", help="Run failed points again.", show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check the spec, count its points, and estimate the time from a few of them.")
+]
+Lines = Annotated[bool, typer.Option("--lines", help="Print each result as a line of JSON when it is stored.")]
 
 
 def run(
@@ -80,7 +84,7 @@ def run(
     store: StoreFile = None,
     jobs: Jobs = None,
     shard: Shard = None,
-    executor: Annotated[On, typer.Option("--executor", help="Processes here, or a Dask cluster.")] = On.LOCAL,
+    executor: Annotated[On, typer.Option("--executor", help="Run in local processes or on a Dask cluster.")] = On.LOCAL,
     scheduler: Scheduler = None,
     threads: ThreadCount = None,
     retry: RetryWhat = None,
@@ -91,7 +95,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run every point of a sweep that has no result yet. Nothing that finished is lost or run again."""
+    """Run every point of a sweep that has no result yet. Finished points are kept and not run again."""
     from kernbench.sweep.executors.choose import executor_for, processors
     from kernbench.sweep.runner import in_shard, missing, run_missing
     from kernbench.sweep.spec.load import load_spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.cli.commands import Section
 from kernbench.cli.trace import align, diff, export, report, summary, validate, why
 
-app = Section("Read traces: check them, sum them up, show them, compare them.")
+app = Section("Check, summarise, show, export and compare traces.")
 app.command()(summary.summary)
 app.command()(validate.validate)
 app.command()(report.report)

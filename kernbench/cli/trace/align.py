@@ -24,19 +24,26 @@ if TYPE_CHECKING:
 def align(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     counters: Annotated[
-        str, typer.Argument(metavar="COUNTERS", help="What was measured: .csv, .json, .yaml.", show_default=False)
+        str, typer.Argument(metavar="COUNTERS", help="The measured counters: .csv, .json, .yaml.", show_default=False)
     ],
     mapping: Annotated[
         Path | None,
-        typer.Option("--map", metavar="FILE", help="What the counters are called here: .yaml, .json.", show_default=False),
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="A map from their names to the names of simulated counters: .yaml, .json.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="OUT", help="Also write the trace with the counters in it.", show_default=False),
+        typer.Option(
+            "--out", "-o", metavar="OUT", help="Also write the trace with the measured counters added.", show_default=False
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Put hardware counters beside the simulated ones: as a table, and as events of the trace."""
+    """Compare hardware counters with the simulated ones, as a table and as events of the trace."""
     from kernbench.common.files import check_writable
     from kernbench.trace.compare.align import align as put_beside
     from kernbench.trace.compare.align import merge, read_meanings, read_readings, to_dict

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 GREW = 1  #: exit code: the run's time grew above the limit
 
 
-Before = Annotated[str, typer.Argument(metavar="A", help="The trace of the run before.", show_default=False)]
-After = Annotated[str, typer.Argument(metavar="B", help="The trace of the run after.", show_default=False)]
+Before = Annotated[str, typer.Argument(metavar="A", help="The trace from before the change.", show_default=False)]
+After = Annotated[str, typer.Argument(metavar="B", help="The trace from after the change.", show_default=False)]
 
 FailAbove = Annotated[
     str | None,
     typer.Option(
-        "--fail-above", metavar="PERCENT", help="End with code 1 where B takes longer by more: 2%.", show_default=False
+        "--fail-above", metavar="PERCENT", help="Exit with 1 if B is slower than A by more than this: 2%.", show_default=False
     ),
 ]
 
@@ -44,14 +44,16 @@ def diff(
     b: After,
     fail_above: FailAbove = None,
     markdown_to: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write it as Markdown.", show_default=False)
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Also write the comparison as Markdown.", show_default=False),
     ] = None,
     junit_to: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Also write it as a JUnit report.", show_default=False)
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Also write the comparison as a JUnit report.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs: what got slower, by how much, and on which resource."""
+    """Compare two runs: what became slower, by how much, and on which resource."""
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.compare.commands import read_run
     from kernbench.trace.compare.diff import compare

@@ -16,7 +16,7 @@ def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="OUT", help="Where to; .gz and .zst are packed.", show_default=False),
+        typer.Option("--out", "-o", metavar="OUT", help="The file to write; .gz and .zst are compressed.", show_default=False),
     ],
     to: Annotated[
         Format | None,
@@ -24,11 +24,13 @@ def export(
     ] = None,
     time: Annotated[
         TimeUnit | None,
-        typer.Option("--time", help="Of chrome and perfetto: a ns there is a nanosecond or a cycle.", show_default="ns"),
+        typer.Option(
+            "--time", help="With chrome and perfetto: whether 1 ns in the file is a nanosecond or a cycle.", show_default="ns"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or JSON Lines that need no first line."""
+    """Export a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or self-contained JSON Lines."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart
     from kernbench.trace.exporters.write import TIMED

@@ -47,20 +47,23 @@ def report(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to: .html; with --view .svg or .png.", show_default=False),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The file to write: .html; with --view .svg or .png.", show_default=False
+        ),
     ] = None,
-    view: Annotated[View | None, typer.Option("--view", help="Draw this view alone, as a picture.", show_default=False)] = None,
+    view: Annotated[View | None, typer.Option("--view", help="Draw only this view, as a picture.", show_default=False)] = None,
     cycles: Annotated[
         str | None,
-        typer.Option("--cycles", metavar="FROM:TO", help="Take what reaches into these cycles alone.", show_default=False),
+        typer.Option("--cycles", metavar="FROM:TO", help="Show only what overlaps these cycles.", show_default=False),
     ] = None,
-    lanes: Annotated[Lanes | None, typer.Option("--lanes", help="Lanes of --view gantt.", show_default=False)] = None,
+    lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
-        By | None, typer.Option("--by", help="Colours, bars or points of --view, not heatmap.", show_default=False)
+        By | None,
+        typer.Option("--by", help="What the colours, bars or points of --view stand for (not heatmap).", show_default=False),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="With --view: light on dark.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,
 ) -> int:
-    """Show a trace: one HTML page that needs no network, or with --view a picture."""
+    """Show a trace as one HTML page that needs no network or, with --view, as a picture."""
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.reader import open_trace
     from kernbench.trace.timeline import read_timeline

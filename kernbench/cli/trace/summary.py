@@ -41,15 +41,17 @@ def summary(
     file: TraceFile,
     form: Annotated[
         Format | None,
-        typer.Option("--format", "-f", help="As what: a table, or as the name of --out ends.", show_default=False),
+        typer.Option(
+            "--format", "-f", help="The format; by default a table, or what the file name of --out implies.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to: .json, .csv or .parquet.", show_default=False),
+        typer.Option("--out", "-o", metavar="FILE", help="The file to write: .json, .csv or .parquet.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Sum a trace up: utilisation, bandwidth, conflicts, phases, layers, stalls, tokens, energy, roofline."""
+    """Summarise a trace: utilisation, bandwidth, conflicts, phases, layers, stalls, tokens, energy, roofline."""
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.metric.measure import metrics
     from kernbench.trace.reader import open_trace

@@ -21,10 +21,10 @@ def validate(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Traces: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)
     ],
-    most: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show so many violations of a file.")] = 20,
+    most: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most N violations per file.")] = 20,
     as_json: Json = False,
 ) -> int:
-    """Check every event against the schema, and what events say together against the laws of a trace.
+    """Check every event against the schema, and the events together against the laws of a trace.
 
     Exit codes: 0 all are valid, 1 a law is broken, 2 a file cannot be read, or not to its end.
     """

@@ -43,12 +43,12 @@ def why(
     file: TraceFile,
     op: Annotated[
         int | None,
-        typer.Option("--op", metavar="ID", min=0, help="Tell the story of this command alone.", show_default=False),
+        typer.Option("--op", metavar="ID", min=0, help="Explain only this command.", show_default=False),
     ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show so many rows of a table.")] = 12,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
     as_json: Json = False,
 ) -> int:
-    """Say why a run took that long: its critical path, what each resource costs on it, or one command's waits.
+    """Explain the time of a run: its critical path, the cost of each resource on it, or the waits of one command.
 
     The trace must be one of level full.
     """

@@ -13,6 +13,8 @@ from types import ModuleType
 MODULES = {
     "kernbench.ccl.arranged": "kernbench.ccl.rings",
     "kernbench.ccl.cuts": "kernbench.ccl.contract",
+    "kernbench.ccl.order": "kernbench.ccl.reference_sums",
+    "kernbench.ccl.over_rings": "kernbench.ccl.ring_schedule",
     "kernbench.ccl.shapes": "kernbench.ccl.rings",
     "kernbench.components.parameters": "kernbench.components.service",
     "kernbench.noc.device": "kernbench.analysis.noc.device",

@@ -11,7 +11,7 @@ from kernbench.sweep.report.table import csv_bytes, read_table
 from kernbench.sweep.runner import Executor, Outcome, run_missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.shelf import keep_sweep
+from kernbench.sweep.store.sweeps import keep_sweep
 from kernbench.sweep.work import Work
 from tests.cli.samples import write_samples
 

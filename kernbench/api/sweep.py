@@ -23,7 +23,7 @@ from kernbench.sweep.runner import run_missing
 from kernbench.sweep.spec import SCHEMA
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.shelf import keep_sweep
+from kernbench.sweep.store.sweeps import keep_sweep
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -51,7 +51,7 @@ AnyOverrides = Annotated[
 def _walk(context: typer.Context, value: str | None) -> str | None:
     """Let every run of this command, here and in its workers, take the walk: they look at the environment."""
     if value is not None:
-        from kernbench.sim_engine.run.conditions import VARIABLE, walk_of
+        from kernbench.sim_engine.run.state import VARIABLE, walk_of
 
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = walk_of(value, "--walk")

@@ -21,7 +21,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
 from kernbench.sim_engine.ops.ranges import ReplayOp
-from kernbench.sim_engine.ops.rules import check_record
+from kernbench.sim_engine.ops.record_checks import check_record
 from kernbench.sim_engine.replay.levels import levels, windows
 from kernbench.sim_engine.replay.order import ordered
 from kernbench.sim_engine.replay.tasks import Task, Tasks

@@ -34,19 +34,17 @@ from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.run.commands import Commands
-from kernbench.sim_engine.run.conditions import FOREVER, stops_of, walk_of
-from kernbench.sim_engine.run.counters import named_counters
+from kernbench.sim_engine.run.counters import empty_warnings, named_counters, overlap_warnings
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
 from kernbench.sim_engine.run.planning import plan_program
-from kernbench.sim_engine.run.state import MachineState, machine_state
+from kernbench.sim_engine.run.state import FOREVER, MachineState, machine_state, stops_of, walk_of
 from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
-from kernbench.sim_engine.run.warnings import empty_warnings, overlap_warnings
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 from kernbench_core.numbers import STATUSES, Status
 
 if TYPE_CHECKING:
-    from kernbench.sim_engine.recording.head import TraceState
+    from kernbench.sim_engine.recording.metadata import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
@@ -348,7 +346,7 @@ class Machine:
 
         InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
         """
-        from kernbench.sim_engine.recording.head import read_state
+        from kernbench.sim_engine.recording.metadata import read_state
 
         most = checkpoint.REPLAYED if self.plugged else self._core.most_state_bytes()
         state, trace = checkpoint.read_checkpoint(path, self._header(), most)

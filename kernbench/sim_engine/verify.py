@@ -15,7 +15,7 @@ from kernbench.sim_engine.memory.keys import TOP
 from kernbench.sim_engine.memory.ranges import RangeMap
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpRecord, Output
-from kernbench.sim_engine.ops.blame import blame
+from kernbench.sim_engine.ops.provenance import blame
 from kernbench.sim_engine.ops.ranges import ReplayOp
 
 #: (rtol, atol) of `|got - expected| <= atol + rtol * |expected|`. Types that are not here are integers: they must be equal.

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.sweep.report.table import FACTS, Entry, SweepTable, plain_text
-from kernbench.trace.compare.forms import markdown_cell, share, xml_text
+from kernbench.trace.compare.reports import markdown_cell, share, xml_text
 
 
 @dataclass(frozen=True, slots=True)

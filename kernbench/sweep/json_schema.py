@@ -6,8 +6,7 @@ from typing import Any
 
 from kernbench.sweep.axes import MOST_LEVELS
 from kernbench.sweep.spec import SCHEMA
-from kernbench.sweep.spec.load import GOALS, KEYS, MOST_POINTS
-from kernbench.sweep.spec.targets import KINDS
+from kernbench.sweep.spec.load import GOALS, KEYS, KINDS, MOST_POINTS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}

@@ -14,7 +14,7 @@ from kernbench.common.errors import InputError
 from kernbench.sweep.points import Point, Points, Task
 from kernbench.sweep.spec import Budget
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.stored import Row
+from kernbench.sweep.store.tables import Row
 from kernbench.sweep.work import Work
 
 COMMIT_SECONDS = 0.25  # a result waits at most so long for others before it is written

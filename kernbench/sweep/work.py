@@ -14,7 +14,7 @@ from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Spec
-from kernbench.sweep.store.stored import Row, failed_row, ordered
+from kernbench.sweep.store.tables import Row, failed_row, ordered
 from kernbench.sweep.targets.target import Target, target_of
 from kernbench.version import VERSION
 

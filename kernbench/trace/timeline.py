@@ -13,10 +13,9 @@ import numpy as np
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.trace import schema
+from kernbench.trace.columns import NULL, Collector, Column, Ints, Table, paired, pick, rows_of
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import BY_NAME, Field
-from kernbench.trace.store.columns import NULL, Collector, Column, Ints, Table
-from kernbench.trace.store.joins import paired, pick, rows_of
 
 #: What spans of a kind begin and end with, and what tells one from another: (kind, first event, last event, keys).
 SPAN_EVENTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (

@@ -20,7 +20,7 @@ from kernbench.common.pe_commands import DmaReadCmd, DmaWriteCmd, MemoryWriteMsg
 from kernbench.common.pointers import DevicePointer
 from kernbench.components.builtin.transfers import footprint, rows_of
 from kernbench.sim_engine.memory.strides import read_lanes
-from kernbench.sim_engine.replay.math import run_math
+from kernbench.sim_engine.replay.math_ops import run_math
 from kernbench.triton.dtypes import TritonError, dtype
 from kernbench.triton.masked_lanes import after, after_product
 from kernbench.triton_emu.errors import line_of

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kernbench.config import load_config
+from kernbench.trace.columns import NULL
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import report_html
 from kernbench.trace.report.views import AXES, Totals, chosen, grouped, heatmaps, roofline, totals
 from kernbench.trace.schema import STALL_REASONS
-from kernbench.trace.store.columns import NULL
 from kernbench.trace.timeline import Timeline, read_timeline
 from kernbench.workloads import decoder_layer
 from tests.browser.chromium import Page, browser, missing, prefer

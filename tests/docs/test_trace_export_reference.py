@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernbench.trace.compare.align import Simulated
-from kernbench.trace.compare.commands import PARTS
-from kernbench.trace.exporters.flat import columns
+from kernbench.trace.compare.matching import PARTS
+from kernbench.trace.exporters.event_rows import columns
 from kernbench.trace.exporters.timeline import MAPPING
 from kernbench.trace.reader import open_trace
 from tests.trace_samples import lawful, write_trace

@@ -21,8 +21,8 @@ from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.runner import run_missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.shelf import About, keep_sweep
-from kernbench.sweep.store.stored import Row
+from kernbench.sweep.store.sweeps import About, keep_sweep
+from kernbench.sweep.store.tables import Row
 from kernbench.sweep.work import Context, Work
 from tests.sweep_samples import run_spec, table_of, write_spec
 

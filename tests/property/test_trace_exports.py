@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench.trace.compare.align import Reading, Simulated, align, merge
-from kernbench.trace.compare.commands import PARTS, read_run
 from kernbench.trace.compare.diff import compare
+from kernbench.trace.compare.matching import PARTS, read_run
 from kernbench.trace.exporters.write import Format, TimeUnit, export
 from kernbench.trace.reader import open_trace
 from tests.oracles.ref_trace import reference_trace

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from kernbench.common.errors import InputError
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import Why, explain
+from kernbench.trace.why.causes import CAUSES, Span
 from kernbench.trace.why.history import CONTROL, Flow, History, Job, read_history
 from kernbench.trace.why.json import story_to_dict, why_to_dict
-from kernbench.trace.why.parts import CAUSES, Span
-from kernbench.trace.why.queue import queue_states
 from kernbench.trace.why.shares import Shares
-from kernbench.trace.why.spans import Stories, last_flow, pieces
+from kernbench.trace.why.spans import Stories, last_flow, pieces, queue_states
 from tests.oracles import ref_dma
 from tests.oracles.ref_machine import completed
 from tests.oracles.ref_trace import reference_trace

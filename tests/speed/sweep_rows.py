@@ -15,7 +15,7 @@ from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.runner import run_missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.shelf import keep_sweep
+from kernbench.sweep.store.sweeps import keep_sweep
 from kernbench.sweep.work import Context
 
 POINTS = {False: (100, 100), True: (25, 16)}  #: levels of two axes, by whether it is to be quick

@@ -22,7 +22,7 @@ from kernbench.common.look.palette import (
     text_on,
     tokens,
 )
-from kernbench.trace.why.parts import CAUSES, WORK
+from kernbench.trace.why.causes import CAUSES, WORK
 
 APART = 10  #: least CIEDE2000 between two resources
 RESOURCES = ("dma", "te", "ve", "dram", "sram", "link", "queue", "control")

@@ -15,8 +15,17 @@ from kernbench.common.pe_commands import MathCmd
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.sim_engine.replay.math import plain_pair, run_math
-from kernbench.sim_engine.replay.math_ops import ARITY, MOVES, NAMES, REDUCTIONS, SCANS, SPECIAL, SPECIAL_PAIRS
+from kernbench.sim_engine.replay.math_ops import (
+    ARITY,
+    MOVES,
+    NAMES,
+    REDUCTIONS,
+    SCANS,
+    SPECIAL,
+    SPECIAL_PAIRS,
+    plain_pair,
+    run_math,
+)
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float16)
 

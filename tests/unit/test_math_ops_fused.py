@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernbench.common.dtypes import dtype_of
-from kernbench.sim_engine.replay.math import run_math
+from kernbench.sim_engine.replay.math_ops import run_math
 
 # Bits, exponents of the least and past the most.
 MANTISSA = {"f32": (24, -149, 128), "f16": (11, -24, 16), "bf16": (8, -133, 128)}

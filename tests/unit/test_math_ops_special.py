@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernbench.sim_engine.replay.math import run_math
-from kernbench.sim_engine.replay.math_ops import MOVES, SPECIAL, SPECIAL_PAIRS, evaluate, reduce, tf32
+from kernbench.sim_engine.replay.math_ops import MOVES, SPECIAL, SPECIAL_PAIRS, evaluate, reduce, run_math, tf32
 
 ONE: dict[str, Any] = {
     name: getattr(math, name) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "log1p", "expm1")

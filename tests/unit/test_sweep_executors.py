@@ -256,7 +256,7 @@ def test_a_cluster_of_two_with_one_killed(tmp_path: Path) -> None:
 def _run_shard(path: Path, store: Path, shard: tuple[int, int]) -> None:
     from kernbench.sweep.executors.threads import Threads
     from kernbench.sweep.runner import run_missing
-    from kernbench.sweep.store.shelf import keep_sweep
+    from kernbench.sweep.store.sweeps import keep_sweep
 
     spec = load_spec(path)
     points = points_of(spec)

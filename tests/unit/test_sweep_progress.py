@@ -10,7 +10,7 @@ from kernbench.cli.sweep import run
 from kernbench.cli.sweep.report import broken
 from kernbench.cli.sweep.run import SweepBar, left_text, listener, short_names
 from kernbench.sweep.report.analysis import Best
-from kernbench.sweep.store.stored import Row, failed_row
+from kernbench.sweep.store.tables import Row, failed_row
 
 
 def done(key: str, ns: int) -> Row:

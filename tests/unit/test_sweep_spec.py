@@ -10,7 +10,7 @@ from kernbench import Machine, load_config, load_program, simulate
 from kernbench.common.errors import InputError
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
-from kernbench.sweep.targets.lowered import Plans
+from kernbench.sweep.targets.target import Plans
 from kernbench.sweep.work import Work
 from kernbench.workloads.llm.run import run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms

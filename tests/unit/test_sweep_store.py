@@ -15,7 +15,7 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.sweep.store import Store
 from kernbench.sweep.store.merge import merge_into
-from kernbench.sweep.store.stored import Row, failed_row
+from kernbench.sweep.store.tables import Row, failed_row
 
 ROOT_WRITES_ANYWHERE = pytest.mark.skipif(os.geteuid() == 0, reason="root may write into read-only directories")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernbench.trace.compare.commands import align_commands, longest_common
+from kernbench.trace.compare.matching import align_commands, longest_common
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=16)
 

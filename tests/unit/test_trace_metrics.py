@@ -22,11 +22,11 @@ from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import Metrics, frame, metrics, metrics_frame, open_trace
+from kernbench.trace.columns import IdMap
 from kernbench.trace.events import Record
+from kernbench.trace.metric.collect import Activity
 from kernbench.trace.metric.figures import Engine, Part, Spread, Stall
-from kernbench.trace.metric.sums import Activity
 from kernbench.trace.metric.tables import csv_text, parquet_bytes, rows, to_dict
-from kernbench.trace.store.joins import IdMap
 from kernbench.trace.writer import TraceFile
 from tests.trace_samples import UNITS, lawful, lines, meta, one_of_each, record, write_trace
 

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.trace.events import RECORDS
-from kernbench.trace.schema import BY_NAME
-from kernbench.trace.store.columns import (
+from kernbench.trace.columns import (
     BLOCK,
     LONGEST_CODE,
     NULL,
@@ -26,6 +24,8 @@ from kernbench.trace.store.columns import (
     code_lengths,
     deflate,
 )
+from kernbench.trace.events import RECORDS
+from kernbench.trace.schema import BY_NAME
 
 BYTES = st.binary(max_size=700).map(lambda data: np.frombuffer(data, np.uint8))
 SKEWED = st.lists(st.tuples(st.integers(0, 255), st.integers(1, 600)), max_size=8).map(

@@ -17,7 +17,7 @@ import pytest
 from kernbench.common.errors import InputError
 from kernbench.trace.events import Record, encode
 from kernbench.trace.exporters import write as sink
-from kernbench.trace.exporters.flat import columns
+from kernbench.trace.exporters.event_rows import columns
 from kernbench.trace.exporters.write import Format, export
 from kernbench.trace.files import zstd_module
 from kernbench.trace.reader import open_trace

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kernbench.trace.events import Record
-from kernbench.trace.exporters.clock import MOST_NS, Clock
-from kernbench.trace.exporters.timeline import MAPPING, Timeline
+from kernbench.trace.exporters.timeline import MAPPING, MOST_NS, Clock, Timeline
 from kernbench.trace.exporters.write import Format, TimeUnit, export
 from kernbench.trace.reader import open_trace
 from kernbench.trace.schema import BY_NAME

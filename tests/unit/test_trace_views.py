@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from kernbench.common.errors import InputError
 from kernbench.trace import timeline as timeline_module
+from kernbench.trace.columns import NULL, Column, Table, paired, pick, rows_of
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import plots
 from kernbench.trace.report.plots import THEMES
 from kernbench.trace.report.views import AXES, COLOURS, LANES, NONE, axis, chosen, gantt, grouped, heatmaps, roofline, totals
-from kernbench.trace.store.columns import NULL, Column, Table
-from kernbench.trace.store.joins import paired, pick, rows_of
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, read_timeline
 from kernbench.trace.validate import validate
 from tests.oracles.ref_trace import reference_trace

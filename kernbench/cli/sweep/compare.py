@@ -101,7 +101,7 @@ def comparison_text(found: Comparison, limit: Fraction | None, top: int, width: 
 
 def _table(title: str, pairs: Sequence[Pair], top: int) -> Table:
     from kernbench.sweep.compare import time_text
-    from kernbench.trace.compare.forms import share
+    from kernbench.trace.compare.reports import share
 
     note = f"{min(top, len(pairs))} of {len(pairs):,}"
     made = table(title, [("time", "right"), ("cycles A", "right"), ("B", "right"), ("point", "left")], note)

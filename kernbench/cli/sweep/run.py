@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kernbench.sweep.runner import Estimate, Outcome, Stored
     from kernbench.sweep.spec import Spec
     from kernbench.sweep.store import Store
-    from kernbench.sweep.store.stored import Row
+    from kernbench.sweep.store.tables import Row
 
 
 MOST_NOTES = 10  #: lines about damaged results
@@ -100,7 +100,7 @@ def run(
     from kernbench.sweep.runner import in_shard, missing, run_missing
     from kernbench.sweep.spec.load import load_spec
     from kernbench.sweep.store import Store
-    from kernbench.sweep.store.shelf import keep_sweep
+    from kernbench.sweep.store.sweeps import keep_sweep
 
     part, told = _shard(shard), (as_json, quiet or lines)
     read = load_spec(spec, allow_code=allow_code or ())

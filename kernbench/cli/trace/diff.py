@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table as RichTable
 
-    from kernbench.trace.compare.commands import Ran
     from kernbench.trace.compare.diff import Diff
-    from kernbench.trace.compare.forms import Table
+    from kernbench.trace.compare.matching import Ran
+    from kernbench.trace.compare.reports import Table
 
 
 GREW = 1  #: exit code: the run's time grew above the limit
@@ -55,9 +55,9 @@ def diff(
 ) -> int:
     """Compare two runs: what became slower, by how much, and on which resource."""
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.trace.compare.commands import read_run
     from kernbench.trace.compare.diff import compare
-    from kernbench.trace.compare.forms import junit, markdown, to_dict
+    from kernbench.trace.compare.matching import read_run
+    from kernbench.trace.compare.reports import junit, markdown, to_dict
     from kernbench.trace.reader import open_trace
 
     limit = None if fail_above is None else _limit(fail_above)
@@ -103,7 +103,7 @@ NAME, WIDE_NAME, ROOMY = 24, 40, 120  # [character] of a text in a table, and in
 
 def trace_diff(diff: Diff, width: int) -> Iterator[RenderableType]:
     """What `kbsim trace diff` prints, for a terminal of `width` columns."""
-    from kernbench.trace.compare.forms import all_tables, matching, share, verdict
+    from kernbench.trace.compare.reports import all_tables, matching, share, verdict
 
     which = verdict(diff)
     text = widgets.Text.assemble((which, STYLES[which]), "  ", (_change(diff.cycles.by) + " cycles", "bold"))
@@ -141,7 +141,7 @@ def _table(one: Table, width: int) -> RichTable:
 
 
 def _cell(value: Any, kind: str, wide: bool) -> str | widgets.Text:
-    from kernbench.trace.compare.forms import share
+    from kernbench.trace.compare.reports import share
 
     if value is None:
         return ""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.trace.why import Story, Why
+    from kernbench.trace.why.causes import Part, Span
     from kernbench.trace.why.history import Command
-    from kernbench.trace.why.parts import Part, Span
 
 
 def why(
@@ -172,7 +172,7 @@ def _times(story: Story) -> str:
 
 def _totals_table(story: Story, width: int) -> Table:
     from kernbench.trace.why import merged
-    from kernbench.trace.why.parts import totals
+    from kernbench.trace.why.causes import totals
 
     whole = sum(span.cycles for span in story.spans)
     columns: list[tuple[str, Justify]] = [("cause", "left"), ("of", "left"), ("", "left"), ("share", "right")]
@@ -205,7 +205,7 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> 
 def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
     """Cycles of equal waits: start, end, what was waited for."""
     from kernbench.trace.why import merged
-    from kernbench.trace.why.parts import WORK
+    from kernbench.trace.why.causes import WORK
 
     found: list[tuple[int, int, Sequence[Part]]] = []
     for start, end, spans in _alike(story.spans):
@@ -300,7 +300,7 @@ def _cycles(cycles: Fraction) -> str:
 
 
 def _bar(cause: str, share: float, width: int) -> Bar:
-    from kernbench.trace.why.parts import WORK as CAUSES_OF_WORK
+    from kernbench.trace.why.causes import WORK as CAUSES_OF_WORK
 
     work = cause in CAUSES_OF_WORK
     return Bar([(share, BUSY if work else STALLED, WORK if work else WAIT)], 24 if width >= WIDE else 10)

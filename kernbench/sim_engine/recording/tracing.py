@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any
 from kernbench.bounds.energy import Work
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.interrupts import interrupts_held, no_interrupt
-from kernbench.sim_engine.recording.columns import Columns, line
-from kernbench.sim_engine.recording.head import TraceState, command_line, damaged, enqueue_lines, meta_line, part_names, units
+from kernbench.sim_engine.recording.metadata import (
+    TraceState,
+    command_line,
+    damaged,
+    enqueue_lines,
+    meta_line,
+    part_names,
+    units,
+)
 from kernbench.sim_engine.recording.options import FOREVER, Sink, TraceOptions
-from kernbench.sim_engine.recording.templates import COLUMNS, TABLES, kinds
-from kernbench.sim_engine.recording.windows import Totals, Windows
+from kernbench.sim_engine.recording.samples import Totals, Windows
+from kernbench.sim_engine.recording.templates import COLUMNS, TABLES, Columns, kinds, line
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LEVELS
 from kernbench_core.numbers import Opkind

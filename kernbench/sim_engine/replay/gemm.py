@@ -12,8 +12,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
 from kernbench.sim_engine.ops.ranges import gemm_shape
-from kernbench.sim_engine.replay.math import rounding
-from kernbench.sim_engine.replay.math_ops import evaluate
+from kernbench.sim_engine.replay.math_ops import evaluate, rounding
 
 
 class GemmForm:

@@ -13,7 +13,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.params import Params
 from kernbench.sim_engine.ops.ranges import MEMORIES, ReplayOp, copy_size, math_inputs
 from kernbench.sim_engine.replay.gemm import GemmForm, one_gemm, run_gemm, run_stack
-from kernbench.sim_engine.replay.math import plain_pair, run_math
+from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
 
 

@@ -13,7 +13,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.executors.pool import encoded, read_context, read_row, read_tasks, safe_processes
 from kernbench.sweep.points import Task
-from kernbench.sweep.store.stored import Row, failed_row
+from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context, Work
 
 CHUNK = 20  # tasks of one of Dask's: its own overhead is about a millisecond

@@ -23,7 +23,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
-from kernbench.sweep.store.stored import Row, failed_row
+from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context
 
 

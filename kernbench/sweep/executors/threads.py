@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from kernbench.sweep.points import Task
-from kernbench.sweep.store.stored import Row
+from kernbench.sweep.store.tables import Row
 from kernbench.sweep.work import Work
 
 TICK_SECONDS = 0.1  # they come back so often

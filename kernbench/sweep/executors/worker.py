@@ -21,7 +21,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks
 from kernbench.sweep.points import Task
 from kernbench.sweep.spec import Limits
-from kernbench.sweep.store.stored import Row, failed_row
+from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import TimeLimitError, Work
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

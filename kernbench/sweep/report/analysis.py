@@ -12,7 +12,7 @@ from typing import Any
 from kernbench.common.units import parse_rational
 from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.spec import Goal
-from kernbench.sweep.store.stored import Row
+from kernbench.sweep.store.tables import Row
 
 
 def ranked(table: SweepTable, goal: Goal) -> list[Entry]:

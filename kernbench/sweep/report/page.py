@@ -16,7 +16,7 @@ from kernbench.sweep.report.analysis import influences
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.spec.load import GOALS
-from kernbench.sweep.store.stored import METRICS
+from kernbench.sweep.store.tables import METRICS
 from kernbench.trace.report import filled, page_json
 from kernbench.version import VERSION
 

@@ -20,8 +20,8 @@ from kernbench.sweep.points import Task
 from kernbench.sweep.sources import check_code
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.shelf import About, read_about, read_lines, sweep_named
-from kernbench.sweep.store.stored import METRICS, Row
+from kernbench.sweep.store.sweeps import About, read_about, read_lines, sweep_named
+from kernbench.sweep.store.tables import METRICS, Row
 from kernbench.sweep.work import Work
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain

@@ -1,25 +1,414 @@
-"""Loads a spec: a YAML or JSON file of `kernbench/sweep/1`, every name and value in it checked."""
+"""Loads a spec: a YAML or JSON file of `kernbench/sweep/1`, its targets, machines and axes, every name and value in it checked.
+
+Every problem is kept with its place, and reading goes on.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from kernbench.common.errors import InputError
+from kernbench.cmdq import load_program
+from kernbench.common.errors import ABSENT, InputError
+from kernbench.common.units import parse_size, plain_number
+from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, data_document, read_document
-from kernbench.config.places import PathLike
-from kernbench.sweep.axes import MOST_DIMENSIONS, Axis
+from kernbench.config.overrides import parse_overrides
+from kernbench.config.places import KEY, PathLike, normal_path
+from kernbench.runtime_api.discovery import is_bench_target
+from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.machines import Machines
+from kernbench.sweep.sources import check_code
 from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Limits, Sample, Spec
-from kernbench.sweep.spec.axes import read_axes
-from kernbench.sweep.spec.read import Reader
-from kernbench.sweep.spec.targets import read_machines, read_targets
-from kernbench.sweep.store.stored import METRICS
-from kernbench.sweep.targets.target import Target
+from kernbench.sweep.store.tables import METRICS
+from kernbench.sweep.targets.ccl import CclTarget
+from kernbench.sweep.targets.llm import LlmTarget
+from kernbench.sweep.targets.target import BenchTarget, ProgramTarget, Target, WorkloadTarget
+from kernbench.workloads.catalogue import WORKLOADS
+
+
+class Reader:
+    """A document and what was found wrong in it. Getters answer None, or what is empty, where a value is absent or refused."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found: list[tuple[PathLike, str, Any, str]] = []
+
+    def refuse(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> None:
+        """Keep a problem."""
+        self.found.append((path, rule, value, remedy))
+
+    def check(self) -> None:
+        """InputError where there is a problem so far."""
+        if self.found:
+            raise InputError(self.document.problems(self.found))
+
+    def get(self, path: PathLike) -> Any:
+        """The value at a path, or ABSENT."""
+        value = self.document.data
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return ABSENT
+        return value
+
+    def keys(self, path: PathLike, allowed: Sequence[str]) -> Mapping[Any, Any]:
+        """The mapping at a path; keys that are not allowed are problems."""
+        given = self.mapping(path)
+        for key in given:
+            if key not in allowed:
+                near = difflib.get_close_matches(str(key)[:40], allowed, n=1)
+                rule = f"there is no such key; the keys here are {', '.join(allowed)}"
+                self.refuse((*path, key, KEY), rule, remedy=f"did you mean {near[0]}?" if near else "")
+        return given
+
+    def mapping(self, path: PathLike) -> Mapping[Any, Any]:
+        """The mapping at a path; empty where there is none."""
+        value = self.get(path)
+        if isinstance(value, Mapping):
+            return value
+        if value is not ABSENT:
+            self.refuse(path, "it must be a mapping", value)
+        return {}
+
+    def items(self, path: PathLike) -> Sequence[Any]:
+        """The list at a path; empty where there is none."""
+        value = self.get(path)
+        if isinstance(value, (list, tuple)):
+            return value
+        if value is not ABSENT:
+            self.refuse(path, "it must be a list", value)
+        return []
+
+    def text(self, path: PathLike, default: str | None = None) -> str | None:
+        """The text at a path, not empty."""
+        value = self.get(path)
+        if isinstance(value, str) and value:
+            return value
+        if value is not ABSENT:
+            self.refuse(path, "it must be text", value)
+        return default
+
+    def choice(self, path: PathLike, allowed: Sequence[str], default: str) -> str:
+        """One of some texts."""
+        value = self.get(path)
+        if value is ABSENT:
+            return default
+        if value not in allowed:
+            self.refuse(path, f"it must be one of {', '.join(allowed)}", value)
+            return default
+        return str(value)
+
+    def flag(self, path: PathLike) -> bool:
+        """A boolean; false where there is none."""
+        value = self.get(path)
+        if value is not ABSENT and not isinstance(value, bool):
+            self.refuse(path, "it must be true or false", value)
+        return value is True
+
+    def integer(self, path: PathLike, low: int, high: int | None = None) -> int | None:
+        """An integer within bounds."""
+        value = self.get(path)
+        if value is ABSENT:
+            return None
+        if type(value) is not int or value < low or (high is not None and value > high):
+            self.refuse(path, f"it must be an integer of at least {low}" + ("" if high is None else f", at most {high}"), value)
+            return None
+        return value
+
+    def seconds(self, path: PathLike) -> float | None:
+        """A time above 0."""
+        value = self.get(path)
+        if value is ABSENT:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, Fraction, float)) or value <= 0:
+            self.refuse(path, "it must be a number of seconds above 0", value)
+            return None
+        return float(value)
+
+    def size(self, path: PathLike) -> int | None:
+        """Bytes, at least one."""
+        value = self.get(path)
+        if value is ABSENT:
+            return None
+        try:
+            nbytes = parse_size(value)
+            if nbytes < 1:
+                raise ValueError("it must be at least 1 byte")
+        except ValueError as error:
+            self.refuse(path, str(error), value)
+            return None
+        return nbytes
+
+
+RANGE_KEYS = ("from", "to", "step", "count", "scale", "multiple_of")
+
+
+def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
+    """The axes of `axes`, then the groups of `zip`. `sampled`: a range need not say its values."""
+    found = [
+        axis
+        for name, given in read.mapping(("axes",)).items()
+        if (axis := _axis(read, str(name), given, ("axes", name), sampled)) is not None
+    ]
+    for i in range(len(read.items(("zip",)))):
+        group = _group(read, ("zip", i))
+        if group is not None:
+            found.append(group)
+    seen: dict[str, PathLike] = {}  # by name: what it sets
+    for axis in found:
+        for name in axis.names:
+            if name in seen:
+                read.refuse(axis.place(name), "two axes have this name")
+            seen[name] = _check_earlier(read, axis, name, seen)
+    return tuple(found)
+
+
+def _check_earlier(read: Reader, axis: Axis, name: str, seen: Mapping[str, PathLike]) -> PathLike:
+    """What an axis sets; refuse it where points have nothing of what an earlier one set."""
+    try:
+        path = normal_path(parse_overrides({name: None})[0].path)
+    except InputError:  # no path: its points say so
+        return ()
+    for other, there in seen.items():
+        if other != name and there[: len(path)] == path:
+            if there == path:
+                read.refuse(axis.place(name), f"it sets what the axis {other} sets")
+            else:
+                rule = f"it sets all of {name}, and what the axis {other} set in it is lost"
+                read.refuse(axis.place(name), rule, remedy="name it first")
+    return path
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; exact rationals as numbers or `p/q`."""
+    if isinstance(value, Fraction):
+        return plain_number(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _axis(read: Reader, name: str, given: Any, path: PathLike, sampled: bool) -> Axis | None:
+    if isinstance(given, Mapping):
+        span = _span(read, path, sampled)
+        if span is None:
+            return None
+        if sampled and not (span.step or span.count):
+            return Axis((name,), span=span, path=path)
+        try:
+            return Axis((name,), tuple((value,) for value in span.levels()), path=path)
+        except ValueError as error:
+            read.refuse(path, str(error))
+            return None
+    values = _values(read, given, path)
+    return None if values is None else Axis((name,), tuple((value,) for value in values), path=path)
+
+
+def _group(read: Reader, path: PathLike) -> Axis | None:
+    columns: dict[str, list[Any]] = {}
+    for name, given in read.mapping(path).items():
+        values = _values(read, given, (*path, name))
+        if values is None:
+            return None
+        columns[str(name)] = values
+    if not columns:
+        read.refuse(path, "it must be a mapping of axes that move together")
+        return None
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        read.refuse(path, f"all its lists must be as long: {told}")
+        return None
+    return Axis(tuple(columns), tuple(zip(*columns.values(), strict=True)), path=path)
+
+
+def _values(read: Reader, given: Any, path: PathLike) -> list[Any] | None:
+    if not isinstance(given, (list, tuple)):
+        read.refuse(path, "it must be a list of values, or a range {from: ..., to: ...}", given)
+        return None
+    if not given:
+        read.refuse(path, "it must have at least one value")
+        return None
+    if len(given) > MOST_LEVELS:
+        read.refuse(path, f"it has {len(given)} values, and an axis has at most {MOST_LEVELS}")
+        return None
+    values = [plain(value) for value in given]
+    for i, value in enumerate(values):
+        if value in values[:i] and type(value) in [type(other) for other in values[:i] if other == value]:
+            read.refuse((*path, i), "the value stands twice in its list", value)
+            return None
+    return values
+
+
+def _span(read: Reader, path: PathLike, sampled: bool) -> Span | None:
+    given = read.keys(path, RANGE_KEYS)
+    numbers: dict[str, Any] = {}
+    for key in ("from", "to", "step"):
+        value = given.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, Fraction))):
+            read.refuse((*path, key), "it must be a number", value)
+            return None
+        numbers[key] = value
+    low, high, step = numbers["from"], numbers["to"], numbers["step"]
+    if low is None or high is None:
+        read.refuse(path, "a range must have from and to")
+        return None
+    if high < low:
+        read.refuse((*path, "to"), f"it must be at least from = {plain(low)}", plain(high))
+        return None
+    scale = read.choice((*path, "scale"), ("linear", "log"), "linear")
+    if scale == "log" and low <= 0:
+        read.refuse((*path, "from"), "a log range must begin above 0", plain(low))
+        return None
+    if step is not None and (step <= 0 or scale == "log"):
+        read.refuse((*path, "step"), "it must be above 0, and a log range has a count instead", plain(step))
+        return None
+    count = read.integer((*path, "count"), 1, MOST_LEVELS)
+    multiple = read.integer((*path, "multiple_of"), 1)
+    if count is not None and step is not None:
+        read.refuse((*path, "count"), "a range has a step or a count, not both", count)
+        return None
+    span = Span(low, high, scale, step, count, multiple)  # type: ignore[arg-type]
+    if not sampled and not span.is_grid:
+        read.refuse((*path, KEY), "a range of other than integers must have a step or a count", remedy="or sample it")
+        return None
+    return span
+
+
+KINDS = {
+    "program": ("program", "label"),
+    "workload": ("workload",),
+    "bench": ("bench", "label", "params", "verify"),
+    "llm": ("llm", "label", "params"),
+    "ccl": ("ccl", "label", "params", "verify"),
+}
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def read_targets(read: Reader, folder: Path, allowed: AllowedCode) -> tuple[Target, ...]:
+    """The targets, whose labels differ. Files are looked for in the spec's folder."""
+    if not read.items(("targets",)):
+        read.refuse(("targets",), "a sweep must have at least one target")
+    found: list[Target] = []
+    for i, given in enumerate(read.items(("targets",))):
+        path: PathLike = ("targets", i)
+        try:
+            target = _target(read, given, path, folder, allowed)
+        except InputError as error:
+            for problem in error.problems:
+                read.refuse(path, str(problem))
+            continue
+        if target is not None and target.label in [other.label for other in found]:
+            read.refuse(path, "two targets have this label", target.label, "give one of them another label")
+        elif target is not None:
+            found.append(target)
+    return tuple(found)
+
+
+def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: AllowedCode) -> Target | None:
+    if isinstance(given, str):
+        kind, name, label = _kind_of(given), given, Path(given).stem if given.endswith(SUFFIXES) else given
+    else:
+        kinds = [kind for kind in KINDS if isinstance(given, Mapping) and kind in given]
+        if len(kinds) != 1:
+            read.refuse(path, f"it must be a name or a file, or a mapping with one of {', '.join(KINDS)}", given)
+            return None
+        kind = kinds[0]
+        read.keys(path, KINDS[kind])
+        name = read.text((*path, kind)) or ""
+        label = read.text((*path, "label")) or (Path(name).stem if kind == "program" else name)
+    params = {str(key): plain(value) for key, value in read.mapping((*path, "params")).items()} if given is not name else {}
+    if kind == "program":
+        return ProgramTarget(label, load_program(str(folder / name)))
+    if kind == "workload":
+        if name not in WORKLOADS:
+            place = path if given is name else (*path, kind)
+            read.refuse(place, f"it must be a bench, a file, or one of {', '.join(sorted(WORKLOADS))}", name)
+            return None
+        return WorkloadTarget(name)
+    if kind == "llm":
+        made = LlmTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
+        made.checked({})
+        return made
+    verify = read.flag((*path, "verify")) if given is not name else False
+    if kind == "ccl":
+        call = CclTarget(label, name, params, verify)
+        call.checked({})
+        return call
+    where = str(folder / name) if ".py" in name else name
+    bench = BenchTarget(label, where, params, verify, allowed)
+    bench.checked({})
+    return bench
+
+
+def _kind_of(name: str) -> str:
+    """What a name alone means, as on the command line."""
+    if name.lower().endswith(SUFFIXES):
+        return "program"
+    return "bench" if name not in WORKLOADS and (".py" in name or is_bench_target(name)) else "workload"
+
+
+def read_machines(
+    read: Reader, targets: tuple[Target, ...], folder: Path, allowed: AllowedCode
+) -> tuple[list[Machines], dict[int, tuple[int, ...]]]:
+    """The base machines with `set` applied, and for each target which of them it runs on."""
+    settings = {str(path): plain(value) for path, value in read.mapping(("set",)).items()}
+    named = _named(read)
+    wanted: list[tuple[str, PathLike]] = [(target.default_machine, ("targets", i)) for i, target in enumerate(targets)]
+    per_target: dict[int, tuple[int, ...]] = {i: (i,) for i in range(len(targets))}
+    if named:
+        wanted = named
+        per_target = dict.fromkeys(per_target, tuple(range(len(named))))
+    machines: list[Machines] = []
+    position: dict[str, int] = {}
+    for name, path in wanted:
+        if name not in position:
+            position[name] = len(machines)
+            made = _machine(read, name, path, settings, folder, allowed)
+            if made is None:
+                return [], {}
+            machines.append(made)
+    return machines, {i: tuple(position[wanted[k][0]] for k in those) for i, those in per_target.items()}
+
+
+def _named(read: Reader) -> list[tuple[str, PathLike]]:
+    """The machines that the spec names, at `machine`, one or a list."""
+    given = read.get(("machine",))
+    if isinstance(given, (list, tuple)):
+        names = [read.text(("machine", i)) for i in range(len(given))]
+        for i, name in enumerate(names):
+            if name and name in names[:i]:
+                read.refuse(("machine", i), "the machine stands twice in its list", name)
+        return [(name, ("machine", i)) for i, name in enumerate(names) if name]
+    name = read.text(("machine",))
+    return [(name, ("machine",))] if name else []
+
+
+def _machine(
+    read: Reader, name: str, path: PathLike, settings: dict[str, Any], folder: Path, allowed: AllowedCode
+) -> Machines | None:
+    source = str(folder / name) if name.lower().endswith(SUFFIXES) else name
+    try:
+        config = load_config(source, settings, allow_code=allowed)
+        check_code(config)
+        return Machines(name, config.to_dict(), allowed)
+    except InputError as error:
+        for problem in error.problems:
+            place = next((key for key in settings if problem.where.startswith(f"override {key}=")), None)
+            if place is None:
+                read.refuse(path, str(problem))
+            else:
+                read.refuse(("set", place), problem.rule, problem.value, problem.remedy)
+    return None
+
 
 KEYS = (
     "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "invalid",

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kernbench.common.errors import InputError, Problem, shown
-from kernbench.sweep.store.stored import COLUMNS, ENDED, TABLES, DamagedError, Row, is_text, row_of, text_of, wrong_tables
+from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, Row, is_text, row_of, text_of, wrong_tables
 
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header

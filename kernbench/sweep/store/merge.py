@@ -9,8 +9,8 @@ from pathlib import Path
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import target_of
 from kernbench.sweep.store import PUT, Store
-from kernbench.sweep.store.shelf import check_sweeps, sweep_names
-from kernbench.sweep.store.stored import COLUMNS, ENDED, is_text
+from kernbench.sweep.store.sweeps import check_sweeps, sweep_names
+from kernbench.sweep.store.tables import COLUMNS, ENDED, is_text
 
 #: What two results of one key must agree in, if both ended: a difference means that a run is not deterministic.
 SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")

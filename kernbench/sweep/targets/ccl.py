@@ -19,7 +19,7 @@ from kernbench.config import MachineConfig, SystemConfig
 from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest
-from kernbench.sweep.store.stored import measured
+from kernbench.sweep.store.tables import measured
 
 #: Parameters and their defaults; `kbsim ccl run` has options of these names. None: what the algorithm or the machine says.
 PARAMS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from kernbench.config import MachineConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.sweep.sources import package_digest
-from kernbench.sweep.store.stored import hash_of_entries, measured
+from kernbench.sweep.store.tables import hash_of_entries, measured
 from kernbench.workloads.llm.params import checked_params, llm_programs
 from kernbench.workloads.llm.steps import LlmPrograms, Segment
 from kernbench.workloads.models.files import load_model

@@ -1,9 +1,14 @@
-"""What a sweep runs: programs, workloads, language models, collectives, benches. All are told by content and can be sent."""
+"""What a sweep runs: programs, workloads, language models, collectives, benches. All are told by content and can be sent.
+
+Lowered programs are kept by content: points that differ only in what no table of jobs depends on share one.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +16,8 @@ from typing import Any, Protocol
 import msgspec
 
 from kernbench.cmdq import Program, load_program
+from kernbench.cmdq.lower import lower_machine
+from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
@@ -21,11 +28,38 @@ from kernbench.runtime_api.report import report
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest, source_digest
-from kernbench.sweep.store.stored import hash_of_entries, hash_of_records, measured, with_bound
+from kernbench.sweep.store.tables import hash_of_entries, hash_of_records, measured, with_bound
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
-from kernbench.sweep.targets.lowered import Plans
 from kernbench.workloads.catalogue import WORKLOADS
+
+#: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
+SECTIONS = ("dma", "dram", "noc", "spm", "te", "ve", "kv_layouts")
+MOST_KEPT = 8
+
+
+class Plans:
+    """The plans of one program, which must not grow any more. Threads may share them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, ...], tuple[NpuConfig, Plan]] = {}  # with the machine whose sections the numbers are ids of
+
+    def of(self, config: NpuConfig) -> Plan:
+        """What `plan_npu` gives. A section is known again as the same object, as `Machines` hands them out."""
+        key = tuple(id(getattr(config, name)) for name in SECTIONS)
+        with self._lock:
+            known = self._kept.get(key)
+        if known is not None:
+            return replace(known[1], pe=config, machine=lower_machine(config))
+        plan = plan_npu(self.program, config)
+        with self._lock:
+            while len(self._kept) >= MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = config, plan
+        return plan
+
 
 SPILL = 256 << 20  # [B] past which a bench's op log goes to disk
 WORKLOAD_SOURCES = ("kernbench.workloads",)

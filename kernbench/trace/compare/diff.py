@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.units import parse_decimal
-from kernbench.trace.compare.commands import PARTS, Alignment, Command, Ran, align_commands
+from kernbench.trace.compare.matching import PARTS, Alignment, Command, Ran, align_commands
 
 ENGINES = ("DMA", "TE", "VE")
 RESOURCES = ("DRAM", "NOC")

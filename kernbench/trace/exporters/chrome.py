@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from kernbench.trace.exporters.clock import Clock
-from kernbench.trace.exporters.timeline import Instant, Item, Point, Slice, Timeline, Track, plain
+from kernbench.trace.exporters.timeline import Clock, Instant, Item, Point, Slice, Timeline, Track, plain
 from kernbench.trace.exporters.write import TimeUnit
 from kernbench.trace.reader import Trace
 

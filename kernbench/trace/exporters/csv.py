@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any, BinaryIO
 
-from kernbench.trace.exporters.flat import columns, filled
+from kernbench.trace.exporters.event_rows import columns, filled
 from kernbench.trace.exporters.timeline import json_text
 from kernbench.trace.reader import Trace
 

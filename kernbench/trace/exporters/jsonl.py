@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from kernbench.trace.events import encode
-from kernbench.trace.exporters.flat import filled
+from kernbench.trace.exporters.event_rows import filled
 from kernbench.trace.reader import Trace
 
 

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.trace.events import Record
-from kernbench.trace.exporters.flat import columns, filled
+from kernbench.trace.exporters.event_rows import columns, filled
 from kernbench.trace.exporters.timeline import json_text
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import VERSION, Kind

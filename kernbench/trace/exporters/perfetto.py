@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.trace.exporters.clock import Clock
-from kernbench.trace.exporters.timeline import Instant, Item, Point, Slice, Timeline, Track
+from kernbench.trace.exporters.timeline import Clock, Instant, Item, Point, Slice, Timeline, Track
 from kernbench.trace.exporters.write import TimeUnit
 from kernbench.trace.reader import Trace
 

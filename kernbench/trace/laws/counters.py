@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Law
-from kernbench.trace.metric.sums import KINDS, Activity
+from kernbench.trace.metric.collect import KINDS, Activity
 
 #: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
 UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kernbench.trace.columns import IdMap
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
-from kernbench.trace.store.joins import IdMap
 from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.common.units import parse_rational
 from kernbench.trace.events import Record
-from kernbench.trace.metric.collect import PARTS, Collector, patterns, window_of
+from kernbench.trace.metric.collect import PARTS, Collector, EngineSums, Group, patterns, window_of
 from kernbench.trace.metric.figures import (
     Banks,
     Channel,
@@ -20,7 +20,6 @@ from kernbench.trace.metric.figures import (
     Stall,
     Transfers,
 )
-from kernbench.trace.metric.sums import EngineSums, Group
 from kernbench.trace.reader import Trace, positive
 
 NEEDS_ACCESS = "bank conflict rate: it needs level access"

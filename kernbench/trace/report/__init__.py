@@ -13,9 +13,9 @@ import json
 from importlib import resources
 from typing import Any
 
+from kernbench.trace.columns import Column, Pack, Table
 from kernbench.trace.report.views import COLOURS, COMMAND_AXES, COMPONENTS, Heat, axis, exact, heatmaps, roofline
 from kernbench.trace.schema import BY_NAME, COMMON_FIELDS, EVENTS, STALL_REASONS
-from kernbench.trace.store.columns import Column, Pack, Table
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, Unit
 
 STYLES = ("theme.css", "layout.css", "parts.css")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernbench.trace.columns import NULL, Column, Ints, Table
 from kernbench.trace.schema import STALL_REASONS
-from kernbench.trace.store.columns import NULL, Column, Ints, Table
 from kernbench.trace.timeline import JOBS, KINDS, Timeline, Unit
 
 Mask = NDArray[np.bool_]

@@ -13,9 +13,9 @@ from fractions import Fraction
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import cause_look
 from kernbench.trace.reader import Trace
+from kernbench.trace.why.causes import Part, Span, totals
 from kernbench.trace.why.critical_path import Stretch, UnlawfulError, critical_path
 from kernbench.trace.why.history import Command, History, check_lawful, read_history, unlawful
-from kernbench.trace.why.parts import Part, Span, totals
 from kernbench.trace.why.spans import Stories
 
 MOST_GROUPS = 4  # that the sentence names

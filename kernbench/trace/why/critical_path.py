@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernbench.trace.why.causes import Span, whole
 from kernbench.trace.why.history import CONTROL, KERNEL, Command, Job
-from kernbench.trace.why.parts import Span, whole
-from kernbench.trace.why.queue import last_state, queue_states
-from kernbench.trace.why.spans import Stories
+from kernbench.trace.why.spans import Stories, last_state, queue_states
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from kernbench.config.schema import Dma
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS
-from kernbench.trace.why.parts import Span, whole
+from kernbench.trace.why.causes import Span, whole
 from kernbench_core.numbers import COMM_CHANNEL, Channel
 
 CONTROL = ("NOP", "BARRIER", "END")

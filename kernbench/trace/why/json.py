@@ -8,9 +8,9 @@ from typing import Any
 
 from kernbench.common.units import plain_number
 from kernbench.trace.why import Story, Why, merged
+from kernbench.trace.why.causes import Part, Span, totals
 from kernbench.trace.why.critical_path import Stretch
 from kernbench.trace.why.history import Command
-from kernbench.trace.why.parts import Part, Span, totals
 
 
 def why_to_dict(why: Why) -> dict[str, Any]:

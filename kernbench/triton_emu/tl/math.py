@@ -12,7 +12,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.pe_ops import MathCmd
-from kernbench.sim_engine.replay.math import run_math
+from kernbench.sim_engine.replay.math_ops import run_math
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementwise_type, lengths_of, reduced

@@ -19,8 +19,8 @@ from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig
 from kernbench.config.schema import Spm
-from kernbench.sim_engine.recording.columns import exact_text, line
 from kernbench.sim_engine.recording.options import FOREVER, TraceOptions
+from kernbench.sim_engine.recording.templates import exact_text, line
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sim_engine.run.commands import Command
 from kernbench.trace.schema import LLM_FIELDS

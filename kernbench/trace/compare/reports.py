@@ -11,8 +11,8 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from kernbench.common.units import plain_number
-from kernbench.trace.compare.commands import PARTS, Command, Ran
 from kernbench.trace.compare.diff import WAITS, Change, Diff, Pair, Row
+from kernbench.trace.compare.matching import PARTS, Command, Ran
 
 Kind = Literal["text", "count", "change", "share", "ratio"]
 MOST = 8  #: rows of a long table

@@ -14,7 +14,7 @@ from kernbench.sweep.points import MOST_POINTS, Points, Task
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.spec.load import GOALS
 from kernbench.sweep.store import Store
-from kernbench.sweep.store.stored import DamagedError, decoded, is_plain, is_text
+from kernbench.sweep.store.tables import DamagedError, decoded, is_plain, is_text
 from kernbench.sweep.work import Context
 
 

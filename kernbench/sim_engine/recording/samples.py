@@ -14,8 +14,8 @@ from kernbench.cmdq import Program
 from kernbench.cmdq.entries import TeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.common.units import ceil_div
-from kernbench.sim_engine.recording.columns import text
-from kernbench.sim_engine.recording.head import WindowState, damaged, totals_of
+from kernbench.sim_engine.recording.metadata import WindowState, damaged, totals_of
+from kernbench.sim_engine.recording.templates import text
 from kernbench.trace.schema import BY_NAME
 from kernbench_core.numbers import EngineType
 

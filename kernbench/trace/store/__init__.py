@@ -1,1 +1,0 @@
-"""Tables of a trace in memory and in pages: columns, packing, joins."""

@@ -473,7 +473,7 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
     if programs.added is not None:
         layout = f"{{t_max: {programs.added.t_max}, head_dim: {programs.added.head_dim}}}"
-        yield widgets.Text(f"the machine has no fitting KV layout; taken as one more: {layout}", WAIT)
+        yield widgets.Text(f"no KV layout of the machine fits; added {layout}", WAIT)
 
 
 def _phases(report: LlmReport) -> Table:
@@ -496,7 +496,7 @@ def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
     text = headed(phase.phase.capitalize()).append(f"DRAM bandwidth bound {short(floor.dram_cycles)}, ")
     text.append(percent(floor.dram_cycles / cycles), "bold").append(f"; MAC bound {short(floor.mac_cycles)}, ")
     yield text.append(percent(floor.mac_cycles / cycles), "bold").append(f" of {short(cycles)} cycles")
-    yield widgets.Text(f"busiest in this program: {name}, {short(bound)}, {percent(bound / cycles)}", "dim")
+    yield widgets.Text(f"bottleneck: {name}, {short(bound)}, {percent(bound / cycles)}", "dim")
 
 
 def _bytes(report: LlmReport) -> Table:
@@ -512,7 +512,7 @@ def _bytes(report: LlmReport) -> Table:
 
 def _segments(report: LlmReport) -> Table:
     numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("count", "cycles each", "of phase")]
-    columns: list[tuple[str, Justify]] = [("phase", "left"), ("segment", "left"), *numbers, ("most asked of", "left")]
+    columns: list[tuple[str, Justify]] = [("phase", "left"), ("segment", "left"), *numbers, ("bottleneck", "left")]
     made = table("Segments", [*columns, ("share", "right")])
     for name, phase in report.phases.items():
         for kind, (count, tally) in phase.kinds.items():

@@ -168,7 +168,7 @@ def _why(run: GraphRun) -> Iterator[widgets.Text]:
     line.append(percent(run.dram_cycles / run.cycles), "bold")
     line.append(f"; MACs {short(run.mac_cycles)}, ").append(percent(run.mac_cycles / run.cycles), "bold")
     yield line.append(f" of {short(run.cycles)} cycles")
-    yield widgets.Text(f"busiest in this program: {name}, {short(bound)}, {percent(bound / run.cycles)}", "dim")
+    yield widgets.Text(f"bottleneck: {name}, {short(bound)}, {percent(bound / run.cycles)}", "dim")
     moved = run.bytes
     total = unit(sum(moved.values()), "B")
     parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"

@@ -39,8 +39,8 @@ def table() -> str:
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
     lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
-    lines += [f"`libdevice` has these, with or without an f behind them, and {', '.join(f'`{name}`' for name in more)}.", ""]
-    lines.append("Others are refused: those that round otherwise than to nearest, those of f64, and a few special functions.")
+    lines += [f"`libdevice` has these, with or without a trailing f, and {', '.join(f'`{name}`' for name in more)}.", ""]
+    lines.append("Others are refused: those with other rounding modes than to nearest, those of f64, and a few special functions.")
     lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
     lines += [
         f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"

@@ -258,10 +258,9 @@ def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
         (lambda x: tl.load(x + tl.load(x + tl.arange(0, 4))), "fp32 is added to a pointer; offsets are integers: cast with "
          ".to(tl.int32)"),
         (lambda x: tl.inline_asm_elementwise,
-         "tl.inline_asm_elementwise is not supported: the assembly of a GPU means nothing here; write it with elementwise "
-         "functions of tl"),
+         "tl.inline_asm_elementwise is not supported: GPU assembly cannot run here; use elementwise functions of tl"),
         (lambda x: tl.float64,
-         "tl.float64 is not supported: the machine has no unit for it, so nothing says what it would cost; use tl.float32"),
+         "tl.float64 is not supported: the machine has no unit for it, so its cost is undefined; use tl.float32"),
         (lambda x: tl.atomic_add(x, 1.0) + 1,
          "the old value of tl.atomic_add of floats, or of what is computed after the timing, is not to be had; "
          "use integers that are known, or do not use it"),

@@ -40,7 +40,7 @@ def table() -> str:
     lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
     lines += [f"`libdevice` has these, with or without a trailing f, and {', '.join(f'`{name}`' for name in more)}.", ""]
-    lines.append("Others are refused: those with other rounding modes than to nearest, those of f64, and a few special functions.")
+    lines.append("Others are refused: those with another rounding than to nearest, those of f64, and a few special functions.")
     lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
     lines += [
         f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"

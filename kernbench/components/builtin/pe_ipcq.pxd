@@ -30,6 +30,8 @@ cdef class QueueControl(Serving):
 
     cpdef look(self, long long cycle, object ring)
 
+    cdef bint _expect(self, long long cycle, object ring) except -1
+
     @cython.locals(first=tuple, ring=Ring)
     cpdef deliver(self, long long now)
 

@@ -64,23 +64,29 @@ class QueueControl(Serving):
             ring: Ring = send.ring
             send.message = Message(flight, ready)
             ring.waiting.put(send.message)
-            self.look(ready, ring)
+            self._expect(ready, ring)
         else:
             ring = flight.msg.ring
             flight.due = ready
             ring.posted.put(flight)
             if ring.inbox.count:  # else it is looked at when a message comes
-                self.look(ready, ring)
+                self._expect(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
-        """Something of a queue can go on in that cycle, which has not begun."""
+        """Another PE, or the end of a job, lets a queue go on in that cycle, which has not begun."""
+        if self._expect(cycle, ring):
+            self.time.wake(self.component, cycle)
+
+    def _expect(self, cycle: int, ring: Ring) -> bool:
+        """A queue can go on in that cycle; whether it is the first to. A processor that runs says so itself when it returns."""
         self._count += 1
         heappush(self._due, (cycle, self._count, ring))
-        if cycle < self.next_due:
-            self.next_due = cycle
-            if cycle < self.scheduler.next_due:
-                self.scheduler.next_due = cycle
-            self.time.wake(self.component, cycle)
+        if cycle >= self.next_due:
+            return False
+        self.next_due = cycle
+        if cycle < self.scheduler.next_due:
+            self.scheduler.next_due = cycle
+        return True
 
     def deliver(self, now: int) -> None:
         """P1: sends and receives whose turn has come."""
@@ -105,7 +111,7 @@ class QueueControl(Serving):
                 return
             credit = credits.first()
             if credit > now:
-                self.look(credit, ring)
+                self._expect(credit, ring)
                 return
             credits.take()
             waiting.take()
@@ -148,7 +154,7 @@ class QueueControl(Serving):
         while inbox.count and posted.count:
             flight: Flight = posted.first()
             if flight.due > now:  # two messages came at once, and the second receive is not ready yet
-                self.look(flight.due, ring)
+                self._expect(flight.due, ring)
                 return
             posted.take()
             message: Message = inbox.take()

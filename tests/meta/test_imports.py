@@ -11,6 +11,7 @@ import pytest
 
 from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS, STATUSES, TRANSFER_CHANNELS
 from tests.meta.source import ROOT, cython_code, files, imports, name, needs_source
+from tests.meta.test_circles import cython_graph
 
 pytestmark = needs_source
 #: From the lowest to the highest. A module may import its own layer and those before it.
@@ -80,6 +81,20 @@ def test_imports_point_down() -> None:
                 wrong.append(f"{name(path)}:{line}: {LAYERS[own]} imports {module}")
             if module == "kernbench":
                 wrong.append(f"{name(path)}:{line}: a module takes names from where they are defined")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cimports_point_down() -> None:
+    """The same of the compiled modules of the package."""
+    wrong, seen = [], 0
+    for module, needs in cython_graph().items():
+        own = layer(module)
+        for other in needs if own is not None else ():
+            there = layer(other)
+            seen += there is not None
+            if there is not None and there > own:
+                wrong.append(f"{module} cimports {other}")
+    assert seen > 50
     assert not wrong, "\n".join(wrong)
 
 

@@ -86,6 +86,9 @@ def load_machine(
 
     config: MachineConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
     warn_of_values(config, quiet=quiet)
+    chip = getattr(config, "chip", None)
+    if chip is not None and not chip.calibrated and not quiet:
+        output.note(f"note: {chip.name} is not calibrated: its rates are the vendor's, and shares of them are assumed")
     return config
 
 

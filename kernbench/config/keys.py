@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic_core import PydanticUndefined
+
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.load import KINDS
 from kernbench.config.machine import MachineConfig, Section
@@ -135,6 +137,8 @@ def _key(path: str, section: str, field: Any, schema: dict[str, Any]) -> Key:
 
 
 def _default(value: Any) -> str:
+    if value is PydanticUndefined:
+        return "required"
     if value is None:
         return "absent"
     if isinstance(value, dict):
@@ -160,7 +164,7 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
     if "enum" in first or "const" in first:
         return "choice", "", tuple(map(str, first.get("enum", [first.get("const")])))
     if first["type"] == "string":
-        return "text", first["pattern"].strip("^$"), ()
+        return "text", first.get("pattern", "").strip("^$"), ()
     if first["type"] == "object":
         (pattern, values), *_ = first["patternProperties"].items()
         if values.get("type") == "object":

@@ -105,15 +105,25 @@ def _presets() -> list[Path]:
     return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")]
 
 
+def chip_names() -> list[str]:
+    """The names of real chips (docs/reference/chips.md), which `load_config` takes like those of presets."""
+    return sorted(file.name.removesuffix(".yaml") for file in _chips())
+
+
+def _chips() -> list[Path]:
+    folder = importlib.resources.files("kernbench.configs") / "chips"
+    return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")] if folder.is_dir() else []
+
+
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
     """What there is to read, and the user's file that it comes from."""
     if isinstance(source, str) and _PRESET.fullmatch(source):
-        for file in _presets():
+        for file in (*_presets(), *_chips()):
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
-        near = difflib.get_close_matches(source, names, n=1, cutoff=0.7)
+        near = difflib.get_close_matches(source, [*names, *chip_names()], n=1, cutoff=0.7)
         rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
         remedy = f"did you mean {near[0]}?" if near else "a file's name ends in .yaml or .json"
         raise InputError(Problem(source, rule, remedy=remedy))

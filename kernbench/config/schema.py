@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from kernbench.config.chip import Chip
 from kernbench.config.dram_device import RowBuffer, device_rules
 from kernbench.config.fields import (
     MAX_BANKS,
@@ -286,6 +287,7 @@ class NpuConfig(MachineConfig):
     ve: Ve = Field(default_factory=Ve, description="vector engines")
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
+    chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
 
     def broken_rules(self) -> list[BrokenRule]:
         return [*device_rules(self), *broken_rules(self)]

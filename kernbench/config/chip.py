@@ -1,0 +1,76 @@
+"""Facts of a real chip beside its machine: what a planner of single operations needs, and whether they were calibrated.
+
+No phase of the timing model reads this section. Rates that the model does read (`te`, `ve`, `dram`) are those that the chip
+sustains; the vendor's figures stand in `rated_*`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from kernbench.config.fields import Count, Energy, Factors, Flag, Natural, Rate, Rule, Size, integer, refuse
+from kernbench.config.machine import Section
+
+
+def _tiles(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(one, (list, tuple)) for one in value):
+        raise refuse("it must be a list of pairs [rows, columns]")
+    return value
+
+
+Tile = tuple[Count, Count]
+Tiles = Annotated[
+    tuple[Tile, ...],
+    Rule(
+        _tiles, lambda: {"type": "array", "items": {"type": "array", "items": integer(1).json(), "minItems": 2, "maxItems": 2}}
+    ),
+]
+
+
+class Chip(Section):
+    """A chip that can be bought or rented (docs/reference/chips.md)."""
+
+    name: str = Field(description="the vendor's name of the chip")
+    kind: Literal["gpu", "systolic", "tensix", "npu"] = Field(description="how its cores are built: which planner serves it")
+    calibrated: Flag = Field(default=False, description="whether its sustained rates were fitted to measurements of this chip")
+    cores: Count = Field(description="cores that take blocks of a kernel: SM, CU, Tensix, arrays")
+    core_macs: Factors = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
+    rated_memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
+    rated_clock_ghz: Rate = Field(description="[GHz] clock at which the rated product rate holds")
+    cache_bytes: Size | None = Field(default=None, description="[byte] last-level cache shared by the cores; absent: none")
+    cache_bytes_per_cycle: Rate = Field(default=Fraction(1024), description="[byte/cycle] the cores together from that cache")
+    stream_bytes_per_cycle: Rate = Field(
+        default=Fraction(512), description="[byte/cycle] of vector kernels, which read and write, at that cache"
+    )
+    cache_kept: Rate = Field(default=Fraction(3, 10), description="share of the cache that a stream longer than it still hits")
+    product_fill_cycles: Natural = Field(
+        default=1000, description="[cycle] first loads and last stores of a block of a product"
+    )
+    start_ns: Energy = Field(default=Fraction(2000), description="[ns] a kernel in a stream, before it moves a byte")
+    graph_start_ns: Energy = Field(default=Fraction(1000), description="[ns] the same in a captured graph or a trace")
+    tiles: Tiles = Field(default=((128, 128),), description="[rows, columns] of the blocks that its products are cut into")
+    array: Count = Field(default=128, description="rows and columns of a systolic array; of `kind: systolic`")
+    operand_bytes_per_cycle: Rate = Field(
+        default=Fraction(128), description="[byte/cycle] a core takes operands from its scratchpad; of `kind: tensix`"
+    )
+    attention_rows: Count = Field(default=128, description="query rows of a block of attention")
+    attention_keys: Count = Field(default=128, description="keys of a tile of attention")
+    attention_resident: Count = Field(default=1, description="blocks of attention on a core at a time")
+    attention_block_cycles: Natural = Field(default=1500, description="[cycle] a block of attention begins and ends")
+    attention_idle_cycles: Natural = Field(default=750, description="[cycle] a block without rows: of a shorter sequence")
+    attention_key_cycles: Rate = Field(
+        default=Fraction(82), description="[cycle] a block of attention takes for one key, at least"
+    )
+    attention_ramp_ns: Energy = Field(default=Fraction(0), description="[ns] a stream of keys lasts longer than its bytes")
+    links: Count = Field(default=1, description="links to other chips")
+    link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
+    links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
+    link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] one hop of a collective")
+
+    def macs(self, bits: int) -> Any:
+        """[MAC/cycle] of one core at operands of so many bits: of the nearest wider type that it has, else of the widest."""
+        fits = [width for width in sorted(self.core_macs) if width >= bits]
+        return self.core_macs[fits[0] if fits else max(self.core_macs)]

@@ -1,0 +1,117 @@
+"""Runtime profiles `kernbench/runtime/1`: what the software that starts kernels costs, and how it was timed.
+
+The rules are in docs/model/host.md. A profile belongs to software, so it serves every chip; what the chip itself takes to start
+a kernel stands with the chip.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.document import MACHINE_BYTES, read_document
+from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
+from kernbench.config.machine import Section
+
+CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: of operations, as tables name them
+
+
+class OpCost(Section):
+    """How this software carries out one operation."""
+
+    kernels: Count = Field(default=1, description="kernels that it is made of")
+    traffic: Rate = Field(default=Fraction(1), description="bytes that they move over the least bytes that the operation must")
+    resident: Rate | None = Field(
+        default=None, description="share of those bytes that is distinct; the rest is in the cache; default: all of them"
+    )
+    start_ns: Energy = Field(default=Fraction(0), description="[ns] more than the chip's start of a kernel, for all of them")
+    row_elements: Natural = Field(default=0, description="longest row that a core holds; 0: rows of any length")
+    again: Rate = Field(default=Fraction(3, 2), description="factor of the traffic of longer rows, which are read again")
+
+
+class AttentionCost(Section):
+    """How this software splits attention into blocks."""
+
+    split: Flag = Field(default=True, description="steps of decode alone cut a sequence's keys over idle cores")
+    most_splits: Count = Field(default=128, description="parts of one sequence's keys, at most")
+    split_sequences: Count = Field(default=1, description="sequences of a step, at least, for its keys to be cut")
+    split_ns: Energy = Field(default=Fraction(4000), description="[ns] to combine the parts")
+    start_ns: Energy = Field(default=Fraction(4000), description="[ns] more than the chip's start of a kernel")
+
+
+class Runtime(Section):
+    """A profile. Made by `load_runtime`."""
+
+    schema_name: Literal["kernbench/runtime/1"] = Field(alias="schema", description="kind and version of the file")
+    about: str = Field(description="which software, and how a time under it is taken")
+    start: Literal["none", "stream", "graph"] = Field(default="none", description="which start of the chip a kernel costs")
+    launch_ns: dict[str, Energy] = Field(
+        default_factory=dict, description="[ns] of the host before a kernel starts, by operation or class; `default` for others"
+    )
+    sync_ns: Energy = Field(default=Fraction(0), description="[ns] of the host after the last kernel, where each is waited for")
+    behind_ns: dict[str, Energy] = Field(
+        default_factory=dict, description="[ns] of the host after a launch, beside the kernel; keys as in `launch_ns`"
+    )
+    step_ns: Energy = Field(
+        default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"
+    )
+    sequence_ns: Energy = Field(default=Fraction(0), description="[ns] of the host a step and sequence: sampling, text, stops")
+    repeated: Flag = Field(
+        default=False, description="times are means over many in a row: a launch runs beside the kernel before"
+    )
+    ahead: Count = Field(default=1, description="launches under way, at most: the next waits for the end of the first")
+    attention: AttentionCost = Field(default_factory=AttentionCost, description="how attention is carried out")
+    ops: dict[str, OpCost] = Field(default_factory=dict, description="how operations are carried out, by name or class")
+    fused: tuple[str, ...] = Field(
+        default=(), description="operations that are part of the kernel before them, and cost nothing"
+    )
+
+    def launch(self, name: str, kind: str) -> Fraction:
+        """[ns] of the host before a kernel of this operation starts: by its name, else by its class."""
+        return _first(self.launch_ns, name, kind)
+
+    def behind(self, name: str, kind: str) -> Fraction:
+        """[ns] of the host after its launch, beside the kernel."""
+        return _first(self.behind_ns, name, kind)
+
+    def cost(self, name: str, kind: str) -> OpCost:
+        """How an operation is carried out: by its name, else by its class."""
+        return self.ops.get(name) or self.ops.get(kind) or OpCost()
+
+
+def _first(table: dict[str, Fraction], name: str, kind: str) -> Fraction:
+    return next((Fraction(table[key]) for key in (name, kind, "default") if key in table), Fraction(0))
+
+
+def runtime_names() -> list[str]:
+    """The profiles of the package."""
+    folder = importlib.resources.files("kernbench.configs") / "runtimes"
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def load_runtime(name: str | os.PathLike[str]) -> Runtime:
+    """A profile of the package by name, or a file; InputError where it is none."""
+    text = os.fspath(name)
+    if text.endswith((".yaml", ".yml", ".json")):
+        path = Path(text)
+    elif text in runtime_names():
+        path = Path(str(importlib.resources.files("kernbench.configs") / "runtimes" / f"{text}.yaml"))
+    else:
+        near = difflib.get_close_matches(text, runtime_names(), n=1)
+        rule = f"there is no such runtime profile; profiles are {', '.join(runtime_names())}"
+        raise InputError(
+            Problem("--runtime", rule, "NAME", text, f"did you mean {near[0]}?" if near else "or name a .yaml file")
+        )
+    document = read_document(path, MACHINE_BYTES)
+    try:
+        return Runtime.model_validate(document.data)
+    except ValidationError as error:
+        found = [(item["loc"], item["msg"].lower(), item["input"], "") for item in error.errors(include_url=False)]
+        raise InputError(document.problems(found)) from None

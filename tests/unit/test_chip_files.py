@@ -1,0 +1,77 @@
+"""Machines of real chips and runtime profiles of the package."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from kernbench.common.errors import InputError
+from kernbench.config import chip_names, load_config
+from kernbench.config.runtime import load_runtime, runtime_names
+
+CHIPS = chip_names()
+TFLOPS = {
+    "rtx4090": 165.2, "a100": 312, "a40": 149.7, "a6000": 154.8, "mi210": 181, "tpuv5e": 197, "tpuv6e": 918, "mi300x": 1307,
+}  # fmt: skip
+
+
+def test_every_chip_that_is_promised_is_there() -> None:
+    promised = "rtx4090 l40 a100 h100 rtxpro6000 a40 a6000 mi210 mi300x tpuv3 tpuv5e tpuv6e trainium1 trainium2 wormhole_n150"
+    assert set(CHIPS) >= {*promised.split(), "gaudi2", "rk3588", "ethos_u55", "ethos_u65"}
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_a_chip_sustains_no_more_than_its_rated_rates(name: str) -> None:
+    machine = load_config(name)
+    chip = machine.chip
+    assert machine.te.engines * machine.te.rate(8, 8) <= Fraction(102, 100) * chip.cores * chip.macs(8)
+    assert machine.dram.capacity * machine.dram.channels <= Fraction(1001, 1000) * chip.rated_memory_gb_s / machine.freq_ghz
+
+
+@pytest.mark.parametrize("name", sorted(TFLOPS))
+def test_cores_and_clock_give_the_vendors_peak(name: str) -> None:
+    chip = load_config(name).chip
+    assert math.isclose(2e-3 * float(chip.cores * chip.macs(16) * chip.rated_clock_ghz), TFLOPS[name], rel_tol=0.01)
+
+
+def test_chips_are_no_part_of_what_a_machine_is_without_them() -> None:
+    assert "chip" not in load_config("npu_server").to_dict()
+
+
+def test_runtime_profiles_are_read() -> None:
+    promised = {"none", "kernel_only", "cuda_graph", "torch_eager", "vllm", "trtllm", "ttnn", "ttnn_trace"}
+    assert promised <= set(runtime_names())
+    for name in runtime_names():
+        assert load_runtime(name).about
+
+
+def test_a_launch_is_looked_up_by_name_then_class_then_default() -> None:
+    profile = load_runtime("torch_eager")
+    assert profile.launch("gelu", "elementwise") == profile.launch_ns["gelu"]
+    assert profile.launch("Q_K_V", "matmul") == profile.launch_ns["matmul"]
+    assert profile.launch("roll", "elementwise") == profile.launch_ns["default"]
+    assert load_runtime("none").launch("gelu", "elementwise") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema: kernbench/runtime/1\nabout: x\nstart: soon\n", ":3:8: start"),
+        ("schema: kernbench/runtime/1\nabout: x\nlunch_ns: {}\n", "lunch_ns"),
+        ("schema: kernbench/runtime/1\nabout: x\nahead: 0\n", "it must be at least 1"),
+    ],
+)
+def test_a_wrong_profile_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        load_runtime(file)
+    assert said in str(refused.value)
+
+
+def test_a_profile_that_is_not_there_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean torch_eager"):
+        load_runtime("torch_eagr")

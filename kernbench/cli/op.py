@@ -1,0 +1,159 @@
+"""`kbsim op`: what one operation takes on a chip under a runtime profile, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json, Overrides
+from kernbench.cli.target import load_machine
+from kernbench.cli.text import Justify, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.workloads.ops.timing import OperationTimer, Timed
+
+MOST_TOKENS = 1 << 20  #: tokens or sequences of a step
+MOST_CACHED = 1 << 30  #: cached tokens of a sequence
+Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
+Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to run on.")]
+Profile = Annotated[
+    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: what the host adds, and how times are taken.")
+]
+Rows = Annotated[int, typer.Option("-m", min=1, help="Rows of the product or the vector operation.")]
+Columns = Annotated[int, typer.Option("-n", min=1, help="Columns of the product, or elements in a row.")]
+Depth = Annotated[int, typer.Option("-k", min=1, help="Depth of the product.")]
+Batch = Annotated[int, typer.Option("--batch", min=0, max=MOST_TOKENS, help="Sequences that decode (attention).")]
+Cached = Annotated[
+    int, typer.Option("--kv", min=0, max=MOST_CACHED, help="Cached tokens of each decoding sequence (attention).")
+]
+Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="New tokens of one more sequence (attention).")]
+Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
+KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
+Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]
+Bytes = Annotated[int, typer.Option("--bytes", min=1, help="Bytes per chip of the collective.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Show the plans of the product that were compared.")]
+
+
+def op(
+    name: Name,
+    config: Machine,
+    runtime: Profile = "none",
+    m: Rows = 1,
+    n: Columns = 4096,
+    k: Depth = 4096,
+    batch: Batch = 1,
+    kv: Cached = 1024,
+    prefill: Prefill = 0,
+    heads: Heads = 32,
+    kv_heads: KvHeads = 8,
+    ranks: Workers = 2,
+    nbytes: Bytes = 1 << 20,
+    plan: Plan = False,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Plan one operation for a chip, simulate it, and report how long it takes and why."""
+    from kernbench.config import NpuConfig
+    from kernbench.config.runtime import load_runtime
+    from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
+    from kernbench.workloads.ops.timing import OperationTimer
+
+    machine = load_machine(config, overrides, kind=NpuConfig)
+    timer = OperationTimer(machine, load_runtime(runtime))
+    made: Operation
+    if name == "matmul":
+        made = Product(m, n, k)
+    elif name == "attention":
+        _check_attention(batch, prefill, heads, kv_heads)
+        groups = (Sequences(batch, 1, kv), Sequences(1 if prefill else 0, prefill, 0))
+        made = Attention(tuple(one for one in groups if one.count), heads, kv_heads, 128)
+    elif name in COLLECTIVES:
+        made = Collective(name, ranks, nbytes)  # type: ignore[arg-type]
+    else:
+        made = Vector(name, _kind(name), m, n, 4.0 * m * n, 5.0 * m * n)
+    found = timer.time(made)
+    tried = _tried(timer, made) if plan and isinstance(made, Product) else []
+    if as_json:
+        output.show_json(_plain(found, machine.chip, runtime, tried))
+    else:
+        output.show(_text(found, machine, runtime, tried))
+    return output.OK
+
+
+#: Vector operations by class, as tables name them.
+KINDS = {
+    "norm": ("layernorm", "rmsnorm", "softmax", "norm", "final_layernorm"),
+    "gather": ("embedding", "emb", "gather"),
+    "elementwise": ("gelu", "silu", "add", "mul", "act_fn", "rotary_emb", "rope", "attn_rope", "mlp_act"),
+    "other": ("sampler",),
+}
+
+
+PARTS = {
+    "host": "launch and synchronisation by the host",
+    "start": "start of the kernel on the chip, to the first byte",
+    "body": "computation on the cores, in whole waves",
+    "memory": "DRAM traffic that the cache does not hold",
+    "after": "reduction after the last wave",
+}
+
+
+def _kind(name: str) -> str:
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.workloads.ops.operation import COLLECTIVES
+
+    for kind, names in KINDS.items():
+        if name in names:
+            return kind
+    every = ["matmul", "attention", *COLLECTIVES, *(one for names in KINDS.values() for one in names)]
+    raise InputError(Problem("kbsim op", f"it must be one of {', '.join(every)}", "OP", name))
+
+
+def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> None:
+    from kernbench.common.errors import InputError, Problem
+
+    if not batch and not prefill:
+        raise InputError(Problem("kbsim op", "a step needs a sequence: --batch or --prefill must be above 0", "--batch", batch))
+    if heads % kv_heads:
+        raise InputError(Problem("kbsim op", f"it must divide --heads, which is {heads}", "--kv-heads", kv_heads))
+
+
+def _tried(timer: OperationTimer, made: Any) -> list[dict[str, Any]]:
+    from kernbench.workloads.ops.products import product_plans
+
+    view = timer.view
+    plans = sorted(product_plans(view, made), key=lambda one: one.cycles(view.memory_rate))
+    return [{"us": one.cycles(view.memory_rate) / view.freq / 1e3, **one.notes} for one in plans]
+
+
+def _plain(found: Timed, chip: Any, runtime: str, tried: list[dict[str, Any]]) -> dict[str, Any]:
+    plain = {"us": found.ns / 1e3, "chip": chip.name, "calibrated": chip.calibrated, "runtime": runtime}
+    parts = {name: ns / 1e3 for name, ns in found.causes.items()}
+    return plain | {"parts_us": parts, "plan": found.kernel.notes, "tried": tried}
+
+
+def _text(found: Timed, machine: Any, runtime: str, tried: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    chip = machine.chip
+    yield widgets.Text.assemble(
+        (f"{found.ns / 1e3:.4g} us", "bold"), f"  {found.kernel.name} on {chip.name}, runtime {runtime}"
+    )
+    columns: list[tuple[str, Justify]] = [("part", "left"), ("meaning", "left"), ("alone", "right")]
+    made = table("Parts", columns, "host and start come first; body and memory overlap")
+    for name, ns in found.causes.items():
+        made.add_row(name, PARTS[name], f"{ns / 1e3:.4g} us")
+    yield made
+    notes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.kernel.notes.items())
+    if notes:
+        yield f"plan: {notes}"
+    if tried:
+        yield ""
+        names = [name for name in tried[0] if name != "us"]
+        plans = table("Plans compared", [*((name, "left") for name in names), ("estimate", "right")], "the fastest is used")
+        for one in tried:
+            plans.add_row(*(str(one[name]) for name in names), f"{one['us']:.4g} us")
+        yield plans

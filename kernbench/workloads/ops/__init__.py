@@ -1,0 +1,1 @@
+"""Single operations on a machine: planned for the chip, lowered to a command queue, simulated."""

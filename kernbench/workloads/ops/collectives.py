@@ -1,0 +1,46 @@
+"""Collectives of the chips of one node over their links, in the protocols that NCCL has.
+
+A protocol trades latency for bandwidth: short messages carry a flag with each word and cost half the bandwidth or more, and
+long ones wait for whole buffers. The planner takes the fastest.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+from kernbench.workloads.ops.chip_view import ChipView
+from kernbench.workloads.ops.kernel import Kernel
+from kernbench.workloads.ops.operation import Collective
+
+#: name, a step's latency over the link's, share of the bandwidth that a long message has over `links_share`
+PROTOCOLS = (("low latency", 1.0, 0.073), ("low latency, 128 bytes", 15.0, 0.53), ("simple", 27.0, 1.0))
+DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one step
+
+
+def sent_bytes(op: Collective) -> float:
+    """Bytes that each chip must send."""
+    many = op.workers
+    factor = {"all_reduce": 2 * (many - 1) / many, "send_recv": 1.0}.get(op.name, (many - 1) / many)
+    return op.nbytes * factor
+
+
+def steps(op: Collective) -> int:
+    """Steps in a row: a tree over the chips."""
+    return 1 if op.name in DIRECT else ceil(log2(op.workers))
+
+
+def plan_collective(view: ChipView, op: Collective) -> Kernel:
+    """A kernel whose body is the time on the links."""
+    chip = view.chip
+    rated = chip.links * float(chip.link_gb_s)  # [byte/ns]
+    latency = float(chip.link_latency_ns)
+    if op.name in DIRECT:
+        took, name = latency + sent_bytes(op) / rated, "direct"
+    else:
+        rate = rated * float(chip.links_share)
+        took, name = min(
+            (steps(op) * latency * slower + sent_bytes(op) / (rate * share), name) for name, slower, share in PROTOCOLS
+        )
+    return Kernel(
+        op.name, "ve", view.cycles(took), notes={"protocol": name, "steps": steps(op), "sent_bytes": int(sent_bytes(op))}
+    )

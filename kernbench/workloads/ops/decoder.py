@@ -1,0 +1,111 @@
+"""One step of a decoder as operations: what a runtime launches for it, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderShape:
+    """Sizes of a decoder-only model."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int
+    vocab: int
+    gated: bool = True  #: the MLP has a gate beside its first matrix
+
+    @property
+    def layer_weights(self) -> int:
+        """Parameters of a layer's matrices."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + self.hidden * self.mlp * (3 if self.gated else 2)
+
+
+def step_operations(
+    shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None
+) -> Iterator[tuple[Operation, int]]:
+    """Operations of a step with how often each occurs; `tp` chips share each matrix."""
+    tokens = sum(one.count * one.new for one in groups)
+    heads, kv_heads = max(1, shape.heads // tp), max(1, shape.kv_heads // tp)
+    width, dim, mlp = shape.hidden, shape.head_dim, max(1, shape.mlp // tp)
+    bits = 8 if weight_bytes <= 1 else 16
+
+    def product(n: int, k: int, name: str, rows: int = tokens) -> Product:
+        return Product(rows, n, k, right_bytes=weight_bytes, bits=bits, name=name)
+
+    def vector(name: str, kind: str, across: int, moved: float, flops: float) -> Vector:
+        return Vector(name, kind, tokens, across, 2.0 * tokens * across * moved, flops * tokens * across)
+
+    layers = shape.layers
+    yield vector("layernorm", "norm", width, 4, 4), 2 * layers
+    yield product((heads + 2 * kv_heads) * dim, width, "matmul"), layers
+    yield vector("rotary_emb", "elementwise", (heads + kv_heads) * dim, 2, 4), layers
+    yield Attention(groups, heads, kv_heads, dim), layers
+    yield product(width, heads * dim, "matmul"), layers
+    yield product(mlp * (2 if shape.gated else 1), width, "matmul"), layers
+    yield vector("act_fn", "elementwise", mlp, 3, 5), layers
+    yield product(width, mlp, "matmul"), layers
+    if tp > 1:
+        yield Collective("all_reduce", tp, int(2 * tokens * width)), 2 * layers
+    rows = head_rows if head_rows is not None else sum(one.count for one in groups)
+    yield Product(rows, max(1, shape.vocab // tp), width, right_bytes=weight_bytes, bits=bits), 1
+
+
+#: Shapes by what tables call the models, in lower case without signs, from the published config.json of each.
+SHAPES: dict[str, DecoderShape] = {
+    "llama27b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32000),
+    "llama7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 32000),
+    "llama213b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32000),
+    "llama13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32000),
+    "llama270b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32000),
+    "llama70b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32000),
+    "llama38b": DecoderShape(32, 4096, 32, 8, 128, 14336, 128256),
+    "llama318b": DecoderShape(32, 4096, 32, 8, 128, 14336, 128256),
+    "llama370b": DecoderShape(80, 8192, 64, 8, 128, 28672, 128256),
+    "llama3170b": DecoderShape(80, 8192, 64, 8, 128, 28672, 128256),
+    "llama3370b": DecoderShape(80, 8192, 64, 8, 128, 28672, 128256),
+    "llama321b": DecoderShape(16, 2048, 32, 8, 64, 8192, 128256),
+    "llama323b": DecoderShape(28, 3072, 24, 8, 128, 8192, 128256),
+    "llama3211b": DecoderShape(32, 4096, 32, 8, 128, 14336, 128256),
+    "llama3290b": DecoderShape(80, 8192, 64, 8, 128, 28672, 128256),
+    "mistral7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000),
+    "internlm20b": DecoderShape(60, 5120, 40, 40, 128, 13824, 103168),
+    "internlm7b": DecoderShape(32, 4096, 32, 32, 128, 11008, 103168),
+    "gemma2b": DecoderShape(18, 2048, 8, 1, 256, 16384, 256000),
+    "gemma7b": DecoderShape(28, 3072, 16, 16, 256, 24576, 256000),
+    "mixtral8x7b": DecoderShape(32, 4096, 32, 8, 128, 14336, 32000),
+    "gptj6b": DecoderShape(28, 4096, 16, 16, 256, 16384, 50400, False),
+    "falcon180b": DecoderShape(80, 14848, 232, 8, 64, 59392, 65024, False),
+    "qwen205b": DecoderShape(24, 896, 14, 2, 64, 4864, 151936),
+    "qwen306b": DecoderShape(28, 1024, 16, 8, 128, 3072, 151936),
+    "qwen257b": DecoderShape(28, 3584, 28, 4, 128, 18944, 152064),
+    "qwen2572b": DecoderShape(80, 8192, 64, 8, 128, 29568, 152064),
+    "qwen332b": DecoderShape(64, 5120, 64, 8, 128, 25600, 151936),
+    "qwen38b": DecoderShape(36, 4096, 32, 8, 128, 12288, 151936),
+    "qwen2532b": DecoderShape(64, 5120, 40, 8, 128, 27648, 152064),
+    "qwen2515b": DecoderShape(28, 1536, 12, 2, 128, 8960, 151936),
+    "phi35mini": DecoderShape(32, 3072, 32, 32, 96, 8192, 32064),
+    "phi3mini": DecoderShape(32, 3072, 32, 32, 96, 8192, 32064),
+    "llama40b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
+    "llama33b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
+    "llama230b": DecoderShape(60, 6656, 52, 52, 128, 17920, 32000),
+    "codellama13b": DecoderShape(40, 5120, 40, 40, 128, 13824, 32016),
+    "codellama34b": DecoderShape(48, 8192, 64, 8, 128, 22016, 32000),
+    "codellama70b": DecoderShape(80, 8192, 64, 8, 128, 28672, 32016),
+}
+
+
+def shape_of(name: str) -> DecoderShape | None:
+    """The shape of a model by a table's name; None where it is not known."""
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    for ending in ("", "instruct", "chat", "hf", "it", "v01", "v02", "v03"):
+        if plain.removesuffix(ending) in SHAPES:
+            return SHAPES[plain.removesuffix(ending)]
+    return None

@@ -1,0 +1,108 @@
+"""Plans of operations on chips: waves, splits, caches, and estimates beside simulations."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.config.runtime import OpCost, load_runtime
+from kernbench.workloads.ops.attention import makespan
+from kernbench.workloads.ops.chip_view import ChipView
+from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
+from kernbench.workloads.ops.products import plan_product, product_plans
+from kernbench.workloads.ops.timing import OperationTimer
+from kernbench.workloads.ops.vectors import plan_vector
+
+RTX = load_config("rtx4090")
+VIEW = ChipView.of(RTX)
+JOBS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=4)
+
+
+@given(JOBS, st.integers(1, 9))
+def test_makespan_is_that_of_a_heap_of_cores(jobs: list[tuple[int, int]], cores: int) -> None:
+    free = [0.0] * cores
+    for cycles, count in jobs:
+        for _ in range(count):
+            heapq.heapreplace(free, free[0] + cycles)
+    assert makespan([(float(cycles), count) for cycles, count in jobs], cores) == max(free)
+
+
+def test_the_last_wave_of_a_product_counts_whole() -> None:
+    one = ChipView.of(RTX.model_copy(update={"chip": RTX.chip.model_copy(update={"tiles": ((128, 128),)})}))
+    plans = [plan for m in (256, 257) for plan in product_plans(one, Product(m, 64 * 128, 1024))]
+    assert [plan.notes["waves"] for plan in plans if plan.notes["split"] == 1] == [1, 2]
+
+
+def test_a_product_takes_at_least_its_multiply_adds_and_its_bytes() -> None:
+    for op in (Product(1, 4096, 4096), Product(272, 28672, 4096), Product(2048, 6144, 4096)):
+        kernel = plan_product(VIEW, op)
+        assert kernel.body >= op.macs / (VIEW.macs(16) * VIEW.chip.cores)
+        assert kernel.nbytes == op.nbytes
+
+
+def test_bytes_that_the_cache_keeps_do_not_come_from_memory() -> None:
+    kept = int(VIEW.kept_bytes)
+    small, large = (Vector("add", "elementwise", 1, 1, float(size), 0.0) for size in (kept, kept + 1000))
+    assert plan_vector(VIEW, small, OpCost()).nbytes == 0
+    assert plan_vector(VIEW, large, OpCost()).nbytes == pytest.approx(1000, abs=1)
+
+
+def test_a_prefill_in_the_step_ends_the_split_of_keys() -> None:
+    timer = OperationTimer(RTX, load_runtime("kernel_only"))
+    decode = Attention((Sequences(1, 1, 16384),), 32, 8, 128)
+    mixed = replace(decode, groups=(*decode.groups, Sequences(1, 16, 0)))
+    assert timer.time(mixed).ns > 5 * timer.time(decode).ns
+
+
+def test_heads_that_share_keys_read_them_again_where_sequences_fill_the_cores() -> None:
+    timer = OperationTimer(RTX, load_runtime("kernel_only"))
+    few, many = (timer.plan(Attention((Sequences(count, 1, 4096), Sequences(1, 16, 0)), 32, 8, 128)) for count in (8, 128))
+    assert many.read_bytes / few.read_bytes == pytest.approx(4 * 128 / 8, rel=0.05)
+
+
+OPERATIONS: list[Operation] = [
+    Product(1, 4096, 4096),
+    Product(512, 6144, 4096),
+    Product(4096, 28672, 4096),
+    Vector("act_fn", "elementwise", 1024, 14336, 8.8e7, 0.0),
+    Attention((Sequences(8, 1, 1024),), 32, 8, 128),
+    Attention((Sequences(1, 512, 512),), 32, 8, 128),
+    Collective("all_reduce", 4, 1 << 24),
+]
+
+
+@pytest.mark.parametrize("profile", ["none", "kernel_only", "torch_eager", "ttnn"])
+@pytest.mark.parametrize("chip", ["rtx4090", "a100", "tpuv6e", "wormhole_n150"])
+def test_the_estimate_of_a_plan_is_near_its_simulation(chip: str, profile: str) -> None:
+    machine, runtime = load_config(chip), load_runtime(profile)
+    simulated, estimated = (OperationTimer(machine, runtime, simulate=flag) for flag in (True, False))
+    for op in OPERATIONS:
+        assert math.isclose(simulated.time(op).ns, estimated.time(op).ns, rel_tol=0.04, abs_tol=20), op
+
+
+def test_an_operation_is_planned_once_and_the_same_each_time() -> None:
+    first, second = (OperationTimer(RTX, load_runtime("kernel_only")) for _ in range(2))
+    for op in OPERATIONS:
+        assert first.time(op) is first.time(op)
+        assert first.time(op).ns == second.time(op).ns
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Product(10**9, 10**9, 10**6),
+        Collective("all_reduce", 4, 10**21),
+        Attention((Sequences(10**6, 1, 10**9),), 32, 8, 128),
+        Vector("gelu", "elementwise", 1, 1, 1e20, 0.0),
+    ],
+)
+def test_an_operation_that_cannot_be_simulated_is_refused(op: Operation) -> None:
+    with pytest.raises(InputError, match=r"the simulation of an operation takes at most .*; take a smaller shape"):
+        OperationTimer(RTX, load_runtime("none")).time(op)

@@ -20,6 +20,8 @@ COMMANDS = {
     "step": "Run some cycles and print the state of every engine.",
     "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
+    "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
+    "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
     "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",

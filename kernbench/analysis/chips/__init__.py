@@ -1,0 +1,1 @@
+"""Measured tables of chips, and constants fitted to them."""

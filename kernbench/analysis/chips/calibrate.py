@@ -1,0 +1,240 @@
+"""A user's measured kernels in, a calibrated machine and profile out, with what the fit is worth.
+
+The error of rows that the fit has not seen is reported twice: by cross-validation over folds of rows, and by leaving out one
+class of operations after the other. The rows of that class then have the file's constants for what only they decide.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import yaml
+
+from kernbench.analysis.chips.fit import Constant, Fit, fit, predictions, relative_errors
+from kernbench.analysis.chips.tables import Case, Context, read_row, rows_of, table_text
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import NpuConfig
+from kernbench.config.runtime import Runtime
+from kernbench.version import VERSION
+from kernbench.workloads.ops.chip_view import ChipView
+from kernbench.workloads.ops.timing import OperationTimer
+
+FOLDS = 5
+MOST_ROWS = 400  #: of a fit; more are taken evenly from the table, and all of them judge it
+WORST = 8  #: rows that are shown
+COLUMNS = ("class", "op", "measured")  #: that every table has
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Errors of rows that a fit did not see."""
+
+    name: str
+    rows: int
+    median: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class FarRow:
+    """A row far off after the fit, and what its time is made of."""
+
+    label: str
+    op: str
+    measured: float
+    ours: float
+    causes: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration found."""
+
+    source: str
+    digest: str  #: SHA-256 of the table
+    cases: int
+    unread: list[str]
+    before: tuple[float, float]  #: median and mean error with the values of the files
+    fitted: Fit
+    after: tuple[float, float]
+    folds: Held
+    classes: list[Held]
+    worst: list[FarRow]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+
+        def held(one: Held) -> dict[str, Any]:
+            return {name: getattr(one, name) for name in one.__slots__}
+
+        return {
+            "source": self.source, "sha256": self.digest, "rows": self.cases, "unread": self.unread,
+            "before": {"median": self.before[0], "mean": self.before[1]},
+            "after": {"median": self.after[0], "mean": self.after[1]},
+            "constants": [one.to_dict() for one in self.fitted.constants], "cross_validation": held(self.folds),
+            "left_out": [held(one) for one in self.classes],
+            "worst": [{name: getattr(one, name) for name in one.__slots__} for one in self.worst],
+        }  # fmt: skip
+
+
+def calibrate(
+    path: Path, machine: NpuConfig, runtime: Runtime, *, progress: Callable[[str], None] = lambda _: None
+) -> Calibration:
+    """Fit the constants that the table's rows decide; InputError where it has no row that can be used."""
+    ChipView.of(machine)
+    text = table_text(path)
+    cases, kinds, unread = _cases(path, text, machine)
+    start = _errors(cases, machine, runtime)
+    constants = constants_for(operations_of(cases), machine, runtime)
+    if len(cases) <= len(constants):
+        rule = f"it has {len(cases)} rows that can be used, and {len(constants)} constants need more"
+        raise InputError(Problem(str(path), rule, remedy="measure more shapes of each class"))
+    progress("fit")
+    fitted = fit(_even(cases), machine, runtime, constants)
+    progress("cross-validation")
+    folds = _folds(cases, machine, runtime, constants)
+    classes = [_without(kind, cases, kinds, machine, runtime) for kind in sorted(set(kinds))] if len(set(kinds)) > 1 else []
+    timer = OperationTimer(fitted.machine, fitted.runtime)
+    ours = [case.ask(timer) for case in cases]
+    errors = relative_errors(cases, ours)
+    far = sorted(range(len(cases)), key=lambda i: (-errors[i], i))[:WORST]
+    worst = [_far(cases[i], ours[i], timer) for i in far]
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    after = (median(errors), fmean(errors))
+    return Calibration(str(path), digest, len(cases), unread, start, fitted, after, folds, classes, worst)
+
+
+def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[str], list[str]]:
+    head = next(csv.reader(text.splitlines()[:1]), [])
+    missing = [name for name in COLUMNS if name not in head]
+    if missing:
+        rule = f"its first line must name the columns {', '.join(COLUMNS)}, and {', '.join(missing)} is not there"
+        raise InputError(Problem(f"{path}:1", rule))
+    rows = rows_of(path, text)
+    context = Context(machine, "", rows, path.name)
+    cases: list[Case] = []
+    kinds: list[str] = []
+    unread: list[str] = []
+    for number, row in enumerate(rows, 2):
+        try:
+            case = read_row(row, context)
+        except ValueError as error:
+            raise InputError(Problem(f"{path}:{number}", f"the row cannot be read: {error}")) from None
+        if case is None:
+            unread.append(f"line {number}: {row['class']} {row['op']} has no plan")
+        else:
+            cases.append(case)
+            kinds.append(row["class"])
+    if not cases:
+        raise InputError(Problem(str(path), "it has no row that can be used"))
+    return cases, kinds, unread
+
+
+def operations_of(cases: Sequence[Case]) -> set[tuple[str, str]]:
+    """Name and class of every operation in these rows."""
+    return {(case.operation.name, case.operation.kind) for case in cases if case.operation is not None}
+
+
+def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime: Runtime) -> list[Constant]:
+    """The constants that rows of these operations, given by name and class, determine."""
+    found = []
+    kinds = {kind for _, kind in operations}
+    chip = ChipView.of(machine).chip
+    streams = kinds & {"norm", "elementwise", "gather"}
+    if kinds & {"matmul", "attention"} or streams:
+        found.append(Constant("dram.peak_bw_bytes_per_cycle", "byte/cycle", "bandwidth that DRAM sustains"))
+    if "matmul" in kinds:
+        found.append(Constant("te.macs_per_cycle", "MAC/cycle", "product rate that the cores sustain, at 8 bits"))
+        if chip.cache_bytes and chip.kind == "gpu":
+            found.append(Constant("chip.cache_bytes_per_cycle", "byte/cycle", "operands from the last-level cache"))
+    if streams and chip.cache_bytes:
+        found.append(Constant("chip.stream_bytes_per_cycle", "byte/cycle", "vector kernels at the last-level cache"))
+    if "attention" in kinds:
+        found.append(Constant("chip.attention_key_cycles", "cycle", "a block of attention, a key"))
+        found.append(Constant("runtime.attention.start_ns", "ns", "attention kernels start, beyond the chip's start", 1000.0))
+    if "collective" in kinds:
+        found.append(Constant("chip.links_share", "1", "share of the links that a collective sustains"))
+        found.append(Constant("chip.link_latency_ns", "ns", "a step of a collective"))
+    by_host = {pair for pair in operations if pair[1] == "collective" or (runtime.sync_ns and pair[1] != "attention")}
+    for key in _keys(by_host, runtime.launch_ns):
+        begin = float(runtime.launch_ns.get("default", 0)) or 10_000.0
+        found.append(Constant(f"runtime.launch_ns.{key}", "ns", f"the host before a {key} kernel", begin))
+    by_chip = {pair for pair in operations - by_host if pair[1] != "attention"}
+    for key in _keys(by_chip, runtime.ops):
+        meaning = f"start of {key} kernels, beyond the chip's start"
+        found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
+    return found
+
+
+def _keys(operations: set[tuple[str, str]], table: Mapping[str, Any]) -> list[str]:
+    """The keys of a profile's table under which these operations are looked up: the name if it is there, else the class."""
+    return sorted({name if name in table else kind for name, kind in operations})
+
+
+def _even(cases: Sequence[Case]) -> list[Case]:
+    return list(cases[:: max(1, -(-len(cases) // MOST_ROWS))])
+
+
+def _errors(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime) -> tuple[float, float]:
+    errors = relative_errors(cases, predictions(cases, machine, runtime))
+    return median(errors), fmean(errors)
+
+
+def _folds(cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant]) -> Held:
+    some = _even(cases)
+    errors: list[float] = []
+    count = min(FOLDS, len(some) - len(constants)) if len(some) < FOLDS * 2 + len(constants) else FOLDS
+    for fold in range(max(2, count)):
+        held = some[fold :: max(2, count)]
+        rest = [case for index, case in enumerate(some) if index % max(2, count) != fold]
+        found = fit(rest, machine, runtime, constants)
+        errors += relative_errors(held, predictions(held, found.machine, found.runtime))
+    return Held(f"{max(2, count)} folds", len(errors), median(errors), fmean(errors))
+
+
+def _without(kind: str, cases: Sequence[Case], kinds: Sequence[str], machine: NpuConfig, runtime: Runtime) -> Held:
+    held = [case for case, one in zip(cases, kinds, strict=True) if one == kind]
+    rest = [case for case, one in zip(cases, kinds, strict=True) if one != kind]
+    left = constants_for(operations_of(rest), machine, runtime)
+    found = fit(_even(rest), machine, runtime, left)
+    errors = relative_errors(held, predictions(held, found.machine, found.runtime))
+    return Held(kind, len(held), median(errors), fmean(errors))
+
+
+def _far(case: Case, ours: float, timer: OperationTimer) -> FarRow:
+    causes = timer.time(case.operation).causes if case.operation is not None else {}
+    return FarRow(case.label, case.op, case.measured, ours, causes)
+
+
+def machine_text(found: Calibration) -> str:
+    """The calibrated machine as a file, with where its constants come from."""
+    data = found.fitted.machine.to_dict()
+    data["chip"] = {**data["chip"], "calibrated": True}
+    return _provenance(found, "runtime.", inside=False) + str(yaml.safe_dump(data, sort_keys=False))
+
+
+def runtime_text(found: Calibration) -> str:
+    """The calibrated profile as a file."""
+    from kernbench.config.machine import plain_value
+
+    return _provenance(found, "runtime.", inside=True) + str(yaml.safe_dump(plain_value(found.fitted.runtime), sort_keys=False))
+
+
+def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
+    source, (middle, mean), (was, was_mean) = Path(found.source).name, found.after, found.before
+    lines = [
+        f"# Fitted by kbsim calibrate {VERSION} on {found.cases} rows of {source} (SHA-256 {found.digest}).",
+        f"# Error: median {middle:.1%}, mean {mean:.1%}; before the fit {was:.1%}, {was_mean:.1%}.",
+        f"# Rows that the fit had not seen ({found.folds.name}): median {found.folds.median:.1%}, mean {found.folds.mean:.1%}.",
+    ]
+    for one in found.fitted.constants:
+        if one.constant.path.startswith(prefix) == inside:
+            text = f"# {one.constant.path} = {one.value:.6g} {one.constant.unit} [{one.low:.4g}, {one.high:.4g}]"
+            lines.append(f"{text}, was {one.before:.6g}: {one.constant.meaning}")
+    return "\n".join(lines) + "\n"

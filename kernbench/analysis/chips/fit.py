@@ -1,0 +1,191 @@
+"""Few named constants fitted to measured rows: robust least squares of the logarithm of times.
+
+A constant is a value of the machine's file (`dram.peak_bw_bytes_per_cycle`), or of the runtime profile
+(`runtime.ops.matmul.start_ns`). Each is varied as a factor of the value that the file has, so all are fitted on one scale.
+One that is 0 in the file starts from its `begin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import exp, log
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from kernbench.config import NpuConfig
+from kernbench.config.runtime import Runtime
+from kernbench.workloads.ops.timing import OperationTimer
+
+if TYPE_CHECKING:
+    from kernbench.analysis.chips.tables import Case
+
+WIDEST = 20.0  #: a constant stays within this factor of where it began
+SOFT = 0.1  #: residuals of the logarithm from which on a row counts less than by its square
+STEPS = 60  #: evaluations of the residuals, at most, beside those of the derivatives
+UNMOVED = 1e-6  #: root mean square of a constant's derivatives under which no row depends on it
+FINE = 0.01  #: of the derivatives' steps in the logarithm: plans are chosen, so the residuals have small jumps
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One value that may be fitted."""
+
+    path: str
+    unit: str
+    meaning: str
+    begin: float = 0.0  #: where the file has 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A constant, and how well the rows decide it."""
+
+    constant: Constant
+    before: float
+    value: float
+    low: float  #: 95 % interval
+    high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        one = self.constant
+        return {
+            "path": one.path, "unit": one.unit, "meaning": one.meaning, "before": self.before, "value": self.value,
+            "low": self.low, "high": self.high,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a fit found."""
+
+    machine: NpuConfig
+    runtime: Runtime
+    constants: list[Fitted]
+    errors: list[float] = field(default_factory=list)  #: relative, by row
+
+    @property
+    def median(self) -> float:
+        """Median of the relative errors."""
+        return median(self.errors)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the relative errors."""
+        return fmean(self.errors)
+
+
+def value_at(machine: NpuConfig, runtime: Runtime, path: str) -> float:
+    """The value that a path names."""
+    value: Any = runtime if path.startswith("runtime.") else machine
+    for step in path.removeprefix("runtime.").split("."):
+        if isinstance(value, Mapping):
+            value = value.get(int(step) if step.isdigit() else step)
+        else:
+            value = getattr(value, step)
+        if value is None:
+            return 0.0
+    return float(value)
+
+
+def with_values(machine: NpuConfig, runtime: Runtime, values: Mapping[str, float]) -> tuple[NpuConfig, Runtime]:
+    """The machine and the profile with some values replaced."""
+    of_machine = {path: value for path, value in values.items() if not path.startswith("runtime.")}
+    of_runtime = {path.removeprefix("runtime."): value for path, value in values.items() if path.startswith("runtime.")}
+    return _replaced(machine, of_machine), _replaced(runtime, of_runtime)
+
+
+def _replaced(model: Any, values: Mapping[str, float]) -> Any:
+    by_head: dict[str, dict[str, float]] = {}
+    update: dict[str, Any] = {}
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            by_head.setdefault(head, {})[rest] = value
+        else:
+            update[head] = _typed(model, head, value)
+    for head, some in by_head.items():
+        part = (
+            model[head]
+            if isinstance(model, Mapping) and head in model
+            else None
+            if isinstance(model, Mapping)
+            else getattr(model, head)
+        )
+        if part is None:
+            from kernbench.config.runtime import OpCost
+
+            part = OpCost()
+        update[head] = _replaced(part, some)
+    if isinstance(model, Mapping):
+        return {**model, **update}
+    return model.model_copy(update=update)
+
+
+def _typed(model: Any, name: str, value: float) -> Any:
+    before = model.get(name) if isinstance(model, Mapping) else getattr(model, name)
+    if isinstance(before, int) and not isinstance(before, bool):
+        return max(0, round(value))
+    return Fraction(f"{value:.6g}")
+
+
+def predictions(cases: Iterable[Case], machine: NpuConfig, runtime: Runtime, *, simulate: bool = False) -> list[float]:
+    """The figures of the simulator, or of its estimate, row by row."""
+    timer = OperationTimer(machine, runtime, simulate=simulate)
+    return [case.ask(timer) for case in cases]
+
+
+def relative_errors(cases: Sequence[Case], found: Sequence[float]) -> list[float]:
+    """|ours - measured| / measured."""
+    return [abs(ours - case.measured) / case.measured for case, ours in zip(cases, found, strict=True)]
+
+
+def fit(
+    cases: Sequence[Case], machine: NpuConfig, runtime: Runtime, constants: Sequence[Constant],
+    progress: Callable[[int], None] | None = None,
+) -> Fit:  # fmt: skip
+    """The constants under which the estimates are nearest to the rows."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    before = [value_at(machine, runtime, one.path) for one in constants]
+    begin = [value or one.begin for value, one in zip(before, constants, strict=True)]
+
+    def residuals(factors: Any) -> Any:
+        values = {one.path: start * exp(factor - 1) for one, start, factor in zip(constants, begin, factors, strict=True)}
+        found = predictions(cases, *with_values(machine, runtime, values))
+        return np.array([log(max(ours, 1e-12) / case.measured) for case, ours in zip(cases, found, strict=True)])
+
+    solved = least_squares(
+        residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), 1 + log(WIDEST)), loss="soft_l1", f_scale=SOFT,
+        diff_step=FINE, x_scale=1.0, max_nfev=STEPS,  # type: ignore[arg-type]  # a number is taken too
+    )  # fmt: skip
+    spread = _spread(solved.jac, residuals(solved.x))
+    fitted = []
+    for one, was, start, factor, wide in zip(constants, before, begin, solved.x, spread, strict=True):
+        middle = factor - 1  # least_squares takes steps relative to its variable, which must not begin at 0
+        fitted.append(Fitted(one, was, *(start * exp(middle + side) for side in (0, -wide, wide))))
+    machine, runtime = with_values(machine, runtime, {one.constant.path: one.value for one in fitted})
+    found = predictions(cases, machine, runtime)
+    return Fit(machine, runtime, fitted, relative_errors(cases, found))
+
+
+def _spread(jacobian: Any, residuals: Any) -> list[float]:
+    """Half the width of the 95 % interval of each factor's logarithm: Student's t on the linearised problem.
+
+    The scale is the median absolute deviation, which a few wild rows do not move.
+    """
+    import numpy as np
+    from scipy.stats import t
+
+    rows, count = jacobian.shape
+    free = max(1, rows - count)
+    scale = 1.4826 * float(np.median(np.abs(residuals)))
+    normal = jacobian.T @ jacobian
+    covariance = np.linalg.pinv(normal) * scale**2
+    quantile = float(t.ppf(0.975, free))
+    decided = np.diag(normal) > UNMOVED**2 * rows
+    widths = [quantile * float(np.sqrt(max(0.0, covariance[i, i]))) for i in range(count)]
+    return [min(log(WIDEST), width) if some else log(WIDEST) for width, some in zip(widths, decided, strict=True)]

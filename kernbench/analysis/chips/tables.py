@@ -1,0 +1,495 @@
+"""Published tables as cases: a row's measured figure, its roofline, and how the simulator is asked for the same figure."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
+from kernbench.config import NpuConfig, chip_names, load_config
+from kernbench.config.document import MACHINE_BYTES, read_document
+from kernbench.config.runtime import CLASSES
+from kernbench.workloads.ops.decoder import shape_of
+from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
+from kernbench.workloads.ops.step import decode_ns, prefill_ns
+from kernbench.workloads.ops.timing import OperationTimer
+
+Cells = Mapping[str, str]
+Value = TypeVar("Value")
+TABLE_BYTES = 16 << 20
+LAYER_CHIPS = 4  #: chips that share a layer in tables of a layer's operations
+MOST_PREFILL = 2048  #: tokens of a prefill step
+MOST = 1e18  #: of a number in a table: operations of a step of the largest models are below
+MOST_TOKENS = 1 << 20  #: of a step
+LLM_HEAD = 128  #: width of a head where a table of attention does not say it
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row of a table that can be simulated."""
+
+    label: str
+    op: str
+    measured: float
+    unit: str
+    roofline: float | None  #: in the table's unit
+    compute_us: float  #: flops over the rated peak; 0 where the table has none
+    memory_us: float  #: bytes over the rated bandwidth, of DRAM or of links
+    kernels: float  #: that a cost a kernel is counted for
+    ask: Callable[[OperationTimer], float]  #: the figure of the simulator, in the table's unit
+    rate: bool = False  #: the figure is a rate: more is faster
+    operation: Operation | None = None  #: where the row is one operation
+
+    @property
+    def took(self) -> float:
+        """The measured time, or the inverse of the measured rate."""
+        return 1 / self.measured if self.rate else self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A file of cases on one chip and profile."""
+
+    name: str  #: of the file below the folder
+    chip: str
+    runtime: str
+    family: str  #: of constants that its rows decide: operations, attention, collective, model
+    machine: NpuConfig | None  #: None where the table is skipped
+    cases: list[Case]
+    rows: int  #: of the file; `notes` name those that are no cases
+    skipped: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def read_tables(folder: Path) -> Iterator[Table]:
+    """Every table that a reader is known for, in order of names."""
+    settings = _settings()
+    for path in sorted(folder.rglob("*.csv")):
+        name = path.relative_to(folder).as_posix()
+        entry = next((one for one in settings["tables"] if fnmatch.fnmatch(name, one["match"])), None)
+        if entry is not None:
+            yield from _read(path, name, entry, settings["places"])
+
+
+def other_tables(folder: Path) -> list[str]:
+    """Files that no reader is known for."""
+    known = _settings()["tables"]
+    names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.csv"))]
+    return [name for name in names if not any(fnmatch.fnmatch(name, one["match"]) for one in known)]
+
+
+def _settings() -> dict[str, Any]:
+    path = Path(str(resources.files("kernbench.analysis.chips"))) / "tables.yaml"
+    data: dict[str, Any] = read_document(path, MACHINE_BYTES).data
+    return data
+
+
+def table_text(path: Path) -> str:
+    """The text of a table; InputError where it is too large or not UTF-8."""
+    try:
+        return read_bounded(str(path), TABLE_BYTES, remedy="split the table").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        rule = f"byte {error.start} is not UTF-8"
+        raise InputError(Problem(str(path), rule, remedy="save the table as comma-separated UTF-8 text")) from None
+
+
+def rows_of(path: Path, text: str) -> list[Cells]:
+    """The rows of a table by column; InputError where a row has more cells than the first line has columns."""
+    rows: list[Cells] = []
+    try:
+        for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
+            if None in row:
+                raise InputError(Problem(f"{path}:{number}", "the row has more cells than the first line has columns"))
+            rows.append({name: cell or "" for name, cell in row.items()})
+    except csv.Error as error:
+        raise InputError(Problem(str(path), f"it is not comma-separated text: {error}")) from None
+    return rows
+
+
+def _read(path: Path, name: str, entry: Mapping[str, str], places: Mapping[str, Any]) -> Iterator[Table]:
+    rows = rows_of(path, table_text(path))
+    by_chip: dict[str, list[Cells]] = {}
+    for row in rows:
+        by_chip.setdefault(_chip_of(row.get("chip", "") or path.parent.name), []).append(row)
+    for chip, some in by_chip.items():
+        label = name if len(by_chip) == 1 else f"{name} ({chip})"
+        if chip not in chip_names():
+            yield Table(
+                label, chip, entry["runtime"], FAMILIES[entry["reader"]], None, [], len(some), f"there is no machine for {chip}"
+            )
+            continue
+        overrides = dict(places.get(entry.get("place", ""), {}).get(chip, {}))
+        machine = load_config(chip, {key: str(value) for key, value in overrides.items()})
+        reader = READERS[entry["reader"]]
+        cases, notes = [], []
+        context = Context(machine, chip, some, name)
+        for row in some:
+            try:
+                case = reader(row, context)
+            except ValueError as error:
+                notes.append(f"row {row.get('id', '?')} cannot be read: {error}")
+                continue
+            if case is None:
+                notes.append(f"row {row.get('id', '?')} ({row.get('op') or row.get('model')}) has no plan here")
+            else:
+                cases.append(case)
+        yield Table(label, chip, entry["runtime"], FAMILIES[entry["reader"]], machine, cases, len(some), "", notes)
+
+
+ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}
+
+
+def _chip_of(name: str) -> str:
+    return ALIASES.get(name.lower(), name.lower())
+
+
+class Context:
+    """What rows of one table share."""
+
+    def __init__(self, machine: NpuConfig, chip: str, rows: list[Cells], table: str) -> None:
+        section = machine.chip
+        assert section is not None
+        self.machine, self.chip, self.rows, self.table = machine, chip, rows, table
+        self.section = section
+        self.peak = {
+            bits: 2e-6 * section.cores * float(section.macs(bits)) * float(section.rated_clock_ghz) * 1e9 for bits in (8, 16)
+        }
+        self.bandwidth = float(section.rated_memory_gb_s) * 1e3  # [byte/us]
+        self.links = section.links * float(section.link_gb_s) * 1e3
+        self._heads: tuple[int, int] | None = None
+
+    def heads(self) -> tuple[int, int]:
+        """Query and KV heads, as the work and traffic of the first step of decode say."""
+        if self._heads is None:
+            self._heads = next(filter(None, map(_heads_of, self.rows)), (32, 8))
+        return self._heads
+
+
+def _number(row: Cells, name: str) -> float:
+    """A cell; 0 where it is empty or the table has no such column."""
+    text = row.get(name) or ""
+    if not text:
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= MOST:
+        raise ValueError(f"{name} = {text!r}, but it must be a number from 0 to {MOST:.0e}")
+    return value
+
+
+def _whole(row: Cells, name: str) -> int:
+    value = _number(row, name)
+    if not value.is_integer():
+        raise ValueError(f"{name} = {row[name]!r}, but it must be a whole number")
+    return int(value)
+
+
+def _tokens(row: Cells, name: str) -> int:
+    value = _whole(row, name)
+    if value > MOST_TOKENS:
+        raise ValueError(f"{name} = {value}, but a step takes at most {MOST_TOKENS} tokens or sequences")
+    return value
+
+
+def _shape(row: Cells, names: str) -> list[int]:
+    """The sizes of a product, each at least 1."""
+    sizes = [_whole(row, name) for name in names]
+    for name, size in zip(names, sizes, strict=True):
+        if size < 1:
+            raise ValueError(f"{name} = {row.get(name) or 'nothing'}, but a product needs at least 1")
+    return sizes
+
+
+def _measured(row: Cells) -> float:
+    value = _number(row, "measured")
+    if not value:
+        raise ValueError(f"measured = {row.get('measured') or 'nothing'}, but it must be above 0")
+    return value
+
+
+def _choice(row: Cells, name: str, known: Mapping[str, Value]) -> Value:
+    text = row.get(name) or ""
+    if text not in known:
+        raise ValueError(f"{name} = {text!r}, but it must be one of {', '.join(known)}")
+    return known[text]
+
+
+def _case(row: Cells, context: Context, ask: Callable[[OperationTimer], float], **given: Any) -> Case:
+    flops, moved = _number(row, "flops"), _number(row, "bytes")
+    if not moved and row.get("k") and row.get("class") == "matmul":
+        m, n, k = (_number(row, one) for one in "mnk")
+        flops, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+    memory = moved / (context.links if row.get("class") == "collective" else context.bandwidth)
+    fields: dict[str, Any] = {
+        "label": f"row {row.get('id', '?')}",
+        "op": row.get("op") or row.get("model") or row.get("class") or "",
+        "measured": _measured(row),
+        "unit": row.get("unit", "us"),
+        "roofline": _number(row, "roofline") or None,
+        "compute_us": flops / context.peak[16] * 1.0 if flops else 0.0,
+        "memory_us": memory,
+        "kernels": 1.0,
+        "ask": ask,
+        "rate": False,
+    }
+    return Case(**(fields | given))
+
+
+def _single(row: Cells, context: Context, op: Operation, **given: Any) -> Case:
+    """A row that is one operation."""
+    return _case(row, context, lambda timer: timer.time(op).ns / 1e3, operation=op, **given)
+
+
+def _plain(name: str) -> str:
+    """An operation of a layer by the name of its kind: `LayerNorm_FFN` is a layernorm."""
+    lower = name.lower()
+    return next((one for one in ("softmax", "layernorm", "gelu") if lower.startswith(one)), name)
+
+
+def _operation(row: Cells, context: Context) -> Case | None:
+    kind, name = row.get("class") or "", _plain(row.get("op") or "")
+    if kind not in (*CLASSES, "moe"):
+        raise ValueError(f"class = {kind!r}, but it must be one of {', '.join(CLASSES)}, moe")
+    m, n, k = (_whole(row, one) for one in "mnk")
+    op: Operation
+    times = 1
+    if kind == "collective":
+        op = Collective("all_reduce", LAYER_CHIPS, int(_number(row, "bytes")))
+    elif kind in ("matmul", "moe") and k:
+        m, n, k = _shape(row, "mnk")
+        count = max(1, round(_number(row, "flops") / (2 * m * n * k)))  # a table without flops has one product a row
+        if name == "Q_K_V":
+            times, n = 3, n // 3
+            count = 1
+        op = Product(m, n, k, count=count, name="matmul" if count > 1 or times > 1 else name)
+    elif kind == "attention":
+        return None
+    else:
+        moved = _number(row, "bytes") or 4.0 * m * (n or 1)
+        op = Vector(name, kind, m, n or 1, moved, _number(row, "flops"))
+    label = f"{name} {m} {n or ''} {k or ''}".strip()
+    return _case(row, context, lambda timer: times * timer.time(op).ns / 1e3, label=label, operation=op)
+
+
+def _tensix_product(row: Cells, context: Context) -> Case:
+    m, n, k = _shape(row, "mnk")
+    size = _choice(row, "dtype", {"BFLOAT16": 2.0, "BFLOAT8_B": 1.0625, "BFLOAT4_B": 0.5625})
+    passes = _choice(row, "fidelity", {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4})
+    near = (row.get("in0") == "L1", row.get("in1") == "L1", row.get("out") == "L1")
+    op = Product(
+        m,
+        n,
+        k,
+        size,
+        size,
+        size,
+        8,
+        passes=passes,
+        near=near,
+        name="matmul_by_hand" if "gemm.csv" in context.table else "matmul",
+    )
+    traced = row.get("use_trace") == "1"
+    flops = 2.0 * m * n * k
+    return _case(
+        row, context, lambda timer: timer.time(op).ns / 1e3 if not traced else timer.traced().time(op).ns / 1e3,
+        op=f"{row['dtype']} {row['fidelity']} {'trace' if traced else 'dispatch'}", label=f"{m} {n} {k}",
+        compute_us=flops * passes / (64 * 4096 * 1e3), memory_us=_number(row, "bytes") / context.bandwidth,
+    )  # fmt: skip
+
+
+def _collective(row: Cells, context: Context) -> Case | None:
+    workers = _whole(row, "workers")
+    node = _whole(row, "devices_per_node") or workers
+    if workers > node or workers < 2:
+        return None
+    names: dict[str, Any] = {name: name for name in COLLECTIVES}
+    op = Collective(_choice(row, "op", names), workers, _whole(row, "size_bytes"))
+    return _single(row, context, op, label=f"{op.name} {workers} x {op.nbytes} B")
+
+
+def _heads_of(row: Cells) -> tuple[int, int] | None:
+    if row.get("op") != "decode":
+        return None
+    many = _whole(row, "n_decode") or _whole(row, "batch")
+    keys = _whole(row, "kv_decode") or _whole(row, "kv_cache")
+    flops, moved = _number(row, "flops"), _number(row, "bytes")
+    if not (many and keys and flops):
+        return None
+    width = flops / (4 * many * keys)
+    shared = (moved - 4 * many * width) / (4 * many * keys)
+    return max(1, round(width / LLM_HEAD)), max(1, round(shared / LLM_HEAD))
+
+
+def _attention_op(context: Context, groups: list[Sequences]) -> Attention:
+    heads, kv_heads = context.heads()
+    some = tuple(one for one in groups if one.count)
+    if not some:
+        raise ValueError("a step needs a sequence: prefill_chunk, n_decode or batch above 0")
+    return Attention(some, heads, kv_heads, LLM_HEAD)
+
+
+def _attention(row: Cells, context: Context) -> Case:
+    chunk, before = _tokens(row, "prefill_chunk"), _tokens(row, "kv_prefill")
+    many, keys = _tokens(row, "n_decode"), _tokens(row, "kv_decode")
+    groups = [Sequences(many, 1, keys), Sequences(1 if chunk else 0, chunk, before)]
+    label = f"{chunk} after {before}, {many} x {keys}"
+    return _single(row, context, _attention_op(context, groups), label=label)
+
+
+def _batch_attention(row: Cells, context: Context) -> Case:
+    chunk, keys, many = _tokens(row, "prefill_chunk"), _tokens(row, "kv_cache"), _tokens(row, "batch")
+    group = Sequences(many, chunk, keys) if chunk else Sequences(many, 1, max(0, keys - 1))
+    return _single(row, context, _attention_op(context, [group]), label=f"{many} x {chunk or 1} after {keys}")
+
+
+def _skewed_attention(row: Cells, context: Context) -> Case:
+    big, many = _tokens(row, "n_big"), _tokens(row, "n_decode")
+    chunk, before = _tokens(row, "prefill_chunk"), _tokens(row, "kv_prefill")
+    groups = [
+        Sequences(big, 1, _tokens(row, "kv_big")),
+        Sequences(many - big, 1, _tokens(row, "kv_small")),
+        Sequences(1 if chunk else 0, chunk, before),
+    ]
+    label = f"{chunk} after {before}, {big} x {groups[0].cached}, {many - big} x {groups[1].cached}"
+    return _single(row, context, _attention_op(context, groups), label=label)
+
+
+def _model(row: Cells) -> Any:
+    name = row.get("model") or ""
+    shape = shape_of(name)
+    if shape is None:
+        raise ValueError(f"model = {name!r}, but the shape of that model is not known")
+    return shape
+
+
+def _weight_bytes(row: Cells) -> float:
+    given = _number(row, "weight_bytes_per_param") or _number(row, "weight_bits") / 8
+    if given:
+        return given
+    text = row.get("dtype") or row.get("weight_dtype") or row.get("precision") or ""
+    if "bfp4" in row.get("weights", ""):
+        return 0.7  # matrices of the MLP in 4 bits, of attention in 8
+    return 1.0 if "8" in text.replace("16", "") else 2.0
+
+
+def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], float], *, rate: bool) -> Case:
+    """A row without flops and bytes: its roofline stands for both."""
+    bound = _number(row, "roofline")
+    time = (1 / bound if rate else bound) if bound else 0.0
+    return _case(row, context, value, compute_us=0.0, memory_us=time, rate=rate)
+
+
+def _decode_rate(row: Cells, context: Context) -> Case:
+    shape, batch = _model(row), _whole(row, "batch") or 1
+    tp = _whole(row, "gpus") or _whole(row, "chips") or 1
+    cached = _whole(row, "prompt_tokens") + 100 if row.get("prompt_tokens") else 128
+    size = _weight_bytes(row)
+    return _rooflined(
+        row, context, lambda timer: batch * 1e9 / decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size), rate=True
+    )
+
+
+def _static_batch(row: Cells, context: Context) -> Case:
+    shape, size = _model(row), _weight_bytes(row)
+    batch = _whole(row, "batch") or _whole(row, "concurrency")
+    tp = _whole(row, "tp") or _whole(row, "chips") or 1
+    copies = 1
+    if shape.kv_heads == 1 and not row.get("tp"):  # one KV head: chips serve requests of their own
+        copies, tp, batch = tp, 1, max(1, batch // tp)
+    before = _whole(row, "input_tokens") or _whole(row, "max_input") // 4
+    made = _whole(row, "output_tokens") or _whole(row, "max_output") // 4
+    each = _whole(row, "tp") or 1 if "a GPU" in row.get("unit", "") else 1
+
+    def rate(timer: OperationTimer) -> float:
+        at_once = max(1, min(batch, MOST_PREFILL // max(1, before)))
+        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size) * batch / at_once
+        token = decode_ns(timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size)
+        return copies * batch * made * 1e9 / (first + made * token) / each
+
+    return _rooflined(row, context, rate, rate=True)
+
+
+def _first_token(row: Cells, context: Context) -> Case:
+    shape, size = _model(row), _weight_bytes(row)
+    tokens, batch, tp = _whole(row, "input_tokens"), _whole(row, "batch") or 1, _whole(row, "tp") or 1
+    return _rooflined(
+        row, context, lambda timer: prefill_ns(timer, shape, batch, tokens, tp=tp, weight_bytes=size) / 1e6, rate=False
+    )
+
+
+def _token_time(row: Cells, context: Context) -> Case:
+    shape, size = _model(row), _weight_bytes(row)
+    batch, tp = _whole(row, "batch") or 1, _whole(row, "chips") or _whole(row, "tp") or 1
+    cached = _whole(row, "input_tokens") + _whole(row, "output_tokens") // 2
+    return _rooflined(
+        row, context, lambda timer: decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size) / 1e6, rate=False
+    )
+
+
+def _stream_rate(row: Cells, context: Context) -> Case:
+    op = Product(1, 1000, int(_number(row, "memory_mb") * 1e3), right_bytes=1.0, bits=8)
+    return _rooflined(row, context, lambda timer: 1e9 / (timer.time(op).ns + float(timer.runtime.step_ns)), rate=True)
+
+
+def _network_rate(row: Cells, context: Context) -> Case | None:
+    gmacs = _number(row, "gmacs")
+    if not gmacs:
+        return None
+    side = 1024
+    op = Product(side, side, max(1, int(gmacs * 1e9 / (side * side))), 1.0, 1.0, 1.0, bits=8)
+    cores = context.section.cores if "single_core" in context.table else 1
+
+    def rate(timer: OperationTimer) -> float:
+        return 1e9 / (cores * timer.time(op).ns + float(timer.runtime.step_ns))
+
+    return _rooflined(row, context, rate, rate=True)
+
+
+def _best_product(row: Cells, context: Context) -> Case:
+    m, n, k = _shape(row, "mnk")
+    op = Product(m, n, k)
+    return _rooflined(row, context, lambda timer: 2e-3 * op.macs / timer.time(op).ns, rate=True)
+
+
+def read_row(row: Cells, context: Context) -> Case | None:
+    """A row of a table of any operations: the columns that it has say how it is read."""
+    if row.get("class") == "attention":
+        if row.get("n_big"):
+            return _skewed_attention(row, context)
+        return _attention(row, context) if row.get("n_decode") else _batch_attention(row, context)
+    if row.get("class") == "collective" and row.get("workers"):
+        return _collective(row, context)
+    return _tensix_product(row, context) if row.get("fidelity") else _operation(row, context)
+
+
+READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
+    "operations": _operation,
+    "collective": _collective,
+    "attention": _attention,
+    "batch_attention": _batch_attention,
+    "skewed_attention": _skewed_attention,
+    "tensix_product": _tensix_product,
+    "decode_rate": _decode_rate,
+    "static_batch": _static_batch,
+    "first_token": _first_token,
+    "token_time": _token_time,
+    "stream_rate": _stream_rate,
+    "network_rate": _network_rate,
+    "best_product": _best_product,
+}
+#: Families of readers: which constants their tables decide.
+FAMILIES = {
+    name: "attention" if "attention" in name else "operations" if name in ("operations", "tensix_product") else name
+    if name == "collective" else "model"
+    for name in READERS
+}  # fmt: skip

@@ -1,0 +1,110 @@
+"""`kbsim calibrate`: a user's measured kernels in, a calibrated machine and profile out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json, Overrides, Quiet
+from kernbench.cli.target import load_machine
+from kernbench.cli.text import WIDE, Justify, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.analysis.chips.calibrate import Calibration
+
+Data = Annotated[Path, typer.Argument(metavar="DATA.csv", help="Measured kernels; columns class, op, m, n, k, measured (us).")]
+Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to start from.")]
+Profile = Annotated[
+    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile under which the kernels were timed.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the calibrated machine to FILE.", show_default=False)
+]
+RuntimeOut = Annotated[
+    Path | None, typer.Option("--runtime-out", metavar="FILE", help="Write the calibrated profile to FILE.", show_default=False)
+]
+
+
+def calibrate(
+    data: Data,
+    config: Machine,
+    runtime: Profile = "kernel_only",
+    overrides: Overrides = None,
+    out: Out = None,
+    runtime_out: RuntimeOut = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use."""
+    from kernbench.analysis.chips.calibrate import calibrate as fitted
+    from kernbench.analysis.chips.calibrate import machine_text, runtime_text
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.config import NpuConfig
+    from kernbench.config.runtime import load_runtime
+
+    machine = load_machine(config, overrides, kind=NpuConfig, quiet=quiet)
+    profile = load_runtime(runtime)
+    for path in (out, runtime_out):
+        if path is not None:
+            check_writable(path)
+    found = fitted(data, machine, profile)
+    if out is not None:
+        write_whole(out, machine_text(found).encode())
+    if runtime_out is not None:
+        write_whole(runtime_out, runtime_text(found).encode())
+    if as_json:
+        output.show_json(found.to_dict())
+    elif not quiet:
+        output.show(calibration_text(found, output.console(sys.stdout).width, [str(one) for one in (out, runtime_out) if one]))
+    return output.OK
+
+
+def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
+    """Constants with their intervals, errors of rows seen and unseen, and the rows that are furthest off."""
+    wide = width >= WIDE
+    columns: list[tuple[str, Justify]] = [("constant", "left"), ("before", "right"), ("fitted", "right"), ("95 %", "left")]
+    columns += [("unit", "left")]
+    if wide:
+        columns.append(("meaning", "left"))
+    made = table("Constants", columns, f"{found.cases:,} rows of {found.source}")
+    made.columns[0].overflow = "fold"
+    for one in found.fitted.constants:
+        cells = [
+            one.constant.path,
+            f"{one.before:.5g}",
+            f"{one.value:.5g}",
+            f"{one.low:.4g}..{one.high:.4g}",
+            one.constant.unit,
+        ]
+        made.add_row(*cells, *([one.constant.meaning] if wide else []))
+    yield made
+    yield ""
+    errors = table("Errors", [("rows", "left"), ("number", "right"), ("median", "right"), ("mean", "right")], "")
+    errors.add_row("all, before the fit", f"{found.cases:,}", *(f"{value:.1%}" for value in found.before))
+    errors.add_row("all, after the fit", f"{found.cases:,}", *(f"{value:.1%}" for value in found.after))
+    for held in (found.folds, *found.classes):
+        name = f"not in the fit ({held.name})" if held is found.folds else f"left out: class {held.name}"
+        errors.add_row(name, f"{held.rows:,}", f"{held.median:.1%}", f"{held.mean:.1%}")
+    yield errors
+    yield ""
+    far = table(
+        "Rows with the largest errors",
+        [("row", "left"), ("measured", "right"), ("ours", "right"), ("largest parts", "left")],
+        "us",
+    )
+    for row in found.worst:
+        parts = sorted(row.causes.items(), key=lambda item: -item[1])[:3]
+        made_of = ", ".join(f"{name} {ns / 1e3:.3g}" for name, ns in parts)
+        far.add_row(row.label, f"{row.measured:.4g}", f"{row.ours:.4g}", made_of)
+    yield far
+    for text in found.unread[:3]:
+        yield widgets.Text(f"ignored: {text}", "yellow")
+    for name in written:
+        yield widgets.Text(f"wrote {name}", "dim")

@@ -1,0 +1,138 @@
+"""Constants fitted to measured kernels: planted ones come back, and what the fit says of itself is right."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from kernbench.analysis.chips.calibrate import calibrate, machine_text, runtime_text
+from kernbench.analysis.chips.fit import WIDEST, with_values
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.config.runtime import load_runtime
+from kernbench.workloads.ops.operation import Product, Vector
+from kernbench.workloads.ops.timing import OperationTimer
+
+START = load_config("rtx4090")
+PROFILE = load_runtime("kernel_only")
+PLANTED = {
+    "te.macs_per_cycle": 0.8 * float(START.te.macs_per_cycle),
+    "dram.peak_bw_bytes_per_cycle": 0.7 * float(START.dram.peak_bw_bytes_per_cycle),
+    "runtime.ops.matmul.start_ns": 5000.0,
+}
+
+
+def table(folder: Path, *, norms: bool = True) -> Path:
+    """Products and norms as a machine with the planted constants takes them."""
+    timer = OperationTimer(*with_values(START, PROFILE, PLANTED))
+    lines = ["class,op,m,n,k,bytes,measured"]
+    for m in (1, 4, 64, 300, 1000, 2000, 4000):
+        for n, k in ((4096, 4096), (1024, 4096), (14336, 4096)):
+            lines.append(f"matmul,matmul,{m},{n},{k},,{timer.time(Product(m, n, k)).ns / 1e3!r}")
+        if norms:
+            moved = 16.0 * m * 4096
+            lines.append(f"norm,norm,{m},4096,,{moved},{timer.time(Vector('norm', 'norm', m, 4096, moved, 0.0)).ns / 1e3!r}")
+    file = folder / "own.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def test_planted_constants_come_back(tmp_path: Path) -> None:
+    found = calibrate(table(tmp_path), START, PROFILE)
+    values = {one.constant.path: one for one in found.fitted.constants}
+    for path, planted in PLANTED.items():
+        assert values[path].value == pytest.approx(planted, rel=0.05), path
+        assert values[path].low <= values[path].value <= values[path].high
+    assert found.before[0] > 0.15 and found.after[0] < 0.02 and found.folds.median < 0.03
+    assert [one.name for one in found.classes] == ["matmul", "norm"]
+
+
+def test_the_same_table_makes_the_same_files(tmp_path: Path) -> None:
+    file = table(tmp_path, norms=False)
+    first, second = (calibrate(file, START, PROFILE) for _ in range(2))
+    assert machine_text(first) == machine_text(second) and runtime_text(first) == runtime_text(second)
+
+
+def test_written_files_are_read_back(tmp_path: Path) -> None:
+    found = calibrate(table(tmp_path, norms=False), START, PROFILE)
+    for name, text in (("chip.yaml", machine_text(found)), ("own.yaml", runtime_text(found))):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert load_config(tmp_path / "chip.yaml").te.macs_per_cycle == Fraction(found.fitted.machine.te.macs_per_cycle)
+    assert load_runtime(tmp_path / "own.yaml") == found.fitted.runtime
+    assert f"SHA-256 {found.digest}" in machine_text(found)
+
+
+HEAD = "class,op,m,n,k,measured\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "own.csv:1: its first line must name the columns class, op, measured, and class, op, measured is not there"),
+        ("class,op\nmatmul,matmul\n", "own.csv:1: .* measured is not there"),
+        (HEAD, "it has no row that can be used"),
+        (HEAD + "matmul,matmul,1,2,3,fast\n", "own.csv:2: the row cannot be read: measured = 'fast'"),
+        (HEAD + "matmul,matmul,1,2,3,-1\n", "measured = '-1', but it must be a number from 0"),
+        (HEAD + "matmul,matmul,1,2,3,nan\n", "measured = 'nan', but it must be a number from 0"),
+        (HEAD + "matmul,matmul,1,2,3,inf\n", "measured = 'inf', but it must be a number from 0"),
+        (HEAD + "matmul,matmul,1,2,3,0\n", "measured = 0, but it must be above 0"),
+        (HEAD + "matmul,matmul,1,2\n", "own.csv:2: .* a product needs at least 1|measured = nothing"),
+        (HEAD + "matmul,matmul,1.5,2,3,4\n", "m = '1.5', but it must be a whole number"),
+        (HEAD + "matmul,matmul,0,2,3,4\n", "m = 0, but a product needs at least 1"),
+        (HEAD + "matmul,matmul,1,2,3,4,5\n", "own.csv:2: the row has more cells than the first line has columns"),
+        (HEAD + "matmull,matmul,1,2,3,4\n", "class = 'matmull', but it must be one of matmul"),
+        (HEAD + "attention,decode,1,2,3,4\n", "a step needs a sequence"),
+        ("class,op,measured,workers\ncollective,reduce,4,4\n", "op = 'reduce', but it must be one of all_reduce"),
+        (HEAD + "matmul,matmul,64,64,64,5\n", "constants need more; measure more shapes"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        calibrate(file, START, PROFILE)
+
+
+def test_a_table_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_bytes(HEAD.encode() + b"\xff\xfe\n")
+    with pytest.raises(InputError, match="byte 24 is not UTF-8"):
+        calibrate(file, START, PROFILE)
+
+
+def test_a_machine_that_is_no_chip_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the machine has no chip section"):
+        calibrate(table(tmp_path), load_config("npu_server"), PROFILE)
+
+
+def test_a_constant_that_no_row_depends_on_has_the_widest_interval(tmp_path: Path) -> None:
+    lines = [HEAD.strip()]
+    timer = OperationTimer(START, PROFILE)
+    for n in range(1024, 9216, 512):  # one row of operands: the weights' bytes alone decide
+        lines.append(f"matmul,matmul,1,{n},8192,{timer.time(Product(1, n, 8192)).ns / 1e3!r}")
+    file = tmp_path / "own.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = {one.constant.path: one for one in calibrate(file, START, PROFILE).fitted.constants}
+    rate = found["te.macs_per_cycle"]
+    assert rate.high / rate.value == pytest.approx(WIDEST)
+    memory = found["dram.peak_bw_bytes_per_cycle"]
+    assert memory.high / memory.value < 1.1
+
+
+def test_a_launch_is_fitted_under_the_key_that_the_profile_looks_up(tmp_path: Path) -> None:
+    machine, profile = load_config("mi210"), load_runtime("torch_rocm")
+    timer = OperationTimer(*with_values(machine, profile, {"runtime.launch_ns.layernorm": 60_000.0}))
+    lines = ["class,op,m,n,bytes,measured"]
+    for m in (1, 16, 64, 256, 1024, 4096, 8192, 16384, 32768):
+        moved = 4.0 * m * 4096
+        lines.append(
+            f"norm,layernorm,{m},4096,{moved},{timer.time(Vector('layernorm', 'norm', m, 4096, moved, 0.0)).ns / 1e3!r}"
+        )
+    file = tmp_path / "own.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = {one.constant.path: one for one in calibrate(file, machine, profile).fitted.constants}
+    launch = found["runtime.launch_ns.layernorm"]
+    assert launch.before == float(profile.launch_ns["layernorm"])
+    assert launch.value == pytest.approx(60_000, rel=0.03)

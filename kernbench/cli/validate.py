@@ -62,6 +62,16 @@ Traces = Annotated[
         show_default=False,
     ),
 ]
+ChipTables = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar="KERNBENCH_CHIP_TABLES",
+        help="A folder with measured tables of chips, for the suite chips.",
+        show_default=False,
+    ),
+]
 
 
 def validate(
@@ -73,19 +83,25 @@ def validate(
     scalesim: ScaleSim = None,
     topologies: Topologies = None,
     traces: Traces = None,
+    data: ChipTables = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Compare simulated results with closed forms and published figures; exit with 1 if an error exceeds its tolerance."""
+    from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_writable
     from kernbench.validate.run import Options, Stand, chosen, run_suite
 
+    if data is not None and not data.is_dir():
+        raise InputError(Problem("kbsim validate", "there is no such folder", "--data", str(data)))
     names = chosen(suites or [])
     if listed:
         return _list(names, as_json=as_json)
     if report is not None:
         check_writable(report)
-    stand = Stand(Options(quick=quick, scalesim=scalesim, topologies=topologies, traces=traces), _planted(plant or []))
+    stand = Stand(
+        Options(quick=quick, scalesim=scalesim, topologies=topologies, traces=traces, chip_tables=data), _planted(plant or [])
+    )
     runs: list[SuiteRun] = []
     for name in names:
         runs.append(run_suite(name, stand))
@@ -159,6 +175,11 @@ def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
         yield widgets.Text.assemble((run.data.title, "bold"), (f"  {run.data.suite}", "dim"))
         yield widgets.Text(f"skipped: {run.skipped}", WAIT)
         yield ""
+        return
+    if run.details:
+        from kernbench.cli.chip_tables import chip_tables_text
+
+        yield from chip_tables_text(run, width)
         return
     shown = [name for name in COLUMNS if name != "unit" or width >= WIDE]
     units = ", ".join(dict.fromkeys(row.unit for row in run.rows))

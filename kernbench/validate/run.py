@@ -38,6 +38,7 @@ SUITES: dict[str, str] = {
     "noc_traces": "kernbench.validate.suites.noc_traces",
     "collectives": "kernbench.validate.suites.collectives",
     "roofline": "kernbench.validate.suites.roofline",
+    "chips": "kernbench.validate.suites.chips",
 }
 
 
@@ -66,6 +67,7 @@ class Options:
     scalesim: Path | None = None  #: the Python of an environment that has SCALE-Sim
     topologies: Path | None = None  #: the folder of SCALE-Sim's layer tables
     traces: Path | None = None  #: the folder of recorded NoC traces
+    chip_tables: Path | None = None  #: the folder of measured tables of chips
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ class SuiteRun:
     skipped: str = ""  #: why there are no rows
     figures: Sequence[Figure] = field(default_factory=list)
     seconds: float = 0.0  #: of wall time; in no comparison
+    details: Sequence[Any] = field(default_factory=list)  #: more than the rows say, where the suite has `results`
 
     @property
     def outside(self) -> list[Row]:
@@ -174,7 +177,7 @@ class SuiteRun:
             "sources": sources,
             "skipped": self.skipped or None,
             "rows": [row.to_dict() for row in self.rows],
-        }
+        } | ({"tables": [one.to_dict() for one in self.details]} if self.details else {})
 
 
 def run_suites(names: Sequence[str], stand: Stand) -> Iterator[SuiteRun]:
@@ -194,4 +197,6 @@ def run_suite(name: str, stand: Stand) -> SuiteRun:
     if wrong or not rows:
         raise InternalError(f"validation: suite {name} has " + (f"rows without a source: {wrong[0]}" if wrong else "no rows"))
     draw = getattr(module, "figures", None)
-    return SuiteRun(data, rows, "", [] if draw is None else draw(data, rows), time.monotonic() - begin)
+    more = getattr(module, "results", None)
+    details = [] if more is None else more(data, stand)
+    return SuiteRun(data, rows, "", [] if draw is None else draw(data, rows), time.monotonic() - begin, details)

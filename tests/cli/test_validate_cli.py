@@ -11,15 +11,16 @@ from kernbench.validate.run import SUITES
 from tests.cli.conftest import Kbsim
 
 #: Suites with exact rows that take no time; each engine has some in one of them.
+GATES = tuple(name for name in SUITES if name != "chips")  #: limits of chips are goals, and its tables lie beside a checkout
 FAST = ("systolic", "tensor", "vector", "transfers", "dram")
 
 
 def test_everything_is_inside_in_the_subset(kbsim: Kbsim) -> None:
-    said = kbsim("validate", "--quick", "--report", "page.html")
+    said = kbsim("validate", *GATES, "--quick", "--report", "page.html")
     assert said.code == 0, said.out + said.err
     assert " 0 outside" in said.out.splitlines()[-1]
     page = Path("page.html").read_text(encoding="utf-8")
-    assert all(f'id="{name}"' in page for name in SUITES) and page.count("<svg") >= 5
+    assert all(f'id="{name}"' in page for name in GATES) and page.count("<svg") >= 5
 
 
 @pytest.mark.parametrize("engine", ["dma", "te", "ve", "noc", "dram"])

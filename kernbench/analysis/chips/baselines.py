@@ -1,0 +1,65 @@
+"""Two models that a simulator has to beat: the plain roofline, and three numbers fitted to the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernbench.analysis.chips.tables import Case
+
+
+@dataclass(frozen=True, slots=True)
+class ThreeNumbers:
+    """A cost a kernel, a share of the peak, a share of the bandwidth."""
+
+    kernel: float  #: in the unit of the table's times
+    peak_share: float
+    bandwidth_share: float
+
+    def took(self, case: Case) -> float:
+        """The time of a row."""
+        return self.kernel + max(case.compute_us / self.peak_share, case.memory_us / self.bandwidth_share)
+
+
+def roofline_errors(cases: Sequence[Case]) -> list[float]:
+    """Relative errors of the roofline that the table itself has."""
+    return [abs(case.roofline - case.measured) / case.measured for case in cases if case.roofline]
+
+
+def three_numbers(cases: Sequence[Case]) -> ThreeNumbers:
+    """The three that are nearest to the rows: least absolute logarithms, from several starts."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    took = np.array([case.took for case in cases])
+    compute = np.array([case.compute_us for case in cases])
+    memory = np.array([case.memory_us for case in cases])
+    smallest = float(took.min())
+
+    def loss(logs: np.ndarray) -> float:
+        kernel, peak, band = np.exp(np.clip(logs, -30, 30))
+        ours = kernel + np.maximum(compute / peak, memory / band)
+        return float(np.mean(np.abs(np.log(ours / took))))
+
+    starts = [np.log([smallest * share, peak, band]) for share in (0.9, 0.1) for peak in (0.9, 0.5) for band in (0.8, 0.3)]
+    best = min((minimize(loss, start, method="Nelder-Mead", options={"maxiter": 600}) for start in starts), key=lambda r: r.fun)
+    kernel, peak, band = (float(value) for value in np.exp(best.x))
+    return ThreeNumbers(kernel, peak, band)
+
+
+def three_number_errors(cases: Sequence[Case], numbers: ThreeNumbers) -> list[float]:
+    """Relative errors, of rates where the table has rates."""
+    found = []
+    for case in cases:
+        took = numbers.took(case)
+        ours = 1 / took if case.rate else took
+        found.append(abs(ours - case.measured) / case.measured)
+    return found
+
+
+def middle(errors: Sequence[float]) -> float | None:
+    """Their median; None where there are none."""
+    return median(errors) if errors else None

@@ -1,0 +1,68 @@
+"""What `kbsim validate chips` prints: one line per table, its row with the largest error, and the targets that are missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kernbench.cli import widgets
+from kernbench.cli.text import WIDE, Justify, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.validate.chips import TableResult
+    from kernbench.validate.run import SuiteRun
+
+
+def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
+    """Tables and their errors, then the worst row of each, then what is judged as too far off."""
+    wide = width >= WIDE
+    columns: list[tuple[str, Justify]] = [("table", "left"), ("rows", "right"), ("median", "right"), ("mean", "right")]
+    columns += [("left out", "right"), ("roofline", "right"), ("3 numbers", "right")]
+    if wide:
+        columns.append(("profile", "left"))
+    made = table(run.data.title, columns, "errors in % of the measured figure")
+    made.columns[0].overflow = "fold"
+    for one in run.details:
+        colour = "" if one.calibrated or one.skipped else "yellow"
+        cells: list[str | widgets.Text] = [widgets.Text(one.name, colour), f"{one.cases:,}"]
+        if one.skipped:
+            made.add_row(*cells, widgets.Text("skipped", "yellow"), *[""] * (len(columns) - 3))
+            continue
+        cells += [_percent(value) for value in (one.median, one.mean, one.left_out, one.roofline, one.three)]
+        made.add_row(*cells, *([one.runtime] if wide else []))
+    yield made
+    yield widgets.Text("left out: median where the constants that the table decides come from other chips and profiles", "dim")
+    uncalibrated = sorted({one.chip for one in run.details if not one.calibrated and not one.skipped})
+    if uncalibrated:
+        yield widgets.Text(f"not calibrated (rates are the vendor's, shares are assumed): {', '.join(uncalibrated)}", "yellow")
+    for one in run.details:
+        if one.skipped:
+            yield widgets.Text(f"{one.name}: skipped, {one.skipped}", "yellow")
+    yield ""
+    yield _worst(run.details, wide)
+    for row in run.outside:
+        yield widgets.Text(f"fail  {row.case}: {float(row.ours):.1%}, {row.why}", "bold red")
+    yield ""
+
+
+def _worst(details: Sequence[TableResult], wide: bool) -> RenderableType:
+    columns: list[tuple[str, Justify]] = [("table", "left"), ("worst row", "left"), ("measured", "right"), ("ours", "right")]
+    columns += [("error", "right")]
+    if wide:
+        columns.append(("largest part of ours", "left"))
+    made = table("The row with the largest error", columns, "")
+    made.columns[0].overflow = made.columns[1].overflow = "fold"
+    for one in details:
+        for wrong in one.worst[:1]:
+            part = max(wrong.causes, key=lambda name: wrong.causes[name], default="")
+            text = f"{part} {wrong.causes[part] / 1e3:.4g} us" if part else ""
+            cells = [one.name, f"{wrong.op} {wrong.label}" if wrong.op not in wrong.label else wrong.label]
+            cells += [f"{wrong.measured:.4g} {wrong.unit}", f"{wrong.ours:.4g}", f"{wrong.error:+.0%}"]
+            made.add_row(*cells, *([text] if wide else []))
+    return made
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{100 * value:.1f}"

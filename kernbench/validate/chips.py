@@ -1,0 +1,127 @@
+"""Every table of a folder against the simulator and two baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from kernbench.analysis.chips.baselines import middle, roofline_errors, three_number_errors, three_numbers
+from kernbench.analysis.chips.fit import predictions, relative_errors
+from kernbench.analysis.chips.leave_out import left_out
+from kernbench.analysis.chips.tables import Case, Table, read_tables
+from kernbench.config.runtime import load_runtime
+from kernbench.workloads.ops.timing import OperationTimer
+
+FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "chips"  #: beside a checkout
+WORST = 5  #: rows of a table that are shown
+MANY = 10  #: rows above which a table is held against the three numbers
+QUICK = 60  #: rows of a table in the quick comparison, evenly taken
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the errors of a table must be, in shares."""
+
+    match: str
+    median: float | None = None
+    mean: float | None = None
+    each: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A row far off, and what its time is made of."""
+
+    label: str
+    op: str
+    measured: float
+    ours: float
+    unit: str
+    causes: dict[str, float]
+
+    @property
+    def error(self) -> float:
+        """Relative, signed."""
+        return (self.ours - self.measured) / self.measured
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """How near the simulator comes to a table."""
+
+    name: str
+    chip: str
+    runtime: str
+    calibrated: bool
+    rows: int  #: of the file
+    cases: int  #: of those, that were simulated
+    skipped: str = ""
+    median: float = 0.0
+    mean: float = 0.0
+    worst_error: float = 0.0
+    left_out: float | None = None  #: median, where what the table decides comes from other tables
+    left_out_mean: float | None = None
+    roofline: float | None = None
+    three: float | None = None
+    worst: Sequence[Wrong] = field(default_factory=list)
+    points: Sequence[tuple[float, float]] = field(default_factory=list)  #: measured, ours
+    notes: Sequence[str] = field(default_factory=list)
+    target: Target | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("worst", "points", "target", "notes")}
+        worst = [{name: getattr(one, name) for name in one.__slots__} | {"error": one.error} for one in self.worst]
+        return plain | {"worst": worst, "notes": list(self.notes)}
+
+
+def validate_chips(
+    folder: Path, targets: Sequence[Target], *, quick: bool = False, progress: Callable[[str], None] | None = None
+) -> list[TableResult]:
+    """Every table of the folder that a reader is known for."""
+    tables = list(read_tables(folder))
+    found = []
+    for table in tables:
+        if progress is not None:
+            progress(table.name)
+        found.append(_result(table, tables, targets, quick=quick))
+    return found
+
+
+def _result(table: Table, tables: Sequence[Table], targets: Sequence[Target], *, quick: bool) -> TableResult:
+    cases = _some(table.cases) if quick else table.cases
+    target = next((one for one in targets if fnmatch(table.name, one.match)), None)
+    calibrated = bool(table.machine and table.machine.chip and table.machine.chip.calibrated)
+    head = (table.name, table.chip, table.runtime, calibrated, table.rows, len(cases))
+    if table.machine is None or not cases:
+        why = table.skipped or (table.notes[0] if table.notes else "it has no rows")
+        return TableResult(*head, skipped=why, notes=table.notes, target=target)
+    timer = OperationTimer(table.machine, load_runtime(table.runtime))
+    ours = [case.ask(timer) for case in cases]
+    errors = relative_errors(cases, ours)
+    others = relative_errors(cases, predictions(cases, *left_out(table, tables)))
+    three = three_number_errors(cases, three_numbers(cases)) if len(cases) > MANY else []
+    order = sorted(range(len(cases)), key=lambda i: (-errors[i], i))[:WORST]
+    return TableResult(
+        *head, median=median(errors), mean=fmean(errors), worst_error=max(errors), left_out=median(others),
+        left_out_mean=fmean(others), roofline=middle(roofline_errors(cases)), three=middle(three),
+        worst=[_wrong(cases[i], ours[i], timer) for i in order], points=_points(cases, ours), notes=table.notes, target=target,
+    )  # fmt: skip
+
+
+def _some(cases: Sequence[Case]) -> list[Case]:
+    every = max(1, -(-len(cases) // QUICK))
+    return list(cases[::every])
+
+
+def _wrong(case: Case, ours: float, timer: OperationTimer) -> Wrong:
+    causes = timer.time(case.operation).causes if case.operation is not None else {}
+    return Wrong(case.label, case.op, case.measured, ours, case.unit, causes)
+
+
+def _points(cases: Iterable[Case], ours: Iterable[float]) -> list[tuple[float, float]]:
+    return [(case.measured, found) for case, found in zip(cases, ours, strict=True)]

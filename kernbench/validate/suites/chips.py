@@ -1,0 +1,78 @@
+"""Published tables of real chips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kernbench.validate.chips import FOLDER, MANY, TableResult, Target, validate_chips
+from kernbench.validate.run import Stand
+from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
+
+TARGET_WHY = "the target of the table's kind; what is past it is not modelled"
+ROOFLINE_WHY = "no more than the error of the roofline: the table has no target of its own"
+THREE_WHY = "for information: the three numbers are fitted to the table itself, and nearly interpolate a dozen rows"
+
+
+def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+    """Medians and means of tables against targets and baselines; Skipped where there are no tables."""
+    for one in results(data, stand):
+        if not one.skipped:
+            yield from _rows(one)
+
+
+def results(data: SuiteData, stand: Stand) -> list[TableResult]:
+    """Every table; the same list again for the same stand."""
+    folder = stand.options.chip_tables or FOLDER
+    if not Path(folder).is_dir():
+        raise Skipped("there is no folder of chip tables; name one by --data or KERNBENCH_CHIP_TABLES")
+    key = (str(folder), stand.options.quick)
+    if key not in _RESULTS:
+        targets = [Target(**one) for one in data.fact("targets")]
+        _RESULTS.clear()
+        _RESULTS[key] = validate_chips(Path(folder), targets, quick=stand.options.quick)
+    return _RESULTS[key]
+
+
+_RESULTS: dict[tuple[str, bool], list[TableResult]] = {}
+
+
+def _rows(one: TableResult) -> Iterator[Row]:
+    target = one.target or Target("")
+    judged = [
+        ("median", one.median, target.median),
+        ("mean", one.mean, target.mean),
+        ("worst row", one.worst_error, target.each),
+    ]
+    for name, ours, most in judged:
+        if most is not None:
+            yield _row(f"{one.name}: {name}", most, ours, TARGET_WHY)
+    if one.target is None and one.roofline is not None:
+        yield _row(f"{one.name}: median, roofline", one.roofline, one.median, ROOFLINE_WHY)
+    if one.three is not None and one.cases > MANY:
+        yield _row(f"{one.name}: median, three numbers", one.three, one.median, THREE_WHY, judged=False)
+
+
+def _row(case: str, most: float, ours: float, why: str, *, judged: bool = True) -> Row:
+    allowed = 0 if judged else None
+    return Row(case=case, source="tables", expected=(0, most), ours=ours, unit="error", allowed=allowed, why=why)
+
+
+def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
+    """Measured against simulated, a table each."""
+    found = next(iter(_RESULTS.values()), [])
+    made = []
+    for one in found:
+        points = [point for point in one.points if min(point) > 0]
+        if len(points) > MANY:
+            low, high = min(min(point) for point in points), max(max(point) for point in points)
+            series = [Series("rows", _thinned(points)), Series("equal", [(low, low), (high, high)], "line")]
+            made.append(Figure(one.name, "measured", "simulated", series, log_x=True, log_y=True))
+    return made
+
+
+SHOWN = 300  #: points of a figure
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return list(points[:: max(1, -(-len(points) // SHOWN))])

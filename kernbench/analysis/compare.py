@@ -159,6 +159,6 @@ def compare_machines(
 ) -> Compared:
     """Run a target on each machine. InputError for fewer than two, and where one of them cannot run it."""
     if len(machines) < 2:
-        raise InputError(Problem("compare", "it takes two machines or more", "config", list(machines)))
+        raise InputError(Problem("compare", "it needs at least two machines", "config", list(machines)))
     works = {name: case.on(config) for name, config in machines.items()}  # a machine that cannot run it is refused at once
     return Compared(case.name, {name: work.run(progress=progress) for name, work in works.items()})

@@ -56,7 +56,7 @@ class SweepResult(Answer):
         """The best point by the first goal: its axes, and the goal. InputError where no point is done."""
         found = ranked(self.table, self.goal)
         if not found:
-            raise InputError(Problem(self.table.name, "no point of the sweep is done, so none is the best"))
+            raise InputError(Problem(self.table.name, "no point of the sweep is done, so there is no best point"))
         return self._point(found[0])
 
     @property

@@ -204,7 +204,7 @@ def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> li
         said = collective.says(call.count, group.size, rank)
         if one.size not in said:
             rule = f"its reference gives {one.size:,} elements for rank {rank}, which gets {said[0]:,}"
-            raise InputError(Problem(call.name, rule, remedy="it must give all that a rank gets"))
+            raise InputError(Problem(call.name, rule, remedy="it must give everything that a rank receives"))
     return found
 
 

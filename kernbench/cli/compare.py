@@ -113,7 +113,7 @@ def _named(given: Sequence[str]) -> dict[str, str]:
     """The machines by their names. InputError for fewer than two, and for one that is given twice."""
     if len(given) < 2:
         remedy = "kbsim compare TARGET -c npu_mobile -c npu_server"
-        raise InputError(Problem("kbsim compare", "it takes two machines or more", "--config", ", ".join(given), remedy))
+        raise InputError(Problem("kbsim compare", "it needs at least two machines", "--config", ", ".join(given), remedy))
     again = next((one for one in given if given.count(one) > 1), None)
     if again is not None:
         raise InputError(Problem("kbsim compare", "this machine is given twice", "--config", again, "leave one of them out"))

@@ -212,7 +212,7 @@ def check_files(
 
     wanted = {f"--{name.replace('_', '-')}": path for name, path in files.items() if path is not None}
     if "--emit" in wanted and "--trace" in wanted:
-        raise _refused("with --emit nothing is run, so there is no trace", "--trace", wanted["--trace"])
+        raise _refused("--emit runs nothing, so there is no trace", "--trace", wanted["--trace"])
     if compared:
         for option, path in wanted.items():
             raise _refused("a comparison writes a plot alone", option, path, "leave it out, or run that case by itself")

@@ -112,7 +112,7 @@ def _check_files(emit: Path | None, trace: Path | None, live_map: Path | None) -
     from kernbench.common.files import check_writable
 
     if emit is not None and trace is not None:
-        raise InputError(Problem("kbsim onnx", "with --emit nothing is run, so there is no trace", "--trace", str(trace)))
+        raise InputError(Problem("kbsim onnx", "--emit runs nothing, so there is no trace", "--trace", str(trace)))
     if live_map is not None and live_map.suffix.lower() != ".svg":
         raise InputError(Problem("kbsim onnx", "its name must end in .svg", "--live-map", str(live_map)))
     for path in (emit, trace, live_map):

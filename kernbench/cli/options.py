@@ -99,7 +99,7 @@ def system_asked(command: str, option: str | None, argument: str | None) -> str:
 
         rule = f"the machine is given twice, as --config {option} and as {argument}"
         raise InputError(Problem(f"kbsim {command}", rule, remedy="leave the second out"))
-    output.note(f"deprecated: say --config {argument}; a machine as an argument goes with the next version")
+    output.note(f"deprecated: say --config {argument}; the positional argument will be removed in the next version")
     return argument
 
 

@@ -224,9 +224,9 @@ def _check(cycles: int | None, until: str | None, save: Path | None, *, as_json:
     if cycles is None and until is None:
         raise InputError(Problem("kbsim step", "give at least one of --cycles and --until"))
     if watch and as_json:
-        raise InputError(Problem("kbsim step", "--watch shows many states and --json one: give one of the two"))
+        raise InputError(Problem("kbsim step", "--watch shows many states, but --json shows one: give one of the two"))
     if watch and not cycles:
-        raise InputError(Problem("kbsim step", "--watch needs --cycles of at least 1: the distance of two looks"))
+        raise InputError(Problem("kbsim step", "--watch needs --cycles of at least 1: the cycles between two states"))
     if save is not None:
         from kernbench.common.files import check_writable
 

@@ -27,7 +27,7 @@ def read_bounded(
 ) -> bytes:
     """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
 
-    InputError where it is larger, cannot be read, or is a pipe that nobody writes to. `what`: how the error names the file;
+    InputError where it is larger, cannot be read, or is a pipe without a writer. `what`: how the error names the file;
     `remedy`: what to do about a file that is larger; `unread`: about one that cannot be read.
     """
     source = os.fspath(path)
@@ -66,7 +66,7 @@ def _await_writer(source: str, what: str, handle: int) -> bytes:
     except BlockingIOError:  # of a writer that has said nothing yet
         return b""
     if not first:
-        raise InputError(Problem(source, f"{what} is a pipe that nobody writes to", remedy="start what writes to it first"))
+        raise InputError(Problem(source, f"{what} is a pipe without a writer", remedy="start what writes to it first"))
     return first
 
 
@@ -105,7 +105,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse, before the work, a place where `write_whole` would fail after it; InputError says why."""
     if os.fspath(path) == "-":
-        raise InputError(Problem("-", "it cannot be written: it is no file's name", remedy="give /dev/stdout for stdout"))
+        raise InputError(Problem("-", "it cannot be written: it is not a file name", remedy="give /dev/stdout for stdout"))
     target = target_of(path)
     try:
         if target.is_dir():
@@ -116,7 +116,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise InputError(_refusal(path, str(error))) from None
     place = target if target.exists() and not target.is_file() else target.parent
     if not os.access(place, os.W_OK):
-        raise InputError(_refusal(path, f"there is no permission to write {place}"))
+        raise InputError(_refusal(path, f"you have no permission to write {place}"))
 
 
 def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable[str | os.PathLike[str] | None]) -> None:
@@ -139,7 +139,7 @@ def target_of(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(_refusal(path, str(error))) from None
     except RuntimeError:
-        raise InputError(_refusal(path, "its links lead round in a circle")) from None
+        raise InputError(_refusal(path, "its links form a cycle")) from None
 
 
 def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:

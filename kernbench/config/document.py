@@ -124,7 +124,7 @@ def text_document(text: str, source: str, suffix: str) -> Document:
 def data_document(data: Any, source: str) -> Document:
     """A document from data that is already in memory; its top must be a mapping."""
     if not isinstance(data, dict):
-        raise InputError(Problem(source, f"it must be a mapping of keys, and is of type {type(data).__name__}"))
+        raise InputError(Problem(source, f"it must be a mapping of keys, but is of type {type(data).__name__}"))
     return Document(source, data)
 
 

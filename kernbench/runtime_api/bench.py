@@ -169,7 +169,7 @@ def bench(
             rule = "it must be words of letters, digits and _, joined by -"
             raise InputError(Problem(where, rule, "name", name))
         if not callable(run) or len(inspect.signature(run).parameters) != 1:
-            raise InputError(Problem(where, "what it decorates must be a function of one argument, ctx", "name", name))
+            raise InputError(Problem(where, "it must decorate a function of one argument, ctx", "name", name))
         return Bench(name, description, run, reference, declared(where, params or {}), machine)
 
     return make

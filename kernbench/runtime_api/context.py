@@ -93,7 +93,7 @@ class Context:
         name = name or next(self._names)
         where = f"tensor {name}"
         if name in self.tensors:
-            raise InputError(Problem(where, "there is a tensor of that name already", remedy="give each its own name"))
+            raise InputError(Problem(where, "a tensor of that name already exists", remedy="give each its own name"))
         plain = check_shape(where, shape, dtype)
         if placement is None:
             parts = packed_parts(name, plain, dtype, self._hbm, self.memory)

@@ -132,7 +132,7 @@ class Running:
 
         log = self._session.log
         if log is None:
-            raise InputError(Problem(self.bench.where, "this run kept no op log, and there is nothing to verify"))
+            raise InputError(Problem(self.bench.where, "this run kept no op log, so there is nothing to verify"))
         return verify_run(log, self.context.outputs, self.expected(), self.places, debug=debug)
 
 

@@ -55,7 +55,7 @@ def read_checkpoint(
     where = os.fspath(path)
     data = read_bounded(path, FILE_BYTES, what="the checkpoint", remedy=REMEDY, unread="check the path")
     if not data.startswith(MAGIC):
-        raise InputError(Problem(where, "it is no kernbench checkpoint of version 1", remedy=REMEDY))
+        raise InputError(Problem(where, "it is not a kernbench checkpoint of version 1", remedy=REMEDY))
     end = data.find(b"\n", len(MAGIC), len(MAGIC) + MAX_HEADER + 1)
     try:
         header = json.loads(data[len(MAGIC) : max(end, 0)])
@@ -88,7 +88,7 @@ def replayed(where: str, state: bytes) -> tuple[int, str]:
             return body["cycle"], body["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise InputError(Problem(where, "it is no checkpoint of a machine with components", remedy=REMEDY))
+    raise InputError(Problem(where, "it is not a checkpoint of a machine with components", remedy=REMEDY))
 
 
 def _digest(state: bytes, trace: int) -> str:

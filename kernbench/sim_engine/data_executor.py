@@ -81,7 +81,7 @@ class DataExecutor:
             return MemoryStore()
         if op_log.initial_store is None:
             remedy = "make the log with a memory store, OpLogger(memory_store)"
-            raise InputError(Problem("op log", "it holds times alone, so there is nothing to replay", remedy=remedy))
+            raise InputError(Problem("op log", "it holds only times, so there is nothing to replay", remedy=remedy))
         return op_log.initial_store.snapshot()
 
     def run(self, until: int | None = None) -> DataExecutor:
@@ -119,7 +119,7 @@ class DataExecutor:
         found = verify_outputs(self.store, self._records(), self._outputs, expected)
         if ops is not None and not self._debug:
             remedy = "use DataExecutor(..., debug=True)"
-            raise InputError(Problem("verify", "what single ops did is kept in debug mode alone", remedy=remedy))
+            raise InputError(Problem("verify", "results of single ops are kept only in debug mode", remedy=remedy))
         return found.joined(verify_ops(self._known, self.boundaries, ops))
 
     def _records(self) -> Iterable[OpRecord]:

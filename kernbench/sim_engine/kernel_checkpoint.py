@@ -94,4 +94,4 @@ def _body(where: str, state: bytes) -> _Body:
     try:
         return msgspec.json.decode(state, type=_Body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise InputError(Problem(where, "it is no checkpoint of a bench", remedy=REMEDY)) from None
+        raise InputError(Problem(where, "it is not a checkpoint of a bench", remedy=REMEDY)) from None

@@ -366,7 +366,7 @@ class Machine:
         """Run a machine with components up to where its checkpoint was made: what they hold is in no file."""
         cycle, digest = checkpoint.replayed(path, state)
         if self.cycle:
-            raise ValueError(f"cycle {self.cycle}: a run with components is taken up from cycle 0")
+            raise ValueError(f"cycle {self.cycle}: a run with components is resumed from cycle 0")
         if self._trace_state is not None:
             self._new_tracing(_Nowhere(), self.options_of_trace()).begin(self._header()["program"])
         self.run(cycles=cycle)
@@ -382,7 +382,7 @@ class Machine:
     def snapshot(self) -> bytes:
         """All state; `restore` puts it back. InputError where a component cannot be saved."""
         if self.commands is not None and self.commands.added:
-            raise InputError(Problem("checkpoint", "commands that components described are in no checkpoint"))
+            raise InputError(Problem("checkpoint", "a checkpoint cannot hold commands that components described"))
         try:
             return bytes(self._core.snapshot())
         except ValueError as error:

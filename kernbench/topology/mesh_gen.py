@@ -281,7 +281,7 @@ def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
     text = document.text or ""
     content, made_from = _CONTENT.search(text), _SOURCE.search(text)
     if content is None or made_from is None:
-        raise InputError(Problem(str(path), "it is no file that kbsim topology compile wrote", remedy=_REMEDY))
+        raise InputError(Problem(str(path), "it is not a file that kbsim topology compile wrote", remedy=_REMEDY))
     if _sha256(_CONTENT.sub("", text, count=1)) != content[1]:
         rule = "it was edited by hand: its text does not fit its content_hash"
         raise InputError(Problem(str(path), rule, remedy=_REMEDY))
@@ -290,7 +290,7 @@ def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
     try:
         return _read(document.data, config)
     except ValueError as error:
-        raise InputError(Problem(str(path), f"it is no layout of this cube: {error}", remedy=_REMEDY)) from None
+        raise InputError(Problem(str(path), f"it is not a layout of this cube: {error}", remedy=_REMEDY)) from None
 
 
 def _read(data: dict[str, Any], config: SystemConfig) -> CubeMesh:

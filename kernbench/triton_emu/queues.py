@@ -155,7 +155,7 @@ class NeighbourTable:
                 if back != (rank, direction):
                     leads = "nowhere" if back is None else f"to rank {back[0]} {back[1]}"
                     rule = f"{here} leads to rank {other} {there}, but rank {other} {there} of plane {plane} leads {leads}"
-                    raise InputError(Problem(WHERE, rule, remedy="what is a neighbour on one side is one on the other"))
+                    raise InputError(Problem(WHERE, rule, remedy="neighbours must be mutual"))
 
 
 @dataclass(frozen=True)

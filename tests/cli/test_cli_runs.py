@@ -203,11 +203,11 @@ REFUSALS = [
     ),
     (
         ("step", "tiles.json", *SMALL, "--watch", "--until", "stall"),
-        "kbsim step: --watch needs --cycles of at least 1: the distance of two looks",
+        "kbsim step: --watch needs --cycles of at least 1: the cycles between two states",
     ),
     (
         ("step", "tiles.json", *SMALL, "-n", "1", "--watch", "--json"),
-        "kbsim step: --watch shows many states and --json one: give one of the two",
+        "kbsim step: --watch shows many states, but --json shows one: give one of the two",
     ),
     (
         ("program", "emit", "llama2-7b-decode", "-o", "decode.txt"),

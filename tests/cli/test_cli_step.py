@@ -184,11 +184,11 @@ def _claiming(data: bytes, **claims: Any) -> bytes:
 
 
 DAMAGED = {
-    "empty": (lambda data: b"", "it is no kernbench checkpoint of version 1"),
-    "other file": (lambda data: b"PK\3\4" + data, "it is no kernbench checkpoint of version 1"),
+    "empty": (lambda data: b"", "it is not a kernbench checkpoint of version 1"),
+    "other file": (lambda data: b"PK\3\4" + data, "it is not a kernbench checkpoint of version 1"),
     "later version": (
         lambda data: data.replace(b"KBCKPT 1", b"KBCKPT 2"),
-        "it is no kernbench checkpoint of version 1",
+        "it is not a kernbench checkpoint of version 1",
     ),
     "half a header": (lambda data: data[:40], "the checkpoint's header is damaged"),
     "header is a list": (lambda data: b"KBCKPT 1\n[]\n", "the checkpoint's header is damaged"),

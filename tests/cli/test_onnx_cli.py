@@ -71,7 +71,7 @@ def test_files(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--emit", "p.json", "--trace", "t"), '--trace = "t", but with --emit nothing is run, so there is no trace'),
+        (("--emit", "p.json", "--trace", "t"), '--trace = "t", but --emit runs nothing, so there is no trace'),
         (("--live-map", "map.png"), '--live-map = "map.png", but its name must end in .svg'),
     ],
 )

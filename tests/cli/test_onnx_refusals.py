@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Callable[[Model], Any], str]] = {
     "attribute untyped": (_attribute_untyped, "node conv (Conv): attribute pads: it has no type"),
     "attribute missing": (_attribute_missing, "node sum (Concat): attribute axis: it is missing"),
     "operator": (_operator, "node sum (): op_type: it has no operator"),
-    "functions": (_functions, "its functions call each other in a circle: A -> B -> A"),
+    "functions": (_functions, "its functions call each other in a cycle: A -> B -> A"),
     "many functions": (
         _many_functions,
         "it has 1099511627779 nodes with its functions written out, and a graph has at most 100000",

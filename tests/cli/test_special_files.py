@@ -64,7 +64,7 @@ def test_what_is_said(kbsim: Kbsim) -> None:
     said = kbsim("run", "zero.kbp")
     assert said.err == f"error: zero.kbp: it is larger than the limit of {LIMIT} bytes; write it to a file first\n"
     said = kbsim("step", "tiles.json", "-c", "small.yaml", "-n", "1", "--from", "pipe.ckpt")
-    assert said.err == "error: pipe.ckpt: the checkpoint is a pipe that nobody writes to; start what writes to it first\n"
+    assert said.err == "error: pipe.ckpt: the checkpoint is a pipe without a writer; start what writes to it first\n"
 
 
 def test_a_full_disk_is_told_as_it_is() -> None:

@@ -146,7 +146,7 @@ def test_places_that_are_no_files(kbsim: Kbsim) -> None:
         assert (said.code, said.out) == (2, "") and "it cannot be opened or written: it is a pipe or a device" in said.err
         assert kbsim("sweep", "merge", name, "sound").code == 2
     said = kbsim("sweep", "merge", "round", "sound")
-    assert said.code == 2 and "its links lead round in a circle" in said.err
+    assert said.code == 2 and "its links form a cycle" in said.err
     assert kbsim(*RUN, "--store", "round").code == 2
 
 

@@ -197,7 +197,7 @@ def test_a_run_with_told_commands_is_in_no_checkpoint() -> None:
     run = Machine(load_config({}), Program("none"), {"part": part})
     part.commands = run.keep_commands()
     run.step(1)
-    with pytest.raises(InputError, match="commands that components described are in no checkpoint"):
+    with pytest.raises(InputError, match="a checkpoint cannot hold commands that components described"):
         run.snapshot()
 
 

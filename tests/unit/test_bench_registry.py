@@ -139,7 +139,7 @@ def test_wrong_declarations() -> None:
     said = refusal(lambda: bench(name="two words", description="")(run))
     assert said == f'{where}: name = "two words", but it must be words of letters, digits and _, joined by -'
     said = refusal(lambda: bench(name="mine", description="")(lambda: None))  # type: ignore[arg-type, misc]
-    assert said == f'{where}: name = "mine", but what it decorates must be a function of one argument, ctx'
+    assert said == f'{where}: name = "mine", but it must decorate a function of one argument, ctx'
 
 
 @pytest.mark.parametrize(

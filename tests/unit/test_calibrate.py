@@ -72,7 +72,7 @@ HEAD = "class,op,m,n,k,measured\n"
     [
         ("", "own.csv:1: its first line must name the columns class, op, measured, and class, op, measured is not there"),
         ("class,op\nmatmul,matmul\n", "own.csv:1: .* measured is not there"),
-        (HEAD, "it has no row that can be used"),
+        (HEAD, "it has no usable row"),
         (HEAD + "matmul,matmul,1,2,3,fast\n", "own.csv:2: the row cannot be read: measured = 'fast'"),
         (HEAD + "matmul,matmul,1,2,3,-1\n", "measured = '-1', but it must be a number from 0"),
         (HEAD + "matmul,matmul,1,2,3,nan\n", "measured = 'nan', but it must be a number from 0"),

@@ -230,7 +230,7 @@ def test_a_reference_that_fails_is_the_users(instead: str, said: str, tmp_path: 
 def test_a_reference_says_all_that_ranks_get(instead: str, size: int, tmp_path: Path) -> None:
     """What it left out was verified against nothing: no element was wrong."""
     own = f"def reference(inputs, kind, shape, slot_bytes):\n    import numpy as np\n    return [{instead} for one in inputs]\n"
-    said = f"its reference gives {size} elements for rank 0, which gets 50; it must give all that a rank gets"
+    said = f"its reference gives {size} elements for rank 0, which gets 50; it must give everything that a rank receives"
     with pytest.raises(InputError, match=f"^all_reduce_ring: {said}$"):
         call("all_reduce_ring", "single_cube", 3, 50, module=_mine(tmp_path, own))
 

@@ -37,7 +37,7 @@ def test_two_options_do_not_name_one_file(tmp_path: Path) -> None:
 def test_a_dash_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere it is stdout; here a file of that name was left behind."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="-: it cannot be written: it is no file's name; give /dev/stdout for stdout"):
+    with pytest.raises(InputError, match="-: it cannot be written: it is not a file name; give /dev/stdout for stdout"):
         check_writable("-")
 
 
@@ -45,9 +45,9 @@ def test_a_dash_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    with pytest.raises(InputError, match="it cannot be written: its links lead round in a circle"):
+    with pytest.raises(InputError, match="it cannot be written: its links form a cycle"):
         check_writable(loop)
-    with pytest.raises(InputError, match="it cannot be written: its links lead round in a circle"):
+    with pytest.raises(InputError, match="it cannot be written: its links form a cycle"):
         write_whole(loop, b"")
 
 
@@ -86,7 +86,7 @@ def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     begin = time.monotonic()
-    assert refused(path) == "the log is a pipe that nobody writes to; start what writes to it first"
+    assert refused(path) == "the log is a pipe without a writer; start what writes to it first"
     assert time.monotonic() - begin < 5
 
     def write(*parts: bytes) -> threading.Thread:

@@ -211,7 +211,7 @@ def test_adr0020_d10_timing_alone_needs_nothing_of_phase_2() -> None:
     with pytest.raises(InputError) as caught:
         DataExecutor(OpLogger())
     remedy = "make the log with a memory store, OpLogger(memory_store)"
-    assert str(caught.value) == f"op log: it holds times alone, so there is nothing to replay; {remedy}"
+    assert str(caught.value) == f"op log: it holds only times, so there is nothing to replay; {remedy}"
     code = "import sys, kernbench.sim_engine.op_log as _; print([m for m in sys.modules if 'replay' in m or 'executor' in m])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     write = MemoryWriteMsg("hbm", 0, A)

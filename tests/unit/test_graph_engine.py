@@ -123,7 +123,7 @@ def test_what_a_bench_refuses_comes_back_as_it_is() -> None:
         ctx.synchronize()
         ctx.zeros((2,), name="x")
 
-    with pytest.raises(InputError, match="tensor x: there is a tensor of that name already"):
+    with pytest.raises(InputError, match="tensor x: a tensor of that name already exists"):
         GraphEngine("single_cube").run(twice(VALUES, then=[refuse]))
 
 

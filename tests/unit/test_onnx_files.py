@@ -80,9 +80,9 @@ def _folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (_garbage, "it is no ONNX model"),
-        (_empty, "it is no ONNX model: its graph has no nodes"),
-        (_cut, "it is no ONNX model"),
+        (_garbage, "it is not an ONNX model"),
+        (_empty, "it is not an ONNX model: its graph has no nodes"),
+        (_cut, "it is not an ONNX model"),
         (_folder, "it is no file"),
         (lambda path: resnet_block().save(path), "its dynamic dimensions n have no size; give --dim n=N"),
     ],

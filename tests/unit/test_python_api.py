@@ -153,7 +153,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.run("llama2-7b-decode", "single_cube"), "machines that fit: npu_mobile, npu_server"),
         (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
         (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),
-        (lambda: kb.compare("gemm", ["npu_server"]), "it takes two machines or more"),
+        (lambda: kb.compare("gemm", ["npu_server"]), "it needs at least two machines"),
         (lambda: kb.compare("gemm", ["npu_server", "npu_server"]), "two machines are called npu_server"),
         (lambda: kb.whatif("llama2-7b-decode", m=3), "m is for benches, models and graphs"),
         (lambda: kb.whatif("llama2-7b-decode", free=["dramm"]), "it must be one of dma"),

@@ -117,13 +117,13 @@ TABLES: list[tuple[list[str], Any, str]] = [
         names(2),
         EAST,
         "rank 0 E of plane 0 leads to rank 1 W, but rank 1 W of plane 0 leads nowhere; "
-        "what is a neighbour on one side is one on the other",
+        "neighbours must be mutual",
     ),
     (
         names(2),
         {**EAST, 1: {(0, "W"): (0, "S")}},
         "rank 0 E of plane 0 leads to rank 1 W, but rank 1 W of plane 0 leads to rank 0 S; "
-        "what is a neighbour on one side is one on the other",
+        "neighbours must be mutual",
     ),
     (names(2), {0: {(0, "E"): (0, "W")}}, f"rank 0 E of plane 0 leads to rank 0: {OTHER}"),
     (names(2), {0: {(0, "E"): (2, "W")}}, f"rank 0 E of plane 0 leads to rank 2: {OTHER}"),

@@ -175,7 +175,7 @@ def test_by_pcie_the_endpoint_of_the_sip_copies_each_slice() -> None:
         ),
         (
             lambda c: [c.zeros((2,), name="x") for _ in range(2)],
-            "tensor x: there is a tensor of that name already; give each its own name",
+            "tensor x: a tensor of that name already exists; give each its own name",
         ),
         (
             lambda c: c.zeros((2,), name="x", placement="row_wise"),

@@ -154,7 +154,7 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     database = sqlite3.connect(other)
     database.execute("CREATE TABLE songs (name TEXT)")
     database.close()
-    assert refusal(other) == f"{other}: it is a database, and no store of sweeps; name another file"
+    assert refusal(other) == f"{other}: it is a database, but not a store of sweeps; name another file"
     newer = tmp_path / "newer.sqlite"
     Store.write(newer).close()
     database = sqlite3.connect(newer)

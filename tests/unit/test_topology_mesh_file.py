@@ -172,7 +172,7 @@ def test_an_edit_by_hand_is_refused_and_kept(small: Path, old: str, new: str) ->
 def test_another_file_of_that_name_is_refused_and_kept(small: Path) -> None:
     path = small.parent / "cube_mesh.yaml"
     path.write_text("routers: {}\n")
-    assert refused(small) == f"cube_mesh.yaml: it is no file that kbsim topology compile wrote; {REMEDY}"
+    assert refused(small) == f"cube_mesh.yaml: it is not a file that kbsim topology compile wrote; {REMEDY}"
     assert path.read_text() == "routers: {}\n"
     compile_topology(small, force=True)
     assert compile_topology(small).action == "reused"
@@ -206,8 +206,8 @@ def test_a_file_whose_hash_fits_and_that_holds_no_layout_is_refused(small: Path,
     bare = bare.replace(old, new, 1)
     schema, rest = bare.split("source_hash", 1)
     path.write_text(f"{schema}content_hash: {hashlib.sha256(bare.encode()).hexdigest()}\nsource_hash{rest}")
-    assert refused(small) == f"cube_mesh.yaml: it is no layout of this cube: {rule}; {REMEDY}"
-    with pytest.raises(InputError, match="it is no layout of this cube"):
+    assert refused(small) == f"cube_mesh.yaml: it is not a layout of this cube: {rule}; {REMEDY}"
+    with pytest.raises(InputError, match="it is not a layout of this cube"):
         build_topology(load_config(small, kind=SystemConfig))
 
 

@@ -160,7 +160,7 @@ def test_adr0020_d11_debug_mode_compares_every_op() -> None:
     )
     with pytest.raises(InputError) as caught:
         DataExecutor(gemm_log()).verify(A @ B, ops={})
-    text = "verify: what single ops did is kept in debug mode alone; use DataExecutor(..., debug=True)"
+    text = "verify: results of single ops are kept only in debug mode; use DataExecutor(..., debug=True)"
     assert str(caught.value) == text
 
 

@@ -86,7 +86,7 @@ class Calibration:
 def calibrate(
     path: Path, machine: NpuConfig, runtime: Runtime, *, progress: Callable[[str], None] = lambda _: None
 ) -> Calibration:
-    """Fit the constants that the table's rows decide; InputError where it has no row that can be used."""
+    """Fit the constants that the table's rows decide; InputError where it has no usable row."""
     ChipView.of(machine)
     text = table_text(path)
     cases, kinds, unread = _cases(path, text, machine)
@@ -132,7 +132,7 @@ def _cases(path: Path, text: str, machine: NpuConfig) -> tuple[list[Case], list[
             cases.append(case)
             kinds.append(row["class"])
     if not cases:
-        raise InputError(Problem(str(path), "it has no row that can be used"))
+        raise InputError(Problem(str(path), "it has no usable row"))
     return cases, kinds, unread
 
 

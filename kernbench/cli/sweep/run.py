@@ -140,7 +140,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
     for problem in damaged[:MOST_NOTES]:
         output.note(f"warning: {replace(problem, remedy='it is run anew')}")
     if len(damaged) > MOST_NOTES:
-        output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run anew")
+        output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run again")
 
 
 def _points(spec: Spec, quiet: bool) -> Points:

@@ -263,7 +263,7 @@ def _check_header(place: Path, database: sqlite3.Connection, *, may_be_new: bool
     if not tables and may_be_new:
         return
     if "meta" not in tables or "results" not in tables:
-        raise InputError(Problem(str(place), "it is a database, and no store of sweeps", remedy="name another file"))
+        raise InputError(Problem(str(place), "it is a database, but not a store of sweeps", remedy="name another file"))
     form = database.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
     if form is None or form[0] != FORMAT:
         told = None if form is None else form[0]

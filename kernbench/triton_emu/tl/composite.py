@@ -103,7 +103,7 @@ class TlComposite:
         except ValueError as error:
             raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: {error}") from None
         if len(a.shape) != 2 or len(b.shape) != 2:
-            raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: it takes matrices, and no stacks of them")
+            raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: it takes matrices, not stacks of them")
         _check_epilogue(epilogue, shape, a.dtype, line)
         dtype = out_dtype or ("i32" if dtype_of(a.dtype).kind != "float" else a.dtype)
         out = self._memory_tensor(wanted.out_ptr, shape, dtype, line)

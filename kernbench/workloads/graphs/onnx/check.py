@@ -62,7 +62,7 @@ def check_functions(model: onnx.ModelProto, where: str) -> None:
         order = list(TopologicalSorter(calls).static_order())
     except CycleError as error:
         names = " -> ".join(str(name) for _, name in error.args[1])
-        raise InputError(Problem(where, f"its functions call each other in a circle: {names}")) from None
+        raise InputError(Problem(where, f"its functions call each other in a cycle: {names}")) from None
     sizes: dict[tuple[str, str], int] = {}
     for key in order:
         sizes[key] = sum(sizes.get(call, 1) for call in _calls(functions[key].node))

@@ -62,9 +62,9 @@ def _load(path: Path) -> onnx.ModelProto:
     except OSError as error:
         raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
     except DecodeError:
-        raise InputError(Problem(str(path), "it is no ONNX model")) from None
+        raise InputError(Problem(str(path), "it is not an ONNX model")) from None
     if not model.graph.node:
-        raise InputError(Problem(str(path), "it is no ONNX model: its graph has no nodes"))
+        raise InputError(Problem(str(path), "it is not an ONNX model: its graph has no nodes"))
     return _with_functions_written_out(model, str(path)) if model.functions else model
 
 

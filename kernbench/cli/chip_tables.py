@@ -33,7 +33,7 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
         cells += [_percent(value) for value in (one.median, one.mean, one.left_out, one.roofline, one.three)]
         made.add_row(*cells, *([one.runtime] if wide else []))
     yield made
-    yield widgets.Text("left out: median where the constants that the table decides come from other chips and profiles", "dim")
+    yield widgets.Text("left out: median with constants from other tables, chips and profiles", "dim")
     uncalibrated = sorted({one.chip for one in run.details if not one.calibrated and not one.skipped})
     if uncalibrated:
         yield widgets.Text(f"not calibrated (rates are the vendor's, shares are assumed): {', '.join(uncalibrated)}", "yellow")

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from kernbench.analysis.chips.baselines import three_number_errors, three_numbers
+from kernbench.analysis.chips.leave_out import left_out
 from kernbench.analysis.chips.tables import read_tables
+from kernbench.config import load_config
+from kernbench.config.runtime import load_runtime
 from kernbench.validate.chips import FOLDER, Target, validate_chips
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import Skipped, read_suite_data
@@ -16,15 +19,15 @@ from kernbench.validate.suites import chips
 HEAD = "id,class,op,m,n,k,flops,bytes,measured,unit,roofline,sample"
 
 
-def folder_of(tmp_path: Path, chip: str = "h100") -> Path:
+def folder_of(tmp_path: Path, chip: str = "h100", name: str = "some_tp1_ops") -> Path:
     """A table of products whose times are 4 us and twice the roofline."""
     rows = [HEAD]
     for i, m in enumerate((1, 16, 128, 256, 512, 1000, 1024, 2000, 2048, 3000, 4000, 4096)):
         flops, moved = 2 * m * 4096 * 4096, 2 * (m * 4096 * 2 + 4096 * 4096)
         bound = max(flops / 989.4e6, moved / 3350e3)
         rows.append(f"{i},matmul,o_proj,{m},4096,4096,{flops},{moved},{4 + 2 * bound},us,{bound},1")
-    (tmp_path / chip).mkdir()
-    (tmp_path / chip / "some_tp1_ops.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / chip).mkdir(exist_ok=True)
+    (tmp_path / chip / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return tmp_path
 
 
@@ -40,6 +43,38 @@ def test_three_numbers_find_what_made_the_table(tmp_path: Path) -> None:
     numbers = three_numbers(table.cases)
     assert numbers.kernel == pytest.approx(4, rel=0.02)
     assert max(three_number_errors(table.cases, numbers)) < 0.02
+
+
+def test_a_table_left_out_is_simulated_with_what_its_kin_on_the_chip_determines(tmp_path: Path) -> None:
+    folder_of(tmp_path, name="first_ops")
+    for one in validate_chips(folder_of(tmp_path, name="second_ops"), []):
+        assert one.median > 0.3  # the chip's file is not made for these times
+        assert one.left_out is not None and one.left_out < 0.6 * one.median and one.left_out_mean < 0.6 * one.mean
+
+
+def test_the_kin_of_a_table_left_out_keeps_its_own_profile(tmp_path: Path) -> None:
+    folder_of(tmp_path, name="some_tp1_ops")
+    folder_of(tmp_path, name="llmcompass_matmul")  # the host's clock around a call: 25 us of other software
+    events, clock = read_tables(tmp_path)
+    assert (events.runtime, clock.runtime) == ("torch_eager", "kernel_only")
+    machine, runtime = left_out(clock, [events, clock])
+    assert runtime.ops["matmul"].start_ns != load_runtime("kernel_only").ops["matmul"].start_ns  # that table alone has it
+    again, _ = left_out(clock, [events, clock])
+    assert again == machine != load_config("h100")
+
+
+def test_what_only_the_table_left_out_looks_up_is_removed_from_its_profile(tmp_path: Path) -> None:
+    (tmp_path / "a100").mkdir()
+    for name, kind in (("gelu", "elementwise"), ("softmax", "norm")):
+        text = f"{HEAD}\n0,{kind},{name},4096,1024,,0,16777216,50,us,8,1\n"
+        (tmp_path / "a100" / f"llmcompass_{name}.csv").write_text(text, encoding="utf-8")
+    gelu, softmax = read_tables(tmp_path)
+    profile = load_runtime("torch_eager")
+    _, without = left_out(gelu, [gelu, softmax])
+    assert "gelu" not in without.launch_ns and "gelu" not in without.ops
+    assert without.launch("gelu", "elementwise") == profile.launch_ns["softmax"]
+    assert without.behind("gelu", "elementwise") == profile.behind_ns["softmax"]
+    assert without.launch_ns["softmax"] == profile.launch_ns["softmax"]
 
 
 def test_a_table_of_a_chip_without_a_machine_is_skipped(tmp_path: Path) -> None:

@@ -1,24 +1,28 @@
-"""A table as if it had not been there for the fit: what it decided is taken from other chips and profiles.
+"""A table left out of the fit: the constants that it determines are taken from other tables.
 
-A table decides the constants of its family: tables of operations those of products and vector operations, tables of attention
-those of attention, tables of collectives those of links. Where another table of the family has the same chip (or the same
-profile), the constants stay. Otherwise each becomes the median of the other calibrated chips of the kind (or of the other
-profiles).
+A table determines the constants of its family: tables of operations those of products and vector operations, tables of
+attention those of attention, tables of collectives those of links. They are fitted again to the other tables of the family on
+the same chip, each under its own profile, from the median of the other calibrated chips of the kind. Without such tables that
+median is used. Of the profile, what only this table's operations look up is removed where other tables of the family share the
+profile; otherwise its constants become the median of the other profiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from kernbench.analysis.chips.fit import Constant, fit, value_at, with_values
 from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.chip import Chip
 from kernbench.config.runtime import AttentionCost, OpCost, Runtime, load_runtime, runtime_names
+from kernbench.workloads.ops.timing import OperationTimer
 
 if TYPE_CHECKING:
-    from kernbench.analysis.chips.tables import Table
+    from kernbench.analysis.chips.tables import Case, Table
 
 #: Constants of a chip by family; those of `operations` are joined by the rates of its engines.
 CHIP_CONSTANTS = {
@@ -34,15 +38,83 @@ CHIP_CONSTANTS = {
 }
 
 
+#: Constants that are fitted again, by family: path, unit, where the fit begins if the value is 0.
+REFITTED = {
+    "operations": (
+        Constant("te.macs_per_cycle", "MAC/cycle", "sustained product rate"),
+        Constant("dram.peak_bw_bytes_per_cycle", "byte/cycle", "sustained bandwidth"),
+        Constant("chip.product_fill_cycles", "cycle", "first loads and last stores of a block", 500.0),
+    ),
+    "attention": (
+        Constant("chip.attention_key_cycles", "cycle", "a block of attention, a key"),
+        Constant("chip.attention_block_cycles", "cycle", "a block of attention begins and ends", 1000.0),
+        Constant("chip.attention_ramp_ns", "ns", "a stream of keys lasts longer than its bytes", 5000.0),
+    ),
+    "collective": (
+        Constant("chip.links_share", "1", "share of the links that a collective sustains"),
+        Constant("chip.link_latency_ns", "ns", "a step of a collective"),
+    ),
+}
+MOST_ROWS = 60  #: of each other table in such a fit, evenly taken
+
+
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
-    """The machine and the profile of a table without what it decided."""
-    kin = [one for one in tables if one is not table and one.family == table.family and not one.skipped]
+    """The machine and the profile of a table without what it determined."""
+    kin = [one for one in tables if one is not table and one.family == table.family and one.machine is not None and one.cases]
     machine, runtime = load_config(table.chip), load_runtime(table.runtime)
-    if not any(one.chip == table.chip for one in kin) and machine.chip is not None:
-        machine = _of_others(machine, table)
-    if not any(one.runtime == table.runtime for one in kin):
-        runtime = _profile_of_others(runtime, table)
-    return machine, runtime
+    sharing = [one for one in kin if one.runtime == table.runtime]
+    runtime = _without(runtime, table, sharing) if sharing else _profile_of_others(runtime, table)
+    if machine.chip is None:
+        return machine, runtime
+    same = [one for one in kin if one.chip == table.chip]
+    constants = REFITTED.get(table.family, ())
+    if not same or not constants:
+        return _of_others(machine, table), runtime
+    begin = _of_others(machine, table)
+    values = {one.path: value_at(begin, runtime, one.path) for one in constants}
+    machine, _ = with_values(machine, runtime, values)
+    cases = [case for one in same for case in _under(one)]
+    if len(cases) <= len(constants):
+        return machine, runtime
+    return fit(cases, machine, runtime, constants).machine, runtime
+
+
+def _under(table: Table) -> list[Case]:
+    """Some rows of a table, asked under the profile of that table whatever the fit's profile is."""
+    runtime = load_runtime(table.runtime)
+    timers: dict[int, tuple[NpuConfig, OperationTimer]] = {}  # of the machine that was asked last
+
+    def of(machine: NpuConfig) -> OperationTimer:
+        if id(machine) not in timers:
+            timers.clear()
+            timers[id(machine)] = (machine, OperationTimer(machine, runtime, simulate=False))
+        return timers[id(machine)][1]
+
+    def under(case: Case) -> Case:
+        return replace(case, ask=lambda timer: case.ask(of(timer.machine)))
+
+    return [under(case) for case in table.cases[:: max(1, -(-len(table.cases) // MOST_ROWS))]]
+
+
+def _keys(tables: Iterable[Table], known: Mapping[str, Any]) -> set[str]:
+    """The keys of a profile's part that the operations of these tables look up."""
+    pairs = {(case.operation.name, case.operation.kind) for one in tables for case in one.cases if case.operation is not None}
+    return {next((key for key in pair if key in known), "default") for pair in pairs}
+
+
+def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtime:
+    """A profile without the keys that only this table looks up; its default is then the median of what the others look up."""
+    update: dict[str, Any] = {}
+    for name in ("launch_ns", "behind_ns"):
+        known: dict[str, Fraction] = getattr(runtime, name)
+        theirs = _keys(sharing, known)
+        own = _keys([table], known) - theirs
+        if own and known:
+            default = _median([known[key] for key in theirs if key in known], Fraction(0))
+            update[name] = {key: value for key, value in known.items() if key not in own} | {"default": default}
+    own = _keys([table], runtime.ops) - _keys(sharing, runtime.ops)
+    update["ops"] = {key: value for key, value in runtime.ops.items() if key not in own}
+    return runtime.model_copy(update=update)
 
 
 def _of_others(machine: NpuConfig, table: Table) -> NpuConfig:
@@ -91,17 +163,17 @@ def _memory_share(machine: NpuConfig) -> Fraction:
 
 def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
     others = [load_runtime(name) for name in runtime_names()]
-    others = [one for one in others if one != runtime]
+    others = [one for one in others if one != runtime]  # values that another profile takes over from this one do not count
     if table.family == "attention":
-        costs = [one.attention for one in others if one.attention != AttentionCost()]
+        costs = [one.attention for one in others if one.attention not in (AttentionCost(), runtime.attention)]
         names = ("start_ns", "split_ns")
         update = {name: _median([getattr(one, name) for one in costs], getattr(runtime.attention, name)) for name in names}
         return runtime.model_copy(update={"attention": runtime.attention.model_copy(update=update)})
     if table.family == "operations":
         known = [one for one in others if one.ops and bool(one.sync_ns) == bool(runtime.sync_ns)]
         launches = {"default": _median([one.launch_ns.get("default", 0) for one in known], Fraction(0))}
-        classes = ("matmul", "norm", "elementwise", "gather")
-        ops = {name: _cost([one.ops[name] for one in known if name in one.ops]) for name in classes}
+        own = {name: runtime.ops.get(name, OpCost()) for name in ("matmul", "norm", "elementwise", "gather")}
+        ops = {name: _cost([one.ops[name] for one in known if one.ops.get(name, was) != was]) for name, was in own.items()}
         return runtime.model_copy(update={"ops": ops, "launch_ns": launches})
     if table.family == "model":
         return runtime.model_copy(update={"step_ns": _median([one.step_ns for one in others if one.step_ns], Fraction(0))})

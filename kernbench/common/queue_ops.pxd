@@ -1,7 +1,9 @@
 from kernbench.common.pe_ops cimport Command
 
 cdef class IpcqSendCmd(Command):
-    cdef public object handle, ring, message
+    cdef public object handle, ring, flight, shape, dtype, value
+    cdef public long long ready, nbytes, src, slot, command
+    cdef public bint arrived
 
 cdef class IpcqRecvCmd(Command):
     cdef public object handle, ring, message

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from kernbench.common.dtypes import Array
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_ops import Command, Record
 
 
 class IpcqSendCmd(Command):
-    """A tile into the queue to a neighbour. Its record is an `ipcq_copy`, made when it has arrived."""
+    """A tile into the queue to a neighbour: the message itself. Its record is an `ipcq_copy`, made when it has arrived.
+
+    PE_IPCQ writes what the tile was at its issue, then where the message is.
+    """
 
     def __init__(
         self,
@@ -18,9 +22,18 @@ class IpcqSendCmd(Command):
         **record: Unpack[Record],
     ) -> None:
         super().__init__(**record)
-        self.handle = handle
+        self.handle: TensorHandle | None = handle  #: None once the message has arrived
         self.ring = ring  #: the queue (components/builtin/ipcq_ring.py)
-        self.message: Any = None  #: what is on its way
+        self.flight: Any = None  #: while it waits for a slot
+        self.ready = 0  #: the cycle from which it may go
+        self.shape: tuple[int, ...] = ()
+        self.dtype = ""
+        self.nbytes = 0
+        self.value: Array | None = None  #: None: pending
+        self.src = 0  #: address in the sender's scratchpad
+        self.slot = -1  #: address of its slot
+        self.arrived = False
+        self.command = -1  #: id of its transfer in a traced run
 
 
 class IpcqRecvCmd(Command):
@@ -39,4 +52,4 @@ class IpcqRecvCmd(Command):
         self.ring = ring  #: the queue
         self.number = number  #: of the message, from 0 on
         self.slot = slot  #: address of its slot
-        self.message: Any = None  #: once it has come
+        self.message: Any = None  #: an `IpcqSendCmd`, once it has come

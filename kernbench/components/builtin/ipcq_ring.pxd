@@ -1,25 +1,13 @@
 cimport cython
 
-from kernbench.common.handles cimport TensorHandle
-from kernbench.common.queue_ops cimport IpcqSendCmd
 from kernbench.components.builtin.fifo cimport Fifo
-from kernbench.components.builtin.flight cimport Flight, Reach
+from kernbench.components.builtin.flight cimport Reach
 
 cdef class QueueClock:
     cdef public long long now
     cdef public object wake
     cdef public tuple ended
 
-
-@cython.freelist(64)
-cdef class Message:
-    cdef public Flight flight
-    cdef public long long ready, nbytes, src, slot, command
-    cdef public object shape, dtype, value, line, op_id
-    cdef public bint arrived
-
-    @cython.locals(msg=IpcqSendCmd, tile=TensorHandle)
-    cdef _fill(self, Flight flight, long long ready)
 
 cdef class Ring:
     cdef public object source, target, target_name, sender, receiver, tier, last_send, last_recv

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kernbench.common.handles import TensorHandle
-from kernbench.common.queue_ops import IpcqSendCmd
 from kernbench.components.builtin.fifo import Fifo
-from kernbench.components.builtin.flight import Flight, Reach
+from kernbench.components.builtin.flight import Reach
 
 if TYPE_CHECKING:
-    from kernbench.common.dtypes import Array
     from kernbench.components.builtin.pe_ipcq import PeIpcq
 
 DIRECTIONS = ("N", "E", "S", "W")
@@ -45,30 +42,6 @@ class End:
         return f"rank {self.rank} ({self.pe}) {self.direction}" + (f" of plane {self.plane}" if self.plane else "")
 
 
-class Message:
-    """What was sent; it waits in the sender's PE_IPCQ until there is a slot for it."""
-
-    def __init__(self, flight: Flight, ready: int) -> None:
-        """`flight`: of the send. `ready`: the cycle from which it may go."""
-        self._fill(flight, ready)
-
-    def _fill(self, flight: Flight, ready: int) -> None:
-        msg: IpcqSendCmd = flight.msg
-        tile: TensorHandle = msg.handle
-        self.flight: Any = flight  #: None once it has a slot
-        self.ready = ready
-        self.shape: tuple[int, ...] = tile.shape
-        self.dtype: str = tile.dtype
-        self.nbytes: int = tile.nbytes
-        self.value: Array | None = tile.value  #: None: pending
-        self.src: int = tile.addr  #: where it was in the sender's scratchpad
-        self.line: str = msg.line  #: of the send
-        self.op_id: Any = msg.op_id  #: of its record, a number
-        self.slot = -1  #: address of its slot
-        self.arrived = False
-        self.command = -1  #: id of its transfer in a traced run
-
-
 class Ring:
     """From one PE to another: messages arrive in the order of their sends, and slots become free in that order as well."""
 
@@ -99,7 +72,7 @@ class Ring:
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
         self.credits = Fifo([0] * slots)  #: the cycles from which they may be used
-        self.waiting = Fifo()  #: messages without one
+        self.waiting = Fifo()  #: messages without one, each an `IpcqSendCmd`
         self.sent = 0  #: sends that took a credit
         self.in_flight = Fifo()  #: messages in the order of their sends
         self.last_send = ""  #: line of the last one that was received

@@ -1,12 +1,13 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from kernbench.common.handles cimport TensorHandle
 from kernbench.common.pe_ops cimport DmaReadCmd
 from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base cimport Typed
 from kernbench.components.builtin.fifo cimport Fifo
 from kernbench.components.builtin.flight cimport Flight, Reach
-from kernbench.components.builtin.ipcq_ring cimport Message, QueueClock, Ring
+from kernbench.components.builtin.ipcq_ring cimport QueueClock, Ring
 from kernbench.components.builtin.part cimport Serving
 from kernbench.components.builtin.pe_dma cimport Transfers
 from kernbench.components.builtin.pe_scheduler cimport CommandQueue
@@ -22,7 +23,7 @@ cdef class QueueControl(Serving):
     cdef public list done
     cdef public dict queues_out, queues_in
 
-    @cython.locals(send=IpcqSendCmd, message=Message, ready="long long", ring=Ring)
+    @cython.locals(message=IpcqSendCmd, tile=TensorHandle, ready="long long", ring=Ring)
     cpdef begin(self, Flight flight, long long now)
 
     @cython.locals(way=Reach)
@@ -35,23 +36,23 @@ cdef class QueueControl(Serving):
     @cython.locals(first=tuple, ring=Ring)
     cpdef deliver(self, long long now)
 
-    @cython.locals(message=Message, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
+    @cython.locals(message=IpcqSendCmd, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
     cpdef _send(self, Ring ring, long long now)
 
     @cython.locals(place="long long", before="long long", travel="long long", flight=Flight, receiver=Serving)
-    cdef _move(self, Ring ring, Message message)
+    cdef _move(self, Ring ring, IpcqSendCmd message)
 
-    @cython.locals(flight=Flight, message=Message, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)
+    @cython.locals(flight=Flight, message=IpcqSendCmd, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)
     cpdef _receive(self, Ring ring, long long now)
 
-    @cython.locals(send=IpcqSendCmd, receive=IpcqRecvCmd, ring=Ring)
+    @cython.locals(receive=IpcqRecvCmd, ring=Ring)
     cpdef ended(self, Flight flight)
 
-    @cython.locals(ring=Ring, message=Message, first=Flight, came=bint)
-    cpdef _arrived(self, IpcqSendCmd msg, Flight flight)
+    @cython.locals(ring=Ring, oldest=IpcqSendCmd, first=Flight, came=bint)
+    cpdef _arrived(self, IpcqSendCmd message, Flight flight)
 
-    @cython.locals(message=Message, read=DmaReadCmd)
+    @cython.locals(message=IpcqSendCmd, read=DmaReadCmd)
     cpdef _taken(self, IpcqRecvCmd msg, Flight flight)
 
-    @cython.locals(ring=Ring, message=Message)
-    cpdef _record_arrival(self, IpcqSendCmd msg, Flight flight, object record_copy)
+    @cython.locals(ring=Ring)
+    cpdef _record_arrival(self, IpcqSendCmd message, Flight flight, object record_copy)

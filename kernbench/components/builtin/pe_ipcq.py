@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
+from kernbench.common.handles import TensorHandle
 from kernbench.common.naming import PE_IPCQ
 from kernbench.common.pe_ops import DmaReadCmd
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import DMA, NEVER, Clock, Typed
 from kernbench.components.builtin.flight import Flight, Order, Reach
-from kernbench.components.builtin.ipcq_ring import Message, QueueClock, Ring
+from kernbench.components.builtin.ipcq_ring import QueueClock, Ring
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench_core.numbers import COMM_CHANNEL
@@ -60,10 +61,13 @@ class QueueControl(Serving):
         """The scheduler hands a command over, in a cycle that may be still to come."""
         ready = now + self._cycles
         if type(flight.msg) is IpcqSendCmd:
-            send: IpcqSendCmd = flight.msg
-            ring: Ring = send.ring
-            send.message = Message(flight, ready)
-            ring.waiting.put(send.message)
+            message: IpcqSendCmd = flight.msg
+            ring: Ring = message.ring
+            tile: TensorHandle = message.handle  # type: ignore[assignment]  # until it has arrived
+            message.flight, message.ready, message.src = flight, ready, tile.addr
+            message.slot, message.arrived, message.command = -1, False, -1
+            message.shape, message.dtype, message.nbytes, message.value = tile.shape, tile.dtype, tile.nbytes, tile.value
+            ring.waiting.put(message)
             self._expect(ready, ring)
         else:
             ring = flight.msg.ring
@@ -106,7 +110,7 @@ class QueueControl(Serving):
     def _send(self, ring: Ring, now: int) -> None:
         waiting, credits = ring.waiting, ring.credits
         while waiting.count:
-            message: Message = waiting.first()
+            message: IpcqSendCmd = waiting.first()
             if message.ready > now or not credits.count:
                 return
             credit = credits.first()
@@ -124,7 +128,7 @@ class QueueControl(Serving):
             self._move(ring, message)
             message.flight = None
 
-    def _move(self, ring: Ring, message: Message) -> None:
+    def _move(self, ring: Ring, message: IpcqSendCmd) -> None:
         """The transfer of a message into its slot."""
         flight: Flight = message.flight
         place = message.src - self.base
@@ -157,7 +161,7 @@ class QueueControl(Serving):
                 self._expect(flight.due, ring)
                 return
             posted.take()
-            message: Message = inbox.take()
+            message: IpcqSendCmd = inbox.take()
             ring.taken += 1
             msg: IpcqRecvCmd = flight.msg
             msg.message = message
@@ -178,47 +182,47 @@ class QueueControl(Serving):
     def ended(self, flight: Flight) -> None:
         """A transfer has ended: a message is in its slot, or out of it."""
         if type(flight.msg) is IpcqSendCmd:
-            send: IpcqSendCmd = flight.msg
-            self._arrived(send, flight)
+            self._arrived(flight.msg, flight)
             return
         receive: IpcqRecvCmd = flight.msg
         ring: Ring = receive.ring
         if not ring.in_scratchpad:
             self._taken(receive, flight)
 
-    def _arrived(self, msg: IpcqSendCmd, flight: Flight) -> None:
+    def _arrived(self, message: IpcqSendCmd, flight: Flight) -> None:
         """Head and data come together, in the order of the sends."""
-        ring: Ring = msg.ring
-        message: Message = msg.message
+        ring: Ring = message.ring
         message.arrived, message.command = True, flight.command
         if self.record_copy is not None:
-            self._record_arrival(msg, flight, self.record_copy)
+            self._record_arrival(message, flight, self.record_copy)
         came = False
         while ring.in_flight.count:
-            message = ring.in_flight.first()
-            if not message.arrived:
+            oldest: IpcqSendCmd = ring.in_flight.first()
+            if not oldest.arrived:
                 break
             ring.inbox.put(ring.in_flight.take())
             came = True
         if came and ring.posted.count:
             first: Flight = ring.posted.first()
             ring.receiver.look(flight.end if flight.end > first.due else first.due, ring)
+        message.handle = None  # the sender's tile is free
 
     def _taken(self, msg: IpcqRecvCmd, flight: Flight) -> None:
         """Bytes of a slot in memory are in the scratchpad: the slot is free."""
-        message: Message = msg.message
+        message: IpcqSendCmd = msg.message
         if self._op_logger is not None:
             read = DmaReadCmd(msg.handle, msg.slot, message.nbytes, msg.ring.tier, channel="comm")
+            assert message.op_id is not None
             read.op_id, read.line, read.dependency_ids = msg.op_id, msg.line, (message.op_id,)
             dma: Any = self._dma
             dma._on_process_start(self.clock.at(flight.start), read)
             dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record_arrival(self, msg: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
-        ring: Ring = msg.ring
-        message: Message = msg.message
-        made_by = msg.handle.op_id
+    def _record_arrival(self, message: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
+        ring: Ring = message.ring
+        assert message.handle is not None
+        made_by = message.handle.op_id
         record_copy(
             self.clock.at(flight.start).now,
             self.clock.at(flight.end).now,
@@ -232,7 +236,7 @@ class QueueControl(Serving):
             nbytes=message.nbytes,
             snapshot=message.value,
             line=message.line,
-            dependency_ids=msg.dependency_ids if made_by is None else (*msg.dependency_ids, made_by),
+            dependency_ids=message.dependency_ids if made_by is None else (*message.dependency_ids, made_by),
             op_id=message.op_id,
         )
 

@@ -1,7 +1,7 @@
 cimport cython
 
 from kernbench.common.queue_ops cimport IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.builtin.ipcq_ring cimport Message, Ring
+from kernbench.components.builtin.ipcq_ring cimport Ring
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
 from kernbench.triton_emu.tl.memory cimport Completion
@@ -18,5 +18,5 @@ cdef class TlQueues(TlWaits):
     cpdef Ring _ring(self, dict queues, object direction, object plane, object line)
 
 
-@cython.locals(tile=KernelTensor, message=Message, ring=Ring)
+@cython.locals(tile=KernelTensor, message=IpcqSendCmd, ring=Ring)
 cpdef take(IpcqRecvCmd msg)

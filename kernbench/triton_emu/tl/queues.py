@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
-from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Message, Ring, SlotBlock
+from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
@@ -156,7 +156,7 @@ class TlQueues(TlWaits):
 def take(msg: IpcqRecvCmd) -> None:
     """A message is there: its tensor is as it was sent. KernelError where it is not what the receive asked for."""
     tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
-    message: Message = msg.message
+    message: IpcqSendCmd = msg.message
     ring: Ring = msg.ring
     tile.flight = None
     if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):

@@ -129,12 +129,39 @@ def _te(draw: Draw) -> dict[str, Any]:
         "finalize_cycles": draw(st.sampled_from([0, 4])),
         "spm_traffic": draw(st.sampled_from([True, True, True, False])),
     }
-    if draw(st.booleans()):
+    timing = draw(st.sampled_from(["macs", "macs", "macs", "systolic", "systolic", "mma"]))
+    if timing == "systolic":
         te["timing"] = "systolic"
         te["rows"] = draw(st.sampled_from([1, 2, 5, 8]))
         te["cols"] = draw(st.sampled_from([1, 3, 8]))
         te["dataflow"] = draw(st.sampled_from(["os", "ws", "is"]))
+        te |= draw(st.sampled_from([{}, {"fill": "overlapped"}, {"fill": "overlapped", "operand_bytes_per_cycle": 5}]))
+        te |= draw(st.sampled_from([{}, {}, {"operand_bytes_per_cycle": 2.5}]))
+    if timing == "mma":
+        te |= {"timing": "mma", "mma": drawn_mma(draw)}
+    te |= draw(st.sampled_from([{}, {}, {"clock_ratio": 0.75}]))
     return _with_period(draw, te)
+
+
+def drawn_mma(draw: Draw) -> dict[str, Any]:
+    """A section `te.mma`: some instruction takes operands of every width."""
+    shape = {"m": draw(st.sampled_from([1, 2, 8])), "n": draw(st.sampled_from([1, 4])), "k": draw(st.sampled_from([1, 8]))}
+    wide = {"qbits_weight": 64, "qbits_activation": 64, "m": 2, "n": 2, "k": 2, "cycles": draw(st.sampled_from([1, 3, 2.5]))}
+    narrow = [
+        {"qbits_weight": 4, "qbits_activation": 8, **shape, "cycles": 0.5},
+        {"qbits_weight": 8, "qbits_activation": 8, **shape, "cycles": 1, "fidelity": "low"},
+        {"qbits_weight": 16, "qbits_activation": 16, **shape, "cycles": 1, "qbits_accumulator": 16},
+        {"qbits_weight": 8, "qbits_activation": 16, **shape, "cycles": 2},
+    ]
+    mma = {
+        "cores": draw(st.sampled_from([1, 3, 16])),
+        "blocks_per_core": draw(st.sampled_from([1, 2])),
+        "shapes": [wide, *draw(st.permutations(narrow))[: draw(st.integers(0, 4))]],
+        "tiles": draw(st.sampled_from([[[1, 1]], [[4, 8], [2, 2]], [[3, 5]]])),
+        "prologue_cycles": draw(st.sampled_from([0, 3])),
+        "epilogue_cycles": draw(st.sampled_from([0, 5])),
+    }
+    return mma | draw(st.sampled_from([{}, {"fidelity": "low"}]))
 
 
 def _ve(draw: Draw) -> dict[str, Any]:
@@ -149,6 +176,7 @@ def _ve(draw: Draw) -> dict[str, Any]:
         "sfu": draw(st.sampled_from(SFU_TABLES)),
         "spm_traffic": draw(st.sampled_from([True, True, True, False])),
     }
+    ve |= draw(st.sampled_from([{}, {}, {"op_cost": {"exp": 4, "softmax": 2.5, "add": 3}}, {"clock_ratio": "2/3"}]))
     return _with_period(draw, ve)
 
 

@@ -195,6 +195,8 @@ def te_tile(site: Site) -> dict[str, Any]:
     shape = {"m": draw(size), "n": draw(size), "k": draw(size)}
     qw, qa = draw(st.sampled_from(QBITS)), draw(st.sampled_from(QBITS))
     fixed = {"opcode": draw(st.sampled_from(TE_OPCODES)), "qbits_weight": qw, "qbits_activation": qa}
+    if te["timing"] == "mma":
+        fixed |= draw(st.sampled_from([{}, {"tile_m": 2, "tile_n": 3}, {"tile_m": 1, "tile_n": 4, "split_k": 3}]))
     origin = {f"{name}_{part}": 0 for name in ("ifm", "wgt", "ofm") for part in ("bank", "offset")}
     while True:
         work = te_work({**fixed, **shape, **origin}, 0, te, site.spm)

@@ -14,6 +14,7 @@ from kernbench.analysis.case import Demand, Outcome, Progress, Work
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
+from kernbench.config.machine import Section
 from kernbench.config.rules import ONE_MEMBER, dram_weight
 from kernbench.config.schema import Dma, Dram, Spm
 from kernbench.config.system.rules import most_flow_weight
@@ -112,17 +113,23 @@ def _free_banks(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
 
 def _free_te(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """The body of a job takes a cycle."""
-    _, at = _pe(config)
+    pe, at = _pe(config)
     rate = {"timing": "macs", "macs_per_cycle": LARGEST, "f_w": {}, "f_a": {}, "period": 1}
     systolic = dict.fromkeys(("rows", "cols", "dataflow"))
-    return {f"{at}te.{key}": value for key, value in {**rate, **systolic}.items()}
+    return {f"{at}te.{key}": value for key, value in {**rate, **systolic, **_reset(pe.te)}.items()}
 
 
 def _free_ve(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """A pass over the elements takes a cycle; the depth of the reduction tree stays."""
-    _, at = _pe(config)
+    pe, at = _pe(config)
     rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
-    return {f"{at}ve.{key}": value for key, value in rate.items()}
+    return {f"{at}ve.{key}": value for key, value in {**rate, **_reset(pe.ve)}.items()}
+
+
+def _reset(section: Section) -> Changes:
+    """The defaults of the keys that slow an engine down (fill, operand rate, instructions, clock), where it has other values."""
+    fields = {name: type(section).model_fields[name].default for name in sorted(section.younger)}
+    return {name: default for name, default in fields.items() if getattr(section, name) != default}
 
 
 #: What can be freed, in the order in which it is when several are: how much DRAM and banks need depends on the transfers.

@@ -29,12 +29,14 @@ from kernbench.cmdq.footprint import (
     moved_bytes,
     te_bytes,
     tile_rows,
+    tiling_of,
     times,
     ve_bytes,
 )
 from kernbench.cmdq.opcodes import OPCODES, VE_BINARY_OPS, VE_REDUCTIONS
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InternalError
+from kernbench.components.mma import Tiling
 from kernbench.components.service import ServiceTime, te_service, ve_service
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
@@ -376,10 +378,26 @@ def _fill_products(group: _Group) -> None:
     for prefix, addr, nbytes in zip(("ifm", "wgt", "ofm"), places, sizes, strict=True):
         group.check_place(prefix, addr, nbytes)
     te = group.pe.te
-    shapes = list(zip(*(one.tolist() for one in (m, n, k, weight, act)), strict=True))
+    tilings = _tilings(group)
+    shapes = list(zip(*(one.tolist() for one in (m, n, k, weight, act)), tilings, strict=True))
     _fill_service(group, shapes, lambda shape: te_service(te, *shape), times(times(m, n), k), "m", te.period)
     group.put(group.columns.compute, engine=engine, regions=3)
     _put_regions(group, places, sizes, (False, False, True))
+
+
+def _tilings(group: _Group) -> list[Tiling | None]:
+    """How each product is cut into blocks, where it says so; engines of another timing than mma do not ask."""
+    tile = [group.numbers(name) for name in ("tile_m", "tile_n", "split_k")]
+    given = [one != ABSENT for one in tile]
+    if not any(one.any() for one in given):
+        return [None] * len(group.at)
+    whole = given[0] & given[1]
+    for name, there in zip(("tile_m", "tile_n", "split_k"), given, strict=True):
+        rule = "tile_m and tile_n stand together, and split_k with them"
+        group.refuse(
+            there & ~whole, lambda k, name=name, rule=rule: FieldProblem((name,), rule, getattr(group.entries[k], name))
+        )
+    return [tiling_of(entry.tile_m, entry.tile_n, entry.split_k) for entry in group.entries]
 
 
 def _fill_vectors(group: _Group) -> None:

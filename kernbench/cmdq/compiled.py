@@ -2,7 +2,7 @@
 
 The file has a program's entries, and the core's tables of them on one machine:
 
-    KBPROG 1\n
+    KBPROG 2\n
     SHA-256 of all that follows its line, in hex
     one line of JSON: versions, name, digest of the machine or null, the entries' classes, the tables' types and shapes
     the entries of each class as MessagePack, then the tables, little-endian and of the narrowest type that holds them
@@ -40,7 +40,7 @@ from kernbench.config.document import PROGRAM_BYTES, Document, decoded, file_con
 from kernbench.config.machine import MachineConfig
 from kernbench.version import VERSION
 
-MAGIC = b"KBPROG 1\n"
+MAGIC = b"KBPROG 2\n"
 SEAL = 64  # characters of a SHA-256
 MAX_HEADER = 1 << 20  # [B]
 CLASSES: tuple[type[Entry], ...] = (Entry, BarrierEntry, DmaEntry, PairEntry, HostEntry, KvEntry, TeEntry, VeEntry)
@@ -104,7 +104,7 @@ def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | 
 def unpack(data: bytes) -> Packed:
     """What `pack` packed; Unreadable where this is something else, is damaged, or is of another version."""
     if not data.startswith(MAGIC):
-        raise Unreadable("it is no compiled program of version 1")
+        raise Unreadable("it is no compiled program of version 2")
     begin = len(MAGIC) + SEAL + 1
     sealed = memoryview(data)[begin:]
     if data[len(MAGIC) : begin] != hashlib.sha256(sealed).hexdigest().encode() + b"\n":

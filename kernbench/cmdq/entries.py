@@ -153,6 +153,9 @@ class TeEntry(Entry, frozen=True, kw_only=True):
     wgt_offset: Natural
     ofm_bank: Natural
     ofm_offset: Natural
+    tile_m: Positive | None = None
+    tile_n: Positive | None = None
+    split_k: Positive | None = None
 
     @property
     def engine_id(self) -> int:

@@ -16,6 +16,7 @@ from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
 from kernbench.cmdq.opcodes import VE_REDUCTIONS
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
+from kernbench.components.mma import Tiling
 from kernbench.components.service import ServiceTime, te_service, ve_service
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig, Spm
@@ -108,10 +109,16 @@ def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, reduces: Any) -> t
     return rows, select(reduces, bytes_of(batch, qbits), rows)
 
 
+def tiling_of(tile_m: int | None, tile_n: int | None, split_k: int | None) -> Tiling | None:
+    """How an entry with these fields is cut into blocks; None where it leaves that to the machine."""
+    return None if tile_m is None or tile_n is None else Tiling(tile_m, tile_n, split_k or 1)
+
+
 def service_cycles(entry: Entry, config: NpuConfig) -> ServiceTime:
     """The service time of a TE or VE entry; a job that would take no cycle gets one that touches nothing (`init`)."""
     if isinstance(entry, TeEntry):
-        return te_service(config.te, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation)
+        tiling = tiling_of(entry.tile_m, entry.tile_n, entry.split_k)
+        return te_service(config.te, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation, tiling)
     if isinstance(entry, VeEntry):
         return ve_service(config.ve, entry.op, entry.length, entry.batch, entry.qbits_activation)
     raise InternalError(f"{entry.where} is neither a TE nor a VE entry")

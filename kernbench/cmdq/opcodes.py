@@ -150,6 +150,9 @@ _TE = (
     *_place("ifm", "the input"),
     *_place("wgt", "the weights"),
     *_place("ofm", "the output"),
+    _int("tile_m", "rows of a block, on an engine with timing mma; with tile_n", low=1, default=None),
+    _int("tile_n", "columns of a block; with tile_m", low=1, default=None),
+    _int("split_k", "parts of k, each with blocks of its own; 1 where it is left out; with tile_m", low=1, default=None),
 )
 _VE = (
     _VE_ID,

@@ -7,6 +7,8 @@ from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
+from kernbench.components.mma import Tiling, mma_waves
+from kernbench.components.systolic import systolic_body
 from kernbench.config.schema import Te, Ve
 
 # fmt: off
@@ -32,14 +34,17 @@ class ServiceTime:
         return self.init + self.body + self.finalize
 
 
-def te_service(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> ServiceTime:
-    """Of a product `(m, k) @ (k, n)`."""
-    return _service(te, _te_body(te, m, n, k, qbits_weight, qbits_activation))
+def te_service(
+    te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None
+) -> ServiceTime:
+    """Of a product `(m, k) @ (k, n)`; `tiling`: how it is cut into blocks, of timing mma."""
+    return _service(te, te_body(te, m, n, k, qbits_weight, qbits_activation, tiling))
 
 
 def ve_service(ve: Ve, op: str, length: int, batch: int, qbits: int) -> ServiceTime:
     """Of a vector op on `batch` rows of `length` elements of `qbits` bits."""
-    return _service(ve, _ve_body(ve, op, length, batch, qbits))
+    body = _ve_body(ve, op, length, batch, qbits)
+    return _service(ve, body if ve.clock_ratio == 1 else ceil_div(body, ve.clock_ratio))
 
 
 def _service(engine: Te | Ve, body: int) -> ServiceTime:
@@ -50,28 +55,21 @@ def _service(engine: Te | Ve, body: int) -> ServiceTime:
     return ServiceTime(init, body, engine.finalize_cycles)
 
 
-def _te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
+def te_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None) -> int:
+    """[cycle] of the body of a product."""
     if te.timing == "macs":
-        return ceil_div(m * n * k, *te.rates(qbits_weight, qbits_activation))
-    return systolic_body(te, m, n, k)
-
-
-def systolic_body(te: Te, m: int, n: int, k: int) -> int:
-    """[cycle] of a systolic array for the body of a product `(m, k) @ (k, n)`, whatever its bits are."""
-    if te.rows is None or te.cols is None:
-        raise InternalError("a systolic te without rows and cols")
-    rows, cols = te.rows, te.cols
-    if te.dataflow == "os":
-        return ceil_div(m, rows) * ceil_div(n, cols) * (k + rows + cols - 2) - 1
-    if te.dataflow == "ws":
-        return ceil_div(k, rows) * ceil_div(n, cols) * (m + 2 * rows + cols - 2) - 1
-    if te.dataflow == "is":
-        return ceil_div(k, rows) * ceil_div(m, cols) * (n + 2 * rows + cols - 2) - 1
-    raise InternalError(f"te.dataflow {te.dataflow} has no formula")
+        cycles = ceil_div(m * n * k, *te.rates(qbits_weight, qbits_activation))
+    elif te.timing == "systolic":
+        cycles = systolic_body(te, m, n, k, qbits_weight, qbits_activation)
+    else:
+        if te.mma is None:
+            raise InternalError("a te with timing mma without mma")
+        cycles = mma_waves(te.mma, m, n, k, qbits_weight, qbits_activation, tiling).cycles
+    return cycles if te.clock_ratio == 1 else ceil_div(cycles, te.clock_ratio)
 
 
 def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
-    elementwise = ceil_div(length * batch, *ve.rates(qbits))
+    elementwise = ceil_div(length * batch * ve.op_cost.get(op, 1), *ve.rates(qbits))
     # ceil(log2(length)) in integers; the rows of a batch follow each other through the pipelined tree.
     reduce = ve.reduction_pipeline + (length - 1).bit_length() + batch - 1
     if op == "softmax":

@@ -95,6 +95,10 @@ def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
         instead = f"set {at}te.rows and {at}te.cols"
         for key in ("macs_per_cycle", "f_w", "f_a"):
             yield Unused(f"{at}te.{key}", f"{at}te.timing is systolic, whose rows and columns decide", instead)
+    if te.timing == "mma":
+        instead = f"set {at}te.mma.shapes"
+        for key in ("macs_per_cycle", "f_w", "f_a"):
+            yield Unused(f"{at}te.{key}", f"{at}te.timing is mma, whose matrix instructions decide", instead)
     if spm.num_banks == 1:
         yield Unused(f"{at}spm.map", "there is one bank, and all addresses are in it", f"set {at}spm.num_banks")
     if spm.arbiter != AGED:

@@ -115,8 +115,8 @@ def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
     return Rule(check, lambda: {"anyOf": [number, text]})
 
 
-def rational(positive: bool, limit: int = TERM_LIMIT) -> Rule:
-    """An exact rational whose numerator and denominator stay below `limit`; positive, or not negative."""
+def rational(positive: bool, limit: int = TERM_LIMIT, most: int | None = None) -> Rule:
+    """An exact rational whose numerator and denominator stay below `limit`; positive, or not negative; at most `most`."""
 
     def check(value: Any) -> Fraction:
         try:
@@ -125,11 +125,14 @@ def rational(positive: bool, limit: int = TERM_LIMIT) -> Rule:
             raise refuse(str(error)) from None
         if exact < 0 or (positive and exact == 0):
             raise refuse("it must be above 0" if positive else "it must be at least 0")
+        if most is not None and exact > most:
+            raise refuse(f"it must be at most {most}")
         if exact.numerator >= limit or exact.denominator >= limit:
             raise refuse(f"as a fraction of integers its terms must be below 2^{limit.bit_length() - 1}")
         return exact
 
     number = {"type": "number", ("exclusiveMinimum" if positive else "minimum"): 0}
+    number |= {} if most is None else {"maximum": most}
     text = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$|^[0-9]+/[0-9]+$"}
     return Rule(check, lambda: {"anyOf": [number, text]})
 
@@ -158,9 +161,14 @@ def _qbits_key(key: Any) -> int:
     raise refuse(f"its keys must be among the qbits {', '.join(map(str, QBITS))}, and {shown(key)} is not")
 
 
-def _sfu_key(key: Any) -> str:
+def _op_key(key: Any) -> str:
     if not isinstance(key, str) or re.fullmatch(r"[a-z][a-z0-9_]{0,39}", key) is None:
         raise refuse(f"its keys must be names of vector ops in lower case, and {shown(key)} is not")
+    return key
+
+
+def _sfu_key(key: Any) -> str:
+    key = _op_key(key)
     if key in WITHOUT_SFU:
         raise refuse(f"the time of {key} has no sfu term of its own")
     return key
@@ -177,6 +185,22 @@ def _place(value: Any) -> tuple[int, int]:
         raise refuse("it must be a pair [row, col]")
     row, col = (_in_range(item, 0, MAX_MESH_SIDE) for item in value)
     return row, col
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise refuse("it must be a pair of whole numbers")
+    first, second = (_in_range(item, 1, TERM_LIMIT) for item in value)
+    return first, second
+
+
+_NAME = "[A-Za-z][A-Za-z0-9_]{0,39}"
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or re.fullmatch(_NAME, value) is None:
+        raise refuse("it must be a name of letters, digits and _, of at most 40")
+    return value
 
 
 def _listed(value: Any) -> Any:
@@ -218,3 +242,15 @@ Places = Annotated[
     tuple[Place, ...],
     Rule(_listed, lambda: {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}),
 ]
+#: What a user calls something.
+Name = Annotated[str, Rule(_name, lambda: {"type": "string", "pattern": f"^{_NAME}$"})]
+_PAIR = Rule(_pair, lambda: {"type": "array", "items": integer(1).json(), "minItems": 2, "maxItems": 2})
+#: Pairs of counts.
+Pairs = Annotated[
+    tuple[Annotated[tuple[int, int], _PAIR], ...],
+    Rule(_listed, lambda: {"type": "array", "items": _PAIR.json(), "minItems": 1}),
+]
+#: A share of something: above 0 and at most 1.
+Share = Annotated[Fraction, rational(positive=True, most=1)]
+#: Factors of vector ops, by their names.
+OpFactors = Annotated[dict[str, Rate], Rule(_table(_op_key), _mapping_schema("^[a-z][a-z0-9_]*$", _RATE))]

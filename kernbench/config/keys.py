@@ -132,7 +132,7 @@ def _inside(section: str, prefix: str, model: type[Section], schema: dict[str, A
 def _key(path: str, section: str, field: Any, schema: dict[str, Any]) -> Key:
     kind, allowed, choices = _type_and_range(schema)
     unit, meaning = split_unit(field.description)
-    default = _default(field.get_default(call_default_factory=True))
+    default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
     return Key(path, section, kind, default, unit, allowed, choices, meaning)
 
 
@@ -172,7 +172,8 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
         kind, allowed, _ = _type_and_range(values)
         return f"table of {kind}s", f"{'keys are qbits' if '64' in pattern else 'keys are ops'}; values {allowed}", ()
     if first["type"] == "array":
-        return "list of [row, col]", "one for each", ()
+        pairs = first["items"]["items"].get("minimum") == 1
+        return ("list of pairs", "each at least 1", ()) if pairs else ("list of [row, col]", "one for each", ())
     if first["type"] == "boolean":
         return "boolean", "", ()
     kind = {"integer": "integer", "number": "rational"}[first["type"]]
@@ -183,7 +184,7 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
 
 def _range(schema: dict[str, Any]) -> str:
     if "exclusiveMinimum" in schema:
-        return f"> {schema['exclusiveMinimum']}"
+        return f"> {schema['exclusiveMinimum']}" + (f", at most {schema['maximum']}" if "maximum" in schema else "")
     low, limit = schema["minimum"], schema.get("exclusiveMaximum")
     at_least = f"above -2^{(1 - low).bit_length() - 1}" if low < 0 else f"at least {low}"
     if limit is None:

@@ -13,6 +13,7 @@ from kernbench.common.units import plain_number
 from kernbench.config.fields import QBITS, TERM_LIMIT, WIDE_LIMIT
 
 if TYPE_CHECKING:
+    from kernbench.config.mma import Mma
     from kernbench.config.schema import Dma, Noc, NpuConfig, Spm, Te, Ve
 
 
@@ -142,25 +143,43 @@ def _spm_rules(spm: Spm) -> list[BrokenRule]:
     return broken
 
 
+_ONLY_WITH = {
+    "systolic": ("rows", "cols", "dataflow", "fill", "operand_bytes_per_cycle"),
+    "mma": ("mma",),
+}  #: keys of `te` by the timing that they belong to
+_REQUIRED = {"macs": (), "systolic": ("rows", "cols", "dataflow"), "mma": ("mma",)}
+
+
 def _te_rules(te: Te) -> list[BrokenRule]:
-    if te.timing == "systolic":
-        return [
-            BrokenRule(("te", key), None, "it is required with timing systolic")
-            for key in ("rows", "cols", "dataflow")
-            if getattr(te, key) is None
-        ]
-    broken = [
-        BrokenRule(("te", key), getattr(te, key), "it may stand only with timing systolic")
-        for key in ("rows", "cols", "dataflow")
-        if getattr(te, key) is not None
-    ]
+    broken = []
+    for timing, keys in _ONLY_WITH.items():
+        for key in keys:
+            value, default = getattr(te, key), type(te).model_fields[key].default
+            if timing != te.timing and value != default:
+                shown = plain_number(value) if isinstance(value, Fraction) else None if key == "mma" else value
+                broken.append(BrokenRule(("te", key), shown, f"it may stand only with timing {timing}"))
+    for key in _REQUIRED[te.timing]:
+        if getattr(te, key) is None:
+            broken.append(BrokenRule(("te", key), None, f"it is required with timing {te.timing}"))
+    if broken or te.timing == "systolic":
+        return broken
+    if te.mma is not None:
+        return _mma_rules(te.mma)
     for weight_bits, activation_bits in ((w, a) for w in QBITS for a in QBITS):
         rate = te.rate(weight_bits, activation_bits)
         if not _fits(rate):
             factors = f"f_w[{weight_bits}] and f_a[{activation_bits}]"
             rule = f"times {factors} it makes the rate {rate}, whose terms must be below 2^31"
-            return [*broken, BrokenRule(("te", "macs_per_cycle"), plain_number(te.macs_per_cycle), rule)]
-    return broken
+            return [BrokenRule(("te", "macs_per_cycle"), plain_number(te.macs_per_cycle), rule)]
+    return []
+
+
+def _mma_rules(mma: Mma) -> list[BrokenRule]:
+    if not any(shape.qbits_weight >= 8 and shape.qbits_activation >= 8 for shape in mma.taken()):
+        at = f" and fidelity {mma.fidelity}" if mma.fidelity else " and no fidelity"
+        rule = f"one must take operands of 8 bits or more, with {mma.qbits_accumulator} bits of accumulator{at}"
+        return [BrokenRule(("te", "mma", "shapes"), None, rule)]
+    return []
 
 
 def _ve_rules(ve: Ve) -> list[BrokenRule]:

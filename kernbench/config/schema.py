@@ -26,9 +26,11 @@ from kernbench.config.fields import (
     Flag,
     Frequency,
     Natural,
+    OpFactors,
     Places,
     Rate,
     SfuCycles,
+    Share,
     Signed,
     Size,
     TermSize,
@@ -36,6 +38,7 @@ from kernbench.config.fields import (
     one_of,
 )
 from kernbench.config.machine import MachineConfig, Section
+from kernbench.config.mma import Mma
 from kernbench.config.rules import BrokenRule, broken_rules
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
@@ -176,6 +179,8 @@ class Spm(Section):
 class Te(Section):
     """The tensor engines (docs/model/compute.md)."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"fill", "operand_bytes_per_cycle", "mma", "clock_ratio"})
+
     engines: Engines = Field(default=2, description="number of engines")
     macs_per_cycle: Rate = Field(default=Fraction(4096), description="[MAC/cycle] at 8-bit weights and activations")
     f_w: Factors = Field(
@@ -189,25 +194,39 @@ class Te(Section):
     init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
     finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
     spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
-    timing: Literal["macs", "systolic"] = Field(default="macs", description="which formula gives the body's cycles")
+    timing: Literal["macs", "systolic", "mma"] = Field(default="macs", description="which formula gives the body's cycles")
     rows: Count | None = Field(default=None, description="rows of the systolic array; with timing systolic only")
     cols: Count | None = Field(default=None, description="columns of the systolic array; with timing systolic only")
     dataflow: Literal["os", "ws", "is"] | None = Field(
         default=None, description="output, weight or input stationary; with timing systolic only"
     )
+    fill: Literal["exposed", "overlapped"] = Field(
+        default="exposed", description="whether the folds of a systolic array overlap; with timing systolic only"
+    )
+    operand_bytes_per_cycle: Rate | None = Field(
+        default=None,
+        description="[byte/cycle] operands that enter the systolic array; absent: no limit; with timing systolic only",
+    )
+    mma: Mma | None = Field(default=None, description="cores and matrix instructions; with timing mma only")
+    clock_ratio: Share = Field(default=Fraction(1), description="clock that is sustained at work, over freq_ghz")
     period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
 
     @property
     def array_macs(self) -> Fraction:
-        """[MAC/cycle] of one engine at factor 1: `macs_per_cycle`, and every cell of a systolic array."""
+        """[MAC/cycle] of one engine at factor 1: `macs_per_cycle`, every cell of a systolic array, instructions of 8 bits."""
+        if self.mma is not None:
+            return self.mma.cores * self.mma.instruction(8, 8).rate
         return Fraction(self.rows * self.cols) if self.rows and self.cols else self.macs_per_cycle
 
     def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
-        """[MAC/cycle] of one engine at these bit widths, at most: filling and draining a systolic array come on top."""
-        return Fraction(prod(self.rates(qbits_weight, qbits_activation)))
+        """[MAC/cycle] of one engine at these bit widths, at most: filling and draining a systolic array come on top, and so do
+        the edges of blocks and waves of an MMA engine."""
+        return self.clock_ratio * prod(self.rates(qbits_weight, qbits_activation))
 
     def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of; the cells of a systolic array take operands of any width."""
+        """What they are the product of, at the clock of the machine; the cells of a systolic array take operands of any width."""
+        if self.mma is not None:
+            return self.mma.cores, self.mma.instruction(qbits_weight, qbits_activation).rate
         if self.timing == "systolic":
             return (self.array_macs,)
         return self.macs_per_cycle, self.f_w.get(qbits_weight, 1), self.f_a.get(qbits_activation, 1)
@@ -215,6 +234,8 @@ class Te(Section):
 
 class Ve(Section):
     """The vector engines (docs/model/compute.md)."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"op_cost", "clock_ratio"})
 
     engines: Engines = Field(default=2, description="number of engines")
     lanes: Count = Field(default=64, description="lanes of one engine")
@@ -229,15 +250,17 @@ class Ve(Section):
         default={"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
         description="[cycle] latency of the special function unit per op; 0 where missing",
     )
+    op_cost: OpFactors = Field(default={}, description="operations of a lane that an element takes, per op; 1 where missing")
     spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
+    clock_ratio: Share = Field(default=Fraction(1), description="clock that is sustained at work, over freq_ghz")
     period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
 
     def rate(self, qbits_activation: int) -> Fraction:
         """Elementwise operations per cycle at this bit width."""
-        return Fraction(prod(self.rates(qbits_activation)))
+        return self.clock_ratio * prod(self.rates(qbits_activation))
 
     def rates(self, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of."""
+        """What they are the product of, at the clock of the machine."""
         return self.lanes, self.ops_per_lane, self.f_a.get(qbits_activation, 1)
 
 

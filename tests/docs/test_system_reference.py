@@ -13,7 +13,7 @@ from kernbench.common import naming
 from kernbench.config import SystemConfig, load_config
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
-from tests.docs.test_build import DOCS, first_cells, part, paths_of
+from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
 
 pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="the documentation is not in this source tree")
 PAGE = DOCS / "reference" / "system.md"
@@ -55,6 +55,7 @@ def test_every_key_is_in_the_reference() -> None:
     plain = load_config({"schema": "kernbench/system/1", "pe": {"te": systolic}}).to_dict()
     wanted = {path for path in paths_of(plain) if not path.endswith("components")} | {"components"}
     wanted |= {"pe.spm.read_ports", "pe.spm.write_ports", "pe.spm.arbiter", "system.cols", "cube.hbm.slices"}
+    wanted |= {f"pe.{path}" for path in YOUNGER}
     links = {path.removesuffix(".bytes_per_cycle") for path in wanted if re.search(r"(?:link|noc|router)\.by", path)}
     wanted |= {f"{link}.mm" for link in links}
     assert found == wanted

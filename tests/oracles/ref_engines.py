@@ -31,10 +31,7 @@ def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad
     """The job of a TE_*_TILE entry."""
     m, n, k = entry["m"], entry["n"], entry["k"]
     qw, qa = entry["qbits_weight"], entry["qbits_activation"]
-    if te["timing"] == "systolic":
-        body = _systolic_body(m, n, k, te["rows"], te["cols"], te["dataflow"])
-    else:
-        body = ceil(m * n * k / (exact(te["macs_per_cycle"]) * factor(te["f_w"], qw) * factor(te["f_a"], qa)))
+    body = te_body(entry, te)
     reads = [
         _region(spm, entry, "ifm", byte_count(m * k, qa)),
         _region(spm, entry, "wgt", byte_count(k * n, qw)),
@@ -44,19 +41,94 @@ def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad
     return Work(entry, seq, te["init_cycles"], body, total, reads, writes, m * n * k)
 
 
-def _systolic_body(m: int, n: int, k: int, rows: int, cols: int, dataflow: str) -> int:
+def te_body(entry: dict[str, Any], te: dict[str, Any]) -> int:
+    """Body cycles of a TE entry by docs/model/compute.md."""
+    m, n, k = entry["m"], entry["n"], entry["k"]
+    qw, qa = entry["qbits_weight"], entry["qbits_activation"]
+    if te["timing"] == "systolic":
+        cycles = _systolic_body(m, n, k, qw, qa, te)
+    elif te["timing"] == "mma":
+        cycles = _mma_body(entry, te["mma"])
+    else:
+        cycles = ceil(m * n * k / (exact(te["macs_per_cycle"]) * factor(te["f_w"], qw) * factor(te["f_a"], qa)))
+    return ceil(cycles / exact(te.get("clock_ratio", 1)))
+
+
+def _systolic_body(m: int, n: int, k: int, qw: int, qa: int, te: dict[str, Any]) -> int:
+    """One fold after the other, as a clock that goes from event to event."""
+    rows, cols, dataflow = te["rows"], te["cols"], te["dataflow"]
+    fed = te.get("operand_bytes_per_cycle")
+
+    def feed(bits: int) -> int:
+        return 0 if fed is None else ceil(bits / (8 * exact(fed)))
+
+    tall, wide = min(k, rows), min(n, cols)
     if dataflow == "os":
-        return ceil_div(m, rows) * ceil_div(n, cols) * (k + rows + cols - 2) - 1
-    if dataflow == "ws":
-        return ceil_div(k, rows) * ceil_div(n, cols) * (m + 2 * rows + cols - 2) - 1
-    return ceil_div(k, rows) * ceil_div(m, cols) * (n + 2 * rows + cols - 2) - 1
+        folds = ceil_div(m, rows) * ceil_div(n, cols)
+        steps, stream, load, held = k, k * (min(m, rows) * qa + wide * qw), 0, 0
+    elif dataflow == "ws":
+        folds = ceil_div(k, rows) * ceil_div(n, cols)
+        steps, stream, load, held = m, m * tall * qa, rows, tall * wide * qw
+    else:
+        folds = ceil_div(k, rows) * ceil_div(m, cols)
+        steps, stream, load, held = n, n * tall * qw, rows, tall * min(m, cols) * qa
+    drain, clock = rows + cols - 2, 0
+    if te.get("fill", "exposed") == "exposed":
+        for _ in range(folds):
+            clock += max(load, feed(held)) + max(steps, feed(stream)) + drain
+        return clock - 1
+    clock = max(load, feed(held))  # nothing streams yet
+    for _ in range(folds - 1):
+        clock += max(steps, rows, feed(stream + held))  # this fold streams, the next one is loaded
+    return clock + max(steps, feed(stream)) + drain - 1
+
+
+def _mma_body(entry: dict[str, Any], mma: dict[str, Any]) -> int:
+    if entry.get("tile_m") is not None:
+        return _mma_cycles(entry, mma, entry["tile_m"], entry["tile_n"], entry.get("split_k") or 1)
+    return min(_mma_cycles(entry, mma, tm, tn, 1) for tm, tn in mma["tiles"])
+
+
+def _mma_cycles(entry: dict[str, Any], mma: dict[str, Any], tm: int, tn: int, split: int) -> int:
+    """Blocks are dealt out to places on cores, wave by wave."""
+    shape = mma_shape(entry["qbits_weight"], entry["qbits_activation"], mma)
+    depth = ceil_div(entry["k"], split)
+    count = ceil_div(tm, shape["m"]) * ceil_div(tn, shape["n"]) * ceil_div(depth, shape["k"])
+    main = ceil(count * exact(shape["cycles"]))
+    left = ceil_div(entry["m"], tm) * ceil_div(entry["n"], tn) * split
+    cores, places = mma["cores"], mma.get("blocks_per_core", 1)
+    around = mma.get("prologue_cycles", 0) + mma.get("epilogue_cycles", 0)
+    whole, rest = divmod(left, cores * places)
+    fullest = [0] * cores
+    for block in range(rest):
+        fullest[block % cores] += 1
+    total = whole * (around + places * main)
+    return total + (around + max(fullest) * main if rest else 0)
+
+
+def mma_shape(qw: int, qa: int, mma: dict[str, Any]) -> dict[str, Any]:
+    """The instruction of operands of these widths."""
+    wanted = mma.get("fidelity")
+    found = None
+    for shape in mma["shapes"]:
+        if shape.get("qbits_accumulator", 32) != mma.get("qbits_accumulator", 32):
+            continue
+        if shape.get("fidelity") not in (None, wanted):
+            continue
+        if shape["qbits_weight"] < qw or shape["qbits_activation"] < qa:
+            continue
+        size = (shape["qbits_weight"] + shape["qbits_activation"], shape["qbits_weight"])
+        if found is None or size < found[0]:
+            found = (size, shape)
+    assert found is not None
+    return found[1]
 
 
 def ve_work(entry: dict[str, Any], seq: int, ve: dict[str, Any], spm: Scratchpad) -> Work:
     """The job of a VE_*_TILE entry."""
     op = entry["opcode"].removeprefix("VE_").removesuffix("_TILE").lower()
     length, batch, qbits = entry["length"], entry.get("batch", 1), entry["qbits_activation"]
-    body = _ve_body(op, length, batch, qbits, ve)
+    body = ceil(_ve_body(op, length, batch, qbits, ve) / exact(ve.get("clock_ratio", 1)))
     size = byte_count(length * batch, qbits)
     reads = [_region(spm, entry, "in", size)]
     if op in ("add", "mul"):
@@ -69,7 +141,7 @@ def ve_work(entry: dict[str, Any], seq: int, ve: dict[str, Any], spm: Scratchpad
 
 def _ve_body(op: str, length: int, batch: int, qbits: int, ve: dict[str, Any]) -> int:
     rate = exact(ve["lanes"]) * exact(ve["ops_per_lane"]) * factor(ve["f_a"], qbits)
-    ew = ceil(length * batch / rate)
+    ew = ceil(length * batch * exact(ve.get("op_cost", {}).get(op, 1)) / rate)
     log2_length = (length - 1).bit_length()  # rounded up
     red = int(ve["reduction_pipeline"]) + log2_length + batch - 1
     sfu = ve["sfu"]

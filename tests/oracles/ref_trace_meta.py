@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from fractions import Fraction
 from typing import Any
 
 from kernbench.trace import schema
 
 from .ref_control import Control, Record
 from .ref_dma import DmaJob
-from .ref_engines import te_work, ve_work
+from .ref_engines import mma_shape, te_work, ve_work
 from .ref_geometry import Scratchpad, mesh_links
 from .ref_machine import exact
 from .ref_trace_lines import BEFORE_ALL, CONTROL, Lines, Who, exact_text, line
@@ -37,7 +38,7 @@ def units(machine: dict[str, Any]) -> list[dict[str, Any]]:
     """Every track of a complete machine: engines, DRAM channels, links, scratchpad, control."""
     dma, te, ve, dram, noc, spm = (machine[name] for name in ("dma", "te", "ve", "dram", "noc", "spm"))
     weights = [dma["channels"][name]["weight"] for name in CHANNELS]
-    macs = te["rows"] * te["cols"] if te["timing"] == "systolic" else exact(te["macs_per_cycle"])
+    macs = _macs_per_cycle(te)
     ops = exact(ve["lanes"]) * exact(ve["ops_per_lane"])
     bus = exact(dram["bus_width_bytes"]) / exact(dram["dram_burst_cycles"])
     channel = min(exact(dram["peak_bw_bytes_per_cycle"]), bus) / dram["period"]
@@ -109,3 +110,13 @@ def _size(record: Record, machine: dict[str, Any]) -> dict[str, int]:
         return {"bytes": end - start}
     work = te_work if kind == "te" else ve_work
     return {"work": work(record.entry, 0, machine[kind], spm).amount}
+
+
+def _macs_per_cycle(te: dict[str, Any]) -> Fraction:
+    """Of one tensor engine with operands of 8 bits."""
+    if te["timing"] == "systolic":
+        return Fraction(te["rows"] * te["cols"])
+    if te["timing"] == "mma":
+        shape = mma_shape(8, 8, te["mma"])
+        return te["mma"]["cores"] * shape["m"] * shape["n"] * shape["k"] / exact(shape["cycles"])
+    return exact(te["macs_per_cycle"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernbench.cmdq.entries import TeEntry
-from kernbench.components.service import systolic_body
+from kernbench.components.systolic import systolic_body
 from kernbench.config import load_config
 from kernbench.workloads.graphs.graph import Product
 from kernbench.workloads.graphs.planner import product_cycles
@@ -48,7 +48,7 @@ def test_macs_a_cycle_are_those_of_the_timing() -> None:
 def test_no_product_is_faster_than_the_cells(dataflow: str) -> None:
     te = load_config({"te": array(5, 3, dataflow)}).te
     for m, n, k in ((1, 1, 1), (5, 3, 5), (64, 30, 50), (7, 200, 3)):
-        assert systolic_body(te, m, n, k) >= m * n * k / te.rate(8, 8)
+        assert systolic_body(te, m, n, k, 8, 8) >= m * n * k / te.rate(8, 8)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -79,7 +79,7 @@ def test_so_are_those_of_a_graph(name: str) -> None:
     te, emitted = made.machine.te, Counter[int]()
     for entry in made.program.entries:
         if isinstance(entry, TeEntry):
-            emitted[int(entry.meta["layer_id"])] += systolic_body(te, entry.m, entry.n, entry.k)
+            emitted[int(entry.meta["layer_id"])] += systolic_body(te, entry.m, entry.n, entry.k, 8, 8)
     counted, sizes = Counter[int](), Sizes(made.lowered, made.machine)
     for (node, work), size in zip(made.lowered.jobs, made.plan.sizes, strict=True):
         if isinstance(work, Product):

@@ -289,7 +289,7 @@ def _factor(timeline: Timeline) -> Fraction:
     table = timeline.details["TE"]
     section = timeline.meta.get("sim_config", {}).get("te", {})
     rates = {exact(unit.facts.get("macs_per_cycle")) for unit in timeline.units if unit.component == "TE"} - {None}
-    if not len(table) or not rates or not isinstance(section, Mapping) or section.get("timing") == "systolic":
+    if not len(table) or not rates or not isinstance(section, Mapping) or section.get("timing", "macs") != "macs":
         return Fraction(1)
     macs, body = table.filled("mac_count"), table.filled("body_cycles")
     rows = np.flatnonzero(body > 0)

@@ -15,7 +15,7 @@ from math import prod
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
-from kernbench.components.service import systolic_body
+from kernbench.components.service import te_body
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Level, Size, Sizes
@@ -198,9 +198,10 @@ def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
     if not isinstance(work, Product):
         return 0
     te, tensors = sizes.config.te, sizes.lowered.tensors
-    if size is not None and te.timing == "systolic":
-        return ceil_div(sum(count * systolic_body(te, *shape) for shape, count in _cut(work, size).items()), te.engines)
-    rate = te.rate(tensors[work.b].bits, tensors[work.out].bits) * te.engines
+    bits = tensors[work.b].bits, tensors[work.out].bits
+    if size is not None and te.timing != "macs":
+        return ceil_div(sum(count * te_body(te, *shape, *bits) for shape, count in _cut(work, size).items()), te.engines)
+    rate = te.rate(*bits) * te.engines
     return ceil_div(macs_of(work) * rate.denominator, rate.numerator)
 
 

@@ -52,7 +52,7 @@ class LayerBuffers:
         self.matrices = model.matrices
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
-        self.systolic: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `systolic_cycles`
+        self.shaped: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `shaped_cycles`
         self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)

@@ -9,7 +9,7 @@ from itertools import product
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.components.service import systolic_body
+from kernbench.components.service import te_body
 from kernbench.workloads.layer.buffers import ATTENTION, GATE_UP, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, kv_tiles
 from kernbench.workloads.routing import parts
@@ -142,10 +142,10 @@ def _scores_in_use(buffers: LayerBuffers) -> int:
 
 
 def stage_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:
-    """Cycles of a stage's products, spread over all tensor engines: at full rate, or in passes of a systolic array."""
+    """Cycles of a stage's products, spread over all tensor engines: at full rate, or by their shapes where these matter."""
     te = buffers.config.te
-    if te.timing == "systolic":
-        return ceil_div(systolic_cycles(buffers, level, stage, size), te.engines)
+    if te.timing != "macs":
+        return ceil_div(shaped_cycles(buffers, level, stage, size), te.engines)
     total = 0
     for bits, macs in sorted(stage_macs(buffers, stage, size).items()):
         rate = te.rate(bits, buffers.model.activation_bits) * te.engines
@@ -153,13 +153,15 @@ def stage_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int)
     return total
 
 
-def systolic_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:
-    """[cycle] of one systolic array for all products of a stage; each fills and drains it, so it matters how they are cut."""
+def shaped_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:
+    """[cycle] of one engine for all products of a stage where it matters how they are cut: each fills and drains a systolic
+    array, and each has blocks at its edges and a last wave on an MMA engine."""
     te, key = buffers.config.te, (level.tile_bytes, level.kv_parts, stage, size)
-    if key not in buffers.systolic:
+    if key not in buffers.shaped:
         products = stage_products(buffers, buffers.tile_cols(level), buffers.kv_tile_tokens(level), stage, size)
-        buffers.systolic[key] = sum(count * systolic_body(te, *shape) for shape, count in products.items())
-    return buffers.systolic[key]
+        bits = buffers.model.activation_bits, buffers.model.activation_bits
+        buffers.shaped[key] = sum(count * te_body(te, *shape, *bits) for shape, count in products.items())
+    return buffers.shaped[key]
 
 
 def stage_products(

@@ -57,12 +57,12 @@ class Deferred(TyperCommand):
         return get_command(holder).commands[self.name]  # type: ignore[attr-defined]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """From here on the command itself goes on."""
+        """Pass the call on to the command itself."""
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
 class Interrupted(Exception):
-    """An interrupt of a command: typer would make an exit code of it, and forget in whose code it came."""
+    """An interrupt of a command. typer would turn it into an exit code and lose the location of the interrupted code."""
 
     def __init__(self, interrupt: KeyboardInterrupt) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Commands(TyperGroup):
         self._deferred = deferred
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; its interrupts come out as they are."""
+        """Run the command. Its interrupts are passed on unchanged."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
@@ -96,7 +96,7 @@ def _nothing() -> None:
 
 
 def import_help() -> None:
-    """Import what typer draws help with, without UNUSED; who imports those later gets them whole."""
+    """Import the modules with which typer draws help, without UNUSED. A later import of those gets the complete modules."""
     stand_ins = {module: name for module, name in UNUSED if module not in sys.modules}
     for module, name in stand_ins.items():
         sys.modules[module] = ModuleType(module)

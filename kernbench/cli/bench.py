@@ -91,7 +91,7 @@ def prepared(
     allow_code: list[str] | None = None,
     quiet: bool = False,
 ) -> tuple[GraphEngine, Machine]:
-    """An engine with the bench at cycle 0. `overrides` are values of parameters and of the machine."""
+    """Return an engine with the bench at cycle 0. `overrides` are values of parameters and of the machine."""
     from kernbench.runtime_api.bench import split_settings
     from kernbench.sim_engine.engine import GraphEngine
 
@@ -111,7 +111,7 @@ def run_bench(
     strict_wait: bool,
     allow_code: list[str] | None = None,
 ) -> int:
-    """Run it and say what it took; the exit code."""
+    """Run the bench, print its summary and return the exit code."""
     import json
 
     from kernbench.runtime_api.report import report
@@ -140,7 +140,7 @@ def said_later(engine: GraphEngine) -> str:
 
 
 def said(engine: GraphEngine) -> None:
-    """Say what a kernel raised, on stderr."""
+    """Print what a kernel raised, on stderr."""
     text = said_later(engine)
     if text:
         output.note(text)
@@ -161,7 +161,7 @@ def bench_table(benches: Sequence[Bench], width: int) -> widgets.Table:
 
 
 def bench_details(bench: Bench, width: int) -> Iterator[RenderableType]:
-    """What there is to know of one before it runs."""
+    """The description, parameters and file of a bench that has not run."""
     yield widgets.Text.assemble((bench.name, LIMIT), f"  {bench.description}")
     reference = "verified against its reference" if bench.reference else "without a reference"
     yield widgets.Text(f"{Path(bench.source).name}, runs on {bench.machine} unless --config says otherwise, {reference}", DIM)
@@ -214,7 +214,7 @@ def wait_table(result: Result) -> Iterator[widgets.Text]:
 
 
 def _uses(report: BenchReport, width: int, whole: bool) -> Iterator[RenderableType]:
-    """What engines, channels and links did."""
+    """The utilisation of engines, channels and links."""
     yield ""
     yield use_table(report, width)
     if report.channels or report.links:
@@ -226,7 +226,7 @@ def _uses(report: BenchReport, width: int, whole: bool) -> Iterator[RenderableTy
 
 
 def _wrap_last(made: widgets.Table) -> None:
-    """Texts in the last column take as many lines as they need."""
+    """Let texts in the last column wrap over several lines."""
     made.columns[-1].no_wrap = False
 
 
@@ -306,7 +306,7 @@ def _bandwidth(report: BenchReport) -> widgets.Text:
 
 
 def verification_lines(report: BenchReport) -> Iterator[widgets.Text]:
-    """Whether the tensors are right; of those that are not, where, what and who."""
+    """The result of the verification, with location, values and op of each wrong tensor."""
     checked = report.verification
     if checked is None:
         asked = "not verified: the run did not end" if report.result.status != "done" else "not verified (--verify does)"

@@ -1,4 +1,4 @@
-"""What all commands have in common: options that are given once, and what is meant by a name that there is not."""
+"""Common behaviour of commands: options that may be given only once, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
 
 
 class Command(TyperCommand):
-    """A command whose options that hold one value are given once."""
+    """A command whose options with one value may be given only once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As any command; InputError where an option is given again: one of the two would have no effect."""
+        """Parse as usual. InputError if an option is given twice, because one of the two would have no effect."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         times = Counter(param for param in order if not _may_repeat(param))
         for param, count in times.items():
@@ -115,7 +115,7 @@ class Section(typer.Typer):
 
 
 def command_meant(group: str, name: str, known: Iterable[str]) -> str:
-    """The whole command that is meant by a name that `group` does not have; empty where nobody knows."""
+    """The full command that a name unknown to `group` probably means; empty if none is close."""
     synonym = COMMAND_SYNONYMS.get(group, {}).get(name.lower())
     if synonym is not None:
         return f"kbsim {synonym}" if (group, name.lower()) in TOP else f"{group} {synonym}"
@@ -124,7 +124,7 @@ def command_meant(group: str, name: str, known: Iterable[str]) -> str:
 
 
 def option_meant(name: str, known: Iterable[str]) -> str:
-    """The option that is meant by one that a command does not have; empty where nobody knows."""
+    """The option that an unknown option of a command probably means; empty if none is close."""
     there = list(known)
     for option in OPTION_SYNONYMS.get(name, ()):
         if option.partition(" ")[0] in there:
@@ -140,7 +140,7 @@ def options_of(command: Any) -> list[str]:
 
 
 def usage_problem(error: Any) -> Problem:
-    """A usage error of typer as a problem that says what was probably meant."""
+    """A usage error of typer as a problem with the probable intention."""
     context = getattr(error, "ctx", None)
     path = "kbsim" if context is None else context.command_path
     command = None if context is None else context.command
@@ -191,7 +191,7 @@ def _missing(param: Any, said: str) -> str:
 
 
 def _place_of_extra(path: str, text: str, command: Any) -> str:
-    """Where an argument too many may belong."""
+    """Where a superfluous argument may belong."""
     first = text.split()[0]
     options = options_of(command)
     if "--config" in options:

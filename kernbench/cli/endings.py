@@ -1,4 +1,4 @@
-"""How a command that did not come to its end is told: the status, message and exit code of what was raised."""
+"""How a failed command is reported: the status, message and exit code of the exception."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Ending:
 
 
 class Answered(Exception):
-    """`__cause__` ended a command after its JSON object was printed: there is no second one."""
+    """`__cause__` ended a command after its JSON object was printed, so no second object is printed."""
 
 
 def known(error: BaseException) -> BaseException:
-    """The same error, or what it means to a user."""
+    """The same error, or the error that it means to a user."""
     if isinstance(error, MemoryError):
         return InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
     return error
 
 
 def ending_of(error: BaseException) -> Ending:
-    """What an error is, as JSON and exit codes tell it."""
+    """The status and exit code of an error, as JSON and the process report them."""
     error = known(error)
     if isinstance(error, KeyboardInterrupt):
         return Ending("interrupted", "", output.INTERRUPTED)
@@ -46,7 +46,7 @@ def ending_of(error: BaseException) -> Ending:
 
 @contextmanager
 def answering(as_json: bool) -> Iterator[None]:
-    """A command prints its JSON object first in here: what is raised behind that is told on stderr alone."""
+    """Context for a command that prints its JSON object first: a later exception is reported only on stderr."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:

@@ -134,7 +134,7 @@ def llm(
 
 
 def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:
-    """Of a run; None where a program was written. The exit code."""
+    """Show a run (None: a program was written), and return the exit code."""
 
     if report is not None and as_json:
         output.show_json(report.to_dict())
@@ -175,7 +175,7 @@ class Asked:
         return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp, reduction=reduction)
 
     def programs(self) -> LlmPrograms:
-        """Everything lowered to a plan. InputError where something does not fit."""
+        """Lower everything to a plan. InputError if something does not fit."""
         from kernbench.config import load_config
         from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
         from kernbench.workloads.models.files import load_model
@@ -204,7 +204,7 @@ class Asked:
 def check_files(
     files: dict[str, Path | None], plot: Path | None, read: Sequence[str | Path | None], traced: Traced, *, compared: bool
 ) -> None:
-    """Refuse, before any work, files that would not be written, or over what is `read`: InputError says why.
+    """Refuse, before any work, output files that would not be written or that are also inputs (`read`). Raises InputError.
 
     So are options of a trace without one.
     """
@@ -229,7 +229,7 @@ def check_files(
 
 
 def _tell_notes(asked: Asked, quiet: bool) -> None:
-    """What of the model's file is not used."""
+    """Print which keys of the model's file are not used."""
     from kernbench.workloads.models.files import load_model
 
     for note in () if quiet else load_model(asked.model).notes:
@@ -271,7 +271,7 @@ def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
 
 
 def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
-    """Runs it, with a bar on a terminal."""
+    """Run the job, with a progress bar on a terminal."""
     from kernbench.cli.progress import counting_bar
     from kernbench.workloads.llm.report import report_of
     from kernbench.workloads.llm.run import run_llm
@@ -281,7 +281,7 @@ def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
 
 
 def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
-    """Writes all of it as one program."""
+    """Write the whole run as one program."""
     from kernbench.cli.program import tell_written
     from kernbench.cmdq import check_program
     from kernbench.config import NpuConfig
@@ -298,7 +298,7 @@ def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bo
 
 
 def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
-    """Runs all of it as one program, for its trace."""
+    """Run everything as one program, to trace it."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.tracing import traced
     from kernbench.sim_engine.machine import Machine
@@ -309,7 +309,7 @@ def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None,
 
 
 def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
-    """Runs each combination of the values, and shows them side by side."""
+    """Run each combination of the values, and compare the runs."""
 
     axes = [_axis(text) for text in wanted]
     for i, (name, _) in enumerate(axes):
@@ -363,7 +363,7 @@ Runs = Sequence[tuple[dict[str, int], "LlmReport"]]
 
 
 def comparison_table(runs: Runs) -> Table:
-    """A row a run; of the decode phase where there is one, else of the prefill."""
+    """One row per run: the decode phase if there is one, else the prefill."""
     names = list(runs[0][0])
     columns: list[Any] = [(name, "right") for name in names]
     phases = runs[0][1].phases
@@ -489,7 +489,7 @@ def _phases(report: LlmReport) -> Table:
 
 
 def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
-    """The bounds beside what was achieved."""
+    """The bounds beside the achieved cycles."""
     cycles = phase.total.cycles
     name, bound = phase.limit
     floor = phase.floor

@@ -48,7 +48,7 @@ def exit_code(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
-    """The exit code that a command returns or leaves with; usage errors are said here."""
+    """Return the exit code of a command, and print usage errors."""
     import typer  # inside, as the commands are: an interrupt while they are loaded is one like any other
     from typer.main import get_command
 
@@ -72,7 +72,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
 
 
 def _told_to_stop(number: int, frame: Any) -> None:
-    """What a job scheduler sends before it kills is Ctrl-C for a command: what is finished comes out."""
+    """Treat the signal that a job scheduler sends before it kills as Ctrl-C, so that finished results are printed."""
     raise KeyboardInterrupt
 
 
@@ -88,7 +88,7 @@ def _usage(error: Any, as_json: bool) -> int:
 
 
 def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
-    """Say so, and in whose code it came."""
+    """Report the interrupt, and the location of the interrupted code."""
     place = place_of(error)
     if as_json:
         output.answer({"status": "interrupted", **({"place": place} if place else {})})
@@ -97,7 +97,7 @@ def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
 
 
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
-    """Say what ended a command; the exit code."""
+    """Report what ended a command, and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         return _interrupted(as_json, error)
     if debug:

@@ -99,7 +99,7 @@ _HEADERS = {"recorded": "recorded", "closed": "closed"}
 
 
 def replay_tables(outcomes: Sequence[Outcome], device: str) -> Iterator[RenderableType]:
-    """A row a trace, the mean error of several, and of a single trace the transfers that waited longest."""
+    """One row per trace, the mean error of several traces, and for a single trace the transfers that waited longest."""
     modes = list(dict.fromkeys(one.mode for one in outcomes))
     traces = list(dict.fromkeys(one.trace for one in outcomes))
     yield widgets.Text(f"{device}: cycles of each trace")

@@ -101,14 +101,14 @@ def _trace(made: GraphProgram, path: Path) -> None:
 
 
 def _check_bits(w: int, a: int) -> None:
-    """InputError where they are no widths of elements."""
+    """InputError if they are not element widths."""
     for name, value, allowed in (("--w", w, (1, 2, 4, 8, 16, 32, 64)), ("--a", a, (8, 16, 32))):
         if value not in allowed:
             raise InputError(Problem("kbsim onnx", f"it must be one of {', '.join(map(str, allowed))}", name, value))
 
 
 def _check_files(emit: Path | None, trace: Path | None, live_map: Path | None) -> None:
-    """InputError where they cannot be written, before anything is done."""
+    """InputError before the run if they cannot be written."""
     from kernbench.common.files import check_writable
 
     if emit is not None and trace is not None:
@@ -162,7 +162,7 @@ def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Itera
 
 
 def _why(run: GraphRun) -> Iterator[widgets.Text]:
-    """The bounds beside what was achieved."""
+    """The bounds beside the achieved cycles."""
     name, bound = run.limit
     line = headed("Bounds").append(f"DRAM bandwidth {short(run.dram_cycles)}, ")
     line.append(percent(run.dram_cycles / run.cycles), "bold")
@@ -176,7 +176,7 @@ def _why(run: GraphRun) -> Iterator[widgets.Text]:
 
 
 def _nodes(run: GraphRun) -> Table:
-    """A row a node. Those of a whole model share the cycles: each has those from the end of the earlier ones to its own."""
+    """One row per node. The nodes share the cycles: each has those from the end of the earlier nodes to its own end."""
     numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "of all", "MACs", "weights", "activations")]
     made = table("Nodes", [("node", "left"), ("operator", "left"), *numbers])
     made.columns[0].no_wrap = made.columns[1].no_wrap = False

@@ -49,7 +49,7 @@ AnyOverrides = Annotated[
 
 
 def _walk(context: typer.Context, value: str | None) -> str | None:
-    """Let every run of this command, here and in its workers, take the walk: they look at the environment."""
+    """Select the walk for every run of this command and of its workers, which read the environment."""
     if value is not None:
         from kernbench.sim_engine.run.state import VARIABLE, walk_of
 
@@ -91,7 +91,7 @@ SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="De
 
 
 def system_asked(command: str, option: str | None, argument: str | None) -> str:
-    """The system that a command is for: `--config`, or with a note on stderr the argument of old; DEFAULT_SYSTEM."""
+    """The system of a command: `--config`, the deprecated argument (with a note on stderr), or DEFAULT_SYSTEM."""
     if argument is None:
         return option or DEFAULT_SYSTEM
     if option is not None:

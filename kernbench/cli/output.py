@@ -1,4 +1,4 @@
-"""What leaves the process: text and JSON on stdout, messages on stderr, exit codes."""
+"""The output of a command: text and JSON on stdout, messages on stderr, exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_json(value: Any) -> None:
 
 
 def write(text: str) -> bool:
-    """Write to stdout; a reader that has gone away is no error (False), a full disk is one (InputError)."""
+    """Write to stdout. False if the reader has closed the pipe; InputError if the disk is full."""
     if sys.stdout is None:
         return True
     try:
@@ -73,7 +73,7 @@ def write(text: str) -> bool:
 
 
 def silence_stdout() -> None:
-    """Let stdout lead nowhere: Python flushes it once more at its end, and would complain of what failed before."""
+    """Redirect stdout to nowhere, because Python flushes it at exit and would report the earlier failure again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -89,7 +89,7 @@ def note(text: str) -> None:
 
 
 def answer(value: Any) -> None:
-    """The JSON object of a run that did not come about; where it cannot be written either, that is said too."""
+    """Print the JSON object of a run that failed to start, and report it if that cannot be written either."""
     try:
         show_json(value)
     except InputError as error:
@@ -97,7 +97,7 @@ def answer(value: Any) -> None:
 
 
 def refuse(error: InputError, *, as_json: bool) -> int:
-    """Say why the input is refused; the exit code."""
+    """Report why the input is refused, and return the exit code."""
     if as_json:
         answer({"status": "refused", "problems": [_plain(problem) for problem in error.problems]})
     for line in str(error).split("\n"):

@@ -1,4 +1,4 @@
-"""`kbsim probe`: what a system's links give, pattern by pattern."""
+"""`kbsim probe`: latency and bandwidth of a system's links, by pattern."""
 
 from __future__ import annotations
 

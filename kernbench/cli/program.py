@@ -182,7 +182,7 @@ def program_summary(
 
 
 def tell_written(path: Path, entries: int, machine: str, layouts: str = "", *, as_json: bool, quiet: bool) -> None:
-    """A command wrote a program in the place of running it. `layouts`: the override with which its machine runs it."""
+    """Report that a command wrote a program instead of running it. `layouts`: the override that its machine needs to run it."""
     if as_json:
         told = {"status": "written", "program": str(path), "entries": entries, "machine": machine}
         output.show_json(told | {"set": layouts or None})

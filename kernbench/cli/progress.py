@@ -1,4 +1,4 @@
-"""How far a long run has come, on stderr: shown on a terminal only, and only from the second second on."""
+"""Progress of a long run on stderr, shown only on a terminal and after one second."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class ProgressBar:
         self.show(min(machine.cycle, bound), bound, f"{text}, {short(round(self.rate))} cycles/s")
 
     def counted(self, done: int, total: int, noun: str) -> None:
-        """So many parts are done, of all: shown from the second second on."""
+        """Show how many parts are done, after the first second."""
         if time.monotonic() - self.begin >= AFTER_SECONDS:
             self.show(done, total, f"{done:,} of {total:,} {noun}")
 
     def show(self, done: int, total: int, text: str) -> None:
-        """So much is done, of all."""
+        """Show which share is done."""
         if self.bar is None:
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 

@@ -107,7 +107,7 @@ def _only_check(**given: object) -> None:
 
 
 def _check_places(out: Path | None, others: Iterable[Path | None], read: Iterable[str | None]) -> None:
-    """Refuse, before the run, to write what cannot be written, or over what is read."""
+    """Refuse, before the run, output files that cannot be written or that are also inputs."""
     from kernbench.common.files import check_apart, check_writable
 
     check_apart((out, *others), read)
@@ -149,7 +149,7 @@ class Asked:
     whole: bool = False  #: print every engine, channel, link and wait
 
     def run(self, machine: Machine) -> None:
-        """To the end, traced and with progress as asked for."""
+        """Run to the end, with the trace and progress that the options ask for."""
         from kernbench.cli.progress import progress_bar
 
         machine.checks = self.checks

@@ -1,4 +1,4 @@
-"""`kbsim step`: a bench or a program on a machine, stopped where one wants to look."""
+"""`kbsim step`: a bench or a program on a machine, stopped at a chosen cycle or condition."""
 
 from __future__ import annotations
 
@@ -352,7 +352,7 @@ def _id(number: int) -> str:
 
 
 def _waits(job: JobState) -> widgets.Text:
-    """What a transfer waits for and since when; nothing where it moves."""
+    """What a transfer waits for and since when; empty while it moves."""
     if job.joins_at is not None:
         return widgets.Text(f"latency to {job.joins_at:,}", WORK)
     parts = []

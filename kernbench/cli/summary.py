@@ -118,7 +118,7 @@ def bound_lines(summary: RunSummary) -> Iterator[widgets.Text]:
 
 
 def ending(summary: RunSummary) -> Iterator[RenderableType]:
-    """What there is to say of a run that did not end as its program would have."""
+    """The explanation of a run that did not end as done."""
     result = summary.result
     if result.status == "aborted":
         more = 2 * max(summary.max_cycles, summary.bound.cycles)
@@ -136,7 +136,7 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
 
 
 def deadlock_table(result: Result) -> RenderableType:
-    """Who waits for whom, since which cycle."""
+    """Which entry waits for which, and since which cycle."""
     waiting = result.waiting
     more = len(waiting) - MOST_WAITING
     made = table(

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def find_bench(target: str) -> Bench | None:
-    """The bench that a TARGET names; None where it names a program, or nothing."""
+    """The bench that a TARGET names; None if it names a program or nothing."""
     from kernbench.api.targets import bench_of
 
     return bench_of(target)
 
 
 def refuse_bench_options(target: str, **given: bool) -> None:
-    """InputError where an option of benches is given with a program."""
+    """InputError if an option of benches is given with a program."""
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
         raise InputError(Problem("kbsim", f"{', '.join(wrong)} is for benches, and {target} is none", remedy="leave it out"))
@@ -81,7 +81,7 @@ MOST_WARNINGS = 8
 def load_machine(
     source: str, overrides: Sequence[str] | None, *, quiet: bool = False, kind: Any = None, allow_code: Sequence[str] = ()
 ) -> Any:
-    """The machine, and on stderr which values that the user set have no effect on it."""
+    """Load the machine, and report on stderr which values set by the user have no effect on it."""
     from kernbench.config import load_config
 
     config: MachineConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
@@ -93,7 +93,7 @@ def load_machine(
 
 
 def warn_of_values(config: MachineConfig, *, quiet: bool) -> None:
-    """Say on stderr which values that the user set have no effect."""
+    """Report on stderr which values set by the user have no effect."""
     from kernbench.config.effects import told_unused
 
     if quiet:

@@ -22,7 +22,7 @@ Justify = Literal["left", "right"]
 
 
 def short(number: int | float, digits: int = 3) -> str:
-    """A count in few characters: `9,999`, `6.41 M`; so many digits count from 10,000 on."""
+    """A count in few characters: `9,999`, `6.41 M`. `digits`: significant digits from 10,000 on."""
     if abs(number) < 10_000:
         return f"{number:,.0f}" if number == int(number) else _three(number, digits)
     power = 0
@@ -40,7 +40,7 @@ def unit(number: int | float, name: str) -> str:
 
 
 def _three(value: float, digits: int = 3) -> str:
-    """Three digits that count, or `digits`."""
+    """Three significant digits, or `digits`."""
     size = abs(value)
     return f"{value:,.{max(0, digits - (1 if size < 9.995 else 2 if size < 99.95 else 3))}f}"
 
@@ -80,17 +80,17 @@ def scaled(value: float, units: Sequence[str], digits: int = 3) -> str:
 
 
 def share_text(value: float) -> str:
-    """A bandwidth: three digits that count, nothing behind the point of a whole number."""
+    """A bandwidth with three significant digits; a whole number has no decimals."""
     return short(value) if value >= 1000 or value == int(value) else _three(value)
 
 
 def headed(head: str) -> widgets.Text:
-    """The beginning of a line that is a section of its own."""
+    """The bold beginning of a line that is its own section."""
     return widgets.Text.assemble((head, "bold"), "  ")
 
 
 def status_text(status: str) -> widgets.Text:
-    """A status in its colour."""
+    """A status as coloured text."""
     return widgets.Text.assemble((status, STATUS_STYLES.get(status, f"bold {BAD}")))
 
 
@@ -108,7 +108,7 @@ def size_text(nbytes: int) -> str:
 
 
 def common_place(names: Sequence[str]) -> str:
-    """The place that all node ids in the names are in, with its dot: `sip0.cube0.`; empty where there is none.
+    """The common prefix of all node ids in the names, with its dot: `sip0.cube0.`; empty if there is none.
 
     An edge's name holds two ids, joined by `-`.
     """
@@ -118,18 +118,18 @@ def common_place(names: Sequence[str]) -> str:
 
 
 def without_place(name: str, place: str) -> str:
-    """A name as it is called inside a place."""
+    """A name without the common prefix."""
     return "-".join(node.removeprefix(place) for node in name.split("-")) if place else name
 
 
 def ids(numbers: Sequence[int], most: int = 8) -> str:
-    """Ids in a row; of many the first, and how many more there are."""
+    """Ids in a row. If there are many, the first ones and the number of the others."""
     text = ", ".join(str(number) for number in numbers[:most])
     return text if len(numbers) <= most else f"{text}, ... ({len(numbers) - most} more)"
 
 
 class Bar:
-    """A bar of parts, each a share of 1 with its character and style; it fills the column that it is in.
+    """A bar of parts, each a share of 1 with its character and style. It fills its column.
 
     A solid part ends on an eighth of a cell, so that 1% is seen and 99% is not full.
     """

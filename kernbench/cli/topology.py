@@ -1,4 +1,4 @@
-"""`kbsim topology`: a system's parts, routes and pictures, without running anything."""
+"""`kbsim topology`: nodes, routes and pictures of a system, without a run."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def links_by_kind(topology: Topology) -> list[Links]:
 
 
 def topology_summary(topology: Topology) -> Iterator[RenderableType]:
-    """What there is to say of a system on a terminal."""
+    """The summary of a system for a terminal."""
     config = topology.config
     yield widgets.Text.assemble(
         (config.source, "bold"),
@@ -219,7 +219,7 @@ def _levels(config: SystemConfig) -> widgets.Table:
 
 
 def _bytes(nbytes: int) -> str:
-    """A size in the largest unit of which it is at least one."""
+    """A size in the largest unit of which it has at least one."""
     power = min(max(nbytes.bit_length() - 1, 0) // 10, 6)
     return f"{nbytes / (1 << 10 * power):.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
 
@@ -253,7 +253,7 @@ def _links(topology: Topology) -> widgets.Table:
 
 
 def _span(values: Iterable[Fraction | int]) -> str:
-    """A quantity that differs: from the least to the largest."""
+    """A range of a quantity, from the smallest to the largest."""
     low, high = min(found := [Fraction(value) for value in values]), max(found)
     return rational(low) if low == high else f"{rational(low)}..{rational(high)}"
 
@@ -287,12 +287,12 @@ def topology_dict(topology: Topology) -> dict[str, Any]:
 
 
 def _range(values: Sequence[Fraction | int]) -> list[int | float | str] | None:
-    """The least and the largest; None where there are none."""
+    """The smallest and the largest; None if there are none."""
     return [plain_number(Fraction(find(values))) for find in (min, max)] if values else None
 
 
 def stage_table(compiled: Compiled) -> widgets.Table:
-    """A line a stage of the compiler: what it made, and the time and memory that it took."""
+    """One line per stage of the compiler: its output, time and memory."""
     config, topology = compiled.topology.config, compiled.topology
     kinds = Counter(node.kind for node in topology.nodes)
     links = {one.kind: one.links for one in links_by_kind(topology)}
@@ -318,7 +318,7 @@ def stage_table(compiled: Compiled) -> widgets.Table:
 def route_summary(
     route: Route, config: SystemConfig, graph: Graph, by: Measure, meanings: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
-    """What was named, a line a hop, then what they add up to and what limits them."""
+    """The two ends, one line per hop, then the sums and the bottleneck."""
     yield widgets.Text.assemble(
         (route.nodes[0], "bold"), " to ", (route.nodes[-1], "bold"), f" on {config.source}, graph {graph}, shortest by {by}"
     )

@@ -1,4 +1,4 @@
-"""`kbsim validate`: the simulator against closed forms and what others measured."""
+"""`kbsim validate`: the simulator compared with closed forms and published measurements."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _list(names: list[str], *, as_json: bool) -> int:
 
 
 def _planted(given: list[str]) -> dict[str, Fraction]:
-    """`te=1.1`; InputError for what is no engine, or no factor above 0."""
+    """Parse `te=1.1`. InputError for an unknown engine, or a factor that is not above 0."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.units import parse_rational
     from kernbench.validate.run import ENGINES
@@ -168,7 +168,7 @@ SIDES: dict[str, Justify] = dict.fromkeys(("expected", "ours", "error", "allowed
 
 
 def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
-    """A suite's table, and why its tolerances are what they are."""
+    """A suite's table, and the reasons of its tolerances."""
     from kernbench.validate.page import COLUMNS, cells, reasons
 
     if run.skipped:

@@ -101,7 +101,7 @@ def _cells(one: Freed, cycles: int, wide: bool) -> list[str | widgets.Text | Bar
 
 
 def _notes(found: WhatIf) -> Iterator[RenderableType]:
-    """What the table does not say."""
+    """Notes below the table."""
     absent = [one.resources[0] for one in found.each if not one.changes]
     if absent:
         yield ""

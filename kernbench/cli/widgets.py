@@ -1,4 +1,4 @@
-"""What commands draw with: names of rich, imported when they are first used. A run with `--json` loads none of them."""
+"""Names of rich that commands draw with, imported on first use. A run with `--json` imports none of them."""
 
 from __future__ import annotations
 

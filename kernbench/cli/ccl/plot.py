@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_plot(path: Path) -> None:
-    """InputError where there could be no picture, before anything is run."""
+    """Raise InputError before the run if the picture cannot be drawn."""
     from kernbench.common.files import check_writable
 
     if _form(path) not in ("svg", "png"):

@@ -142,7 +142,7 @@ def dtype_of(text: str) -> str:
 
 @dataclass
 class Told:
-    """The rows of a run, as they come."""
+    """Prints the rows of a run as they arrive."""
 
     asked: Asked
     counts: Sequence[int]  #: of all sizes
@@ -429,7 +429,7 @@ class Outlook:
 
 
 def about(seconds: float) -> str:
-    """A time as one says it: `80 s`, `12 min`, `5 h`."""
+    """A rounded time: `80 s`, `12 min`, `5 h`."""
     if seconds < 90:
         return f"{round(seconds, -1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
@@ -437,7 +437,7 @@ def about(seconds: float) -> str:
 
 @contextmanager
 def message_bar(wanted: bool, forecast: Forecast) -> Iterator[Callable[[Machine], None] | None]:
-    """What to give to a run: a bar of messages where it is wanted and stderr is a terminal."""
+    """A progress bar over messages, or None if it is not wanted or stderr is not a terminal."""
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -449,7 +449,7 @@ def message_bar(wanted: bool, forecast: Forecast) -> Iterator[Callable[[Machine]
 
 
 class _MessageBar(ProgressBar):
-    """Messages that are sent, of those of the size."""
+    """The number of messages sent, out of those of this size."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -518,7 +518,7 @@ def line(row: Row) -> widgets.Text:
 
 
 def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """What the sizes come to, and what the largest asked for most."""
+    """Averages over all sizes, and the bottleneck of each group of sizes."""
     if not rows:
         return
     mean = sum(row.busbw for row in rows) / len(rows)
@@ -531,7 +531,7 @@ def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
 
 
 def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """What was asked of most, and for which share of the time: a line for sizes one after the other that agree on it."""
+    """The bottleneck and its share of the time: one line for consecutive sizes with the same bottleneck."""
     groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]
     for group in groups:
         shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
@@ -550,12 +550,12 @@ def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
 
 
 def unfinished(status: str, done: int, asked: int) -> widgets.Text:
-    """Not all sizes are there."""
+    """A line for a run that did not finish all sizes."""
     return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", f"bold {WAIT}")
 
 
 def ended(result: Result) -> Iterator[RenderableType]:
-    """Why a run did not come to its end."""
+    """Why a run did not finish."""
     yield status_text(result.status).append(f"  in cycle {result.cycles:,}")
     if result.status == "deadlock":
         yield from wait_table(result)
@@ -563,5 +563,5 @@ def ended(result: Result) -> Iterator[RenderableType]:
 
 
 def _number(value: float) -> str:
-    """Two digits behind the point, three of a small one."""
+    """Two decimals, or three for a small number."""
     return f"{value:.2f}" if value >= 10 or value == 0 else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""`kbsim sweep report`: what a sweep says, as text, tables and a page."""
+"""`kbsim sweep report`: the results of a sweep as text, tables and a page."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _goal(text: str) -> Goal:
 
 
 def _reasons(store: Path, table: SweepTable, goal: Goal, count: int, allow_code: Sequence[str]) -> dict[str, str]:
-    """Sentences for the worst points, by key; what is found is kept in the store where it can be."""
+    """Sentences for the worst points, by key. They are kept in the store if possible."""
     from kernbench.common.errors import InputError
     from kernbench.sweep.report.analysis import ranked
     from kernbench.sweep.report.table import reasons_of
@@ -161,7 +161,7 @@ def report_text(
 
 
 def by_target(found: SweepTable) -> Iterator[SweepTable]:
-    """The points of each target by themselves: their numbers are not to be compared."""
+    """The points of each target separately, because numbers of different targets are not comparable."""
     for target in dict.fromkeys(entry.target for entry in found.entries):
         yield replace(found, entries=[entry for entry in found.entries if entry.target == target])
 
@@ -184,7 +184,7 @@ def _best(found: SweepTable, goals: Sequence[Goal], top: int, width: int) -> Ite
 
 
 def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Sequence[Goal], width: int, note: str) -> Table:
-    """Points with what they are, their goals, and what limits them; axes that do not fit are left out."""
+    """A table of points with their values, goals and bottleneck; axes that do not fit are left out."""
     from kernbench.sweep.report.table import plain_text
 
     numbers = list(dict.fromkeys(name for name, _ in goals))

@@ -1,4 +1,4 @@
-"""`kbsim sweep run`: what of a sweep is missing in its store."""
+"""`kbsim sweep run`: runs the points of a sweep that its store does not have."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ FAILED = 1  #: exit code: a point failed
 
 
 class On(StrEnum):
-    """Where points are run."""
+    """Where points run."""
 
     LOCAL = "local"
     DASK = "dask"
 
 
 class Retry(StrEnum):
-    """Which results are run again."""
+    """Which results to run again."""
 
     FAILED = "failed"
 
@@ -128,7 +128,7 @@ def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> Abstract
 
 
 def _warn(points: Points, store: Store, *, quiet: bool) -> None:
-    """What of the models' files is not used, and which results are run anew, as they cannot be read."""
+    """Report which keys of the models' files are not used, and which unreadable results are run again."""
     from kernbench.sweep.targets.llm import LlmTarget
 
     if quiet:
@@ -144,7 +144,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
 
 
 def _points(spec: Spec, quiet: bool) -> Points:
-    """The points; on stderr, which axes have no effect in some of them."""
+    """The points. Reports on stderr which axes have no effect in some of them."""
     from kernbench.sweep.points import points_of, unused_axes
 
     points = points_of(spec)
@@ -163,7 +163,7 @@ def _show(points: Points, store: Store, outcome: Outcome, as_json: bool, quiet: 
 
 @contextmanager
 def _told_if_stopped(points: list[Point], store: Store, as_json: bool, quiet: bool) -> Iterator[None]:
-    """Ctrl-C and SIGTERM in here: what is stored so far is told."""
+    """Context in which Ctrl-C and SIGTERM report what is stored so far."""
     from kernbench.sweep.runner import missing
 
     try:
@@ -205,7 +205,7 @@ RATE_SECONDS = 5.0  # the rate is that of about so long a time
 
 
 class SweepBar:
-    """Points that are stored, of those that are missing."""
+    """The number of points stored, out of the missing ones."""
 
     def __init__(self, total: int, best: Best, names: Mapping[str, str]) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -328,7 +328,7 @@ def left_text(seconds: float) -> str:
 
 
 def left_out(excluded: int, invalid: int) -> str:
-    """How many combinations are no points, and why."""
+    """How many combinations are not points, and why."""
     counts = {"by conditions": excluded, "as invalid": invalid}
     return f"left out: {', '.join(f'{count:,} {why}' for why, count in counts.items() if count)}"
 
@@ -348,7 +348,7 @@ def outcome_dict(points: Points, store: Store, outcome: Outcome) -> dict[str, An
 
 
 def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> Iterator[RenderableType]:
-    """The outcome for a person."""
+    """The outcome as text."""
     spec = points.spec
     text = widgets.Text.assemble((spec.name, "bold"), f"  {counted(outcome.points, 'point')}: {outcome.ran:,} run")
     if outcome.known:
@@ -378,7 +378,7 @@ def outcome_text(points: Points, store: Store, outcome: Outcome, width: int) -> 
 
 
 def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], width: int) -> Iterator[RenderableType]:
-    """The best by each goal, of each target by itself: their numbers are not to be compared."""
+    """The best point for each goal and target. Numbers of different targets are not comparable."""
     from kernbench.sweep.report.analysis import Best
 
     made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
@@ -410,7 +410,7 @@ def estimate_dict(points: Points, found: Estimate) -> dict[str, Any]:
 
 
 def estimate_text(points: Points, found: Estimate, width: int) -> Iterator[RenderableType]:
-    """An estimate for a person."""
+    """An estimate as text."""
     spec = points.spec
     text = widgets.Text.assemble((spec.name, "bold"), f"  {counted(found.points, 'point')}: ")
     text.append(f"{found.known:,} known, {found.to_run:,} to run")

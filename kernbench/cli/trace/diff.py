@@ -80,7 +80,7 @@ def diff(
 
 
 def _say_broken(found: Diff) -> bool:
-    """Say where a trace breaks off; whether one does."""
+    """Report where a trace is truncated, and return whether one is."""
     broken = [run for run in (found.a, found.b) if run.broken is not None]
     for run in broken:
         output.note(f"error: {run.path}: {run.broken}")

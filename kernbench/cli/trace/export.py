@@ -70,7 +70,7 @@ ENDINGS = {
 
 
 def format_of(out: Path) -> Format:
-    """The format that a file's name says; InputError where it says none."""
+    """The format implied by a file name; InputError if it implies none."""
     from kernbench.common.errors import InputError, Problem
 
     name = out.with_suffix("") if out.suffix.lower() in (".gz", ".zst") else out

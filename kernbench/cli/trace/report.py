@@ -85,7 +85,7 @@ def report(
 
 
 def _drawn(timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by: By, dark: bool) -> bytes:
-    """The page, or the picture in the form that the target's name ends in."""
+    """The page, or the picture in the format of the target's file ending."""
     if view is None:
         from kernbench.trace.report import report_html
 
@@ -97,7 +97,7 @@ def _drawn(timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by
 
 
 def _target(file: str, out: Path | None, view: View | None) -> Path:
-    """Where to: `--out`, else beside the trace. InputError where the name's end does not fit."""
+    """The output file: `--out`, or a file beside the trace. InputError if its ending does not fit."""
     from kernbench.common.errors import InputError, Problem
 
     if out is None:
@@ -115,7 +115,7 @@ def _target(file: str, out: Path | None, view: View | None) -> Path:
 
 
 def _check(view: View | None, lanes: Lanes | None, by: By | None, dark: bool) -> None:
-    """Refuse options that would do nothing."""
+    """Refuse options without effect."""
     from kernbench.common.errors import InputError, Problem
 
     given = {"--lanes": lanes is not None, "--by": by is not None, "--dark": dark}
@@ -129,7 +129,7 @@ def _check(view: View | None, lanes: Lanes | None, by: By | None, dark: bool) ->
 
 
 def _cycles(text: str) -> tuple[int, int]:
-    """`FROM:TO` as numbers; either may be left out."""
+    """`FROM:TO` as numbers; each of them is optional."""
     from kernbench.common.errors import InputError, Problem
 
     first, _, last = text.partition(":")

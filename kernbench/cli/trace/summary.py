@@ -75,7 +75,7 @@ def summary(
 
 
 def _format(form: Format | None, out: Path | None, as_json: bool) -> Format:
-    """What is asked for; InputError where that cannot be."""
+    """The requested format; InputError if it is impossible."""
     from kernbench.common.errors import InputError, Problem
 
     where = "kbsim trace summary"
@@ -195,7 +195,7 @@ def _banks(banks: Banks) -> Iterator[RenderableType]:
 
 
 def _lines(metrics: Metrics) -> Iterator[RenderableType]:
-    """What takes one line each."""
+    """The metrics that take one line each."""
     lines = [*_token_lines(metrics.tokens, metrics.run), *_energy_line(metrics), *_roofline(metrics.roofline)]
     if lines:
         yield ""
@@ -218,7 +218,7 @@ def _token_lines(tokens: Tokens, run: Run) -> Iterator[widgets.Text]:
 
 
 def _spread(spread: Spread) -> str:
-    """Median and far end of some latencies."""
+    """Median and tail of latencies."""
     if spread.least == spread.most:
         return f"{short(spread.most)} cycles"
     return f"p50 {short(spread.p50)}, p99 {short(spread.p99)}, most {short(spread.most)} cycles"
@@ -253,7 +253,7 @@ def _three(value: Fraction) -> str:
 
 
 def _notes(metrics: Metrics) -> Iterator[RenderableType]:
-    """Warnings and errors by code, and what this file cannot say."""
+    """Warnings and errors by code, and which metrics this file cannot give."""
     run = metrics.run
     lines: list[widgets.Text] = []
     for title, codes, style in (("Errors", run.errors, f"bold {BAD}"), ("Warnings", run.warnings, f"bold {WAIT}")):

@@ -1,4 +1,4 @@
-"""The tables of a trace's summary that a run's has not: phases, layers, waits."""
+"""The tables that only the summary of a trace has: phases, layers, waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_STALLS = 12
 
 
 def safe(text: str, most: int) -> str:
-    """A name of the file as a terminal may have it: control characters spelt out, at most so many characters."""
+    """A name from the file, safe for a terminal: control characters escaped, length limited."""
     text = text[: most + 1]
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return text if len(text) <= most else text[: most - 3] + "..."
@@ -57,7 +57,7 @@ def near(unit: str, most: int = 34) -> str:
 
 
 def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
-    """Latency of phases or layers, and for how much of it TE, VE and DMA worked; of many the longest, in their order."""
+    """Latency of phases or layers, and the busy share of TE, VE and DMA. If there are many, only the longest, in order."""
     wide = width >= WIDE
     started = [part for part in parts if part.latency is not None and (part.name is not None or part.latency)]
     shown = sorted(started, key=lambda part: -part.active)[:MOST_PARTS]

@@ -1,4 +1,4 @@
-"""`kbsim trace validate`: does a trace keep the schema and its laws?"""
+"""`kbsim trace validate`: checks a trace against the schema and its laws."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _plain(file: str, report: Report) -> dict[str, Any]:
 
 
 def _text(file: str, report: Report) -> str:
-    """A report for a person: a line a violation, one for the whole."""
+    """A report as text: one line per violation, and one for the whole."""
     from kernbench.cli.trace.tables import safe
     from kernbench.common.json_shapes import counted
 

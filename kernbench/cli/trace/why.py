@@ -1,4 +1,4 @@
-"""`kbsim trace why`: where the cycles of a run went, and what was in the way."""
+"""`kbsim trace why`: where the cycles of a run went, and what blocked it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _path_table(why: Why, most: int, width: int) -> Table:
 
 
 def _times(story: Story) -> str:
-    """Readiness, issue, start and end in a sentence."""
+    """Readiness, issue, start and end, in one sentence."""
     command, job = story.command, story.command.job
     unit = "" if command.unit == "control" else f" on {near(command.unit)}"
     text = f"{_name(command)}{unit}: "
@@ -190,7 +190,7 @@ def _totals_table(story: Story, width: int) -> Table:
 
 
 def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> Table:
-    """The waits by time; of many the longest."""
+    """The waits in order of time. If there are many, only the longest."""
     longest = sorted(waits, key=lambda wait: (-_sum(wait[2]), wait[0]))[:most]
     note = f"the longest {most} of {len(waits)}" if len(waits) > most else "in order of time"
     columns: list[tuple[str, Justify]] = [("from", "right"), ("to", "right"), ("waited", "right"), ("for", "left")]
@@ -203,7 +203,7 @@ def _wait_table(waits: Sequence[tuple[int, int, Sequence[Part]]], most: int) -> 
 
 
 def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
-    """Cycles of equal waits: start, end, what was waited for."""
+    """Intervals of equal waits: start, end, cause."""
     from kernbench.trace.why import merged
     from kernbench.trace.why.causes import WORK
 
@@ -216,12 +216,12 @@ def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
 
 
 def _wrap_last(made: Table) -> None:
-    """Let the last column take several lines, beside the first of which the others stand."""
+    """Let the last column wrap over several lines; the other columns are beside its first line."""
     made.columns[-1].no_wrap = False
 
 
 def _alike(spans: Sequence[Span]) -> Iterator[tuple[int, int, list[Span]]]:
-    """Neighbours with the same causes, resources and blockers together."""
+    """Merge neighbours with the same causes, resources and blockers."""
     run: list[Span] = []
     for span in spans:
         if run and _kinds(run[-1]) != _kinds(span):
@@ -294,7 +294,7 @@ def _sum(parts: Sequence[Part]) -> Fraction:
 
 
 def _cycles(cycles: Fraction) -> str:
-    """Cycles in few characters; what is no integer has a point."""
+    """Cycles in few characters, with a decimal point if they are not an integer."""
     value = float(cycles)
     return short(cycles.numerator if cycles.denominator == 1 else value) if value >= 0.005 else "<0.01"
 

@@ -30,7 +30,7 @@ LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cu
 
 def _pe(config: NpuConfig | SystemConfig) -> tuple[NpuConfig | Any, str]:
     """What has the sections `dma`, `spm`, `te` and `ve`, and what stands before their paths."""
-    return (config, "") if isinstance(config, NpuConfig) else (config.pe, "pe.")
+    return config.pe, config.pe_path
 
 
 def _free_dma(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:

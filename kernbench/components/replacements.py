@@ -59,7 +59,7 @@ def configured_arbiter(config: NpuConfig | SystemConfig) -> Any | None:
 
     InputError where there is none, its module is not allowed, or it does not give an arbiter.
     """
-    field, name = (f"pe.{FIELD}", config.pe.spm.arbiter) if isinstance(config, SystemConfig) else (FIELD, config.spm.arbiter)
+    field, name = f"{config.pe_path}{FIELD}", config.pe.spm.arbiter
     if name in ARBITERS:
         return None
     where = config.where(field)

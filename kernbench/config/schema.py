@@ -5,7 +5,7 @@ The defaults stand here and nowhere else. Rules between fields are in `rules.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal
@@ -311,6 +311,19 @@ class NpuConfig(MachineConfig):
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
+
+    #: What stands before the paths of a PE's keys.
+    pe_path: ClassVar[str] = ""
+
+    @property
+    def pe(self) -> NpuConfig:
+        """What a PE has (`dma`, `spm`, `te`, `ve`), as `SystemConfig.pe`: an NPU is one PE."""
+        return self
+
+    @property
+    def components(self) -> Mapping[str, Any]:
+        """As `SystemConfig.components`: a machine file of an NPU names none."""
+        return {}
 
     def broken_rules(self) -> list[BrokenRule]:
         return [*device_rules(self), *broken_rules(self)]

@@ -179,7 +179,7 @@ class MachineFacts:
         """Of the machine with these places."""
         config, size = places.config, places.size
         assert isinstance(config, NpuConfig | SystemConfig)
-        pe = config if isinstance(config, NpuConfig) else config.pe
+        pe = config.pe
         if isinstance(config, NpuConfig):
             bandwidth = config.dram.channels * config.dram.capacity
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -45,6 +45,9 @@ class SystemConfig(MachineConfig):
     components: Components = Field(default={}, description="by kind of node: what simulates it, and its own keys")
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
+
+    #: What stands before the paths of a PE's keys.
+    pe_path: ClassVar[str] = "pe."
 
     def broken_rules(self) -> list[BrokenRule]:
         return system_rules(self)

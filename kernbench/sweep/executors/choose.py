@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import SystemConfig, load_config
+from kernbench.config import load_config
 from kernbench.config.system.parts import BUILTIN
 from kernbench.sweep.executors.pool import Pool
 from kernbench.sweep.executors.threads import Threads
@@ -52,6 +52,6 @@ def python_of(spec: Spec) -> list[str]:
     found = [target.label for target in spec.targets if not target.native]
     for machine in spec.machines:
         config = load_config(machine.base)
-        if isinstance(config, SystemConfig) and any(part.impl != BUILTIN for part in config.components.values()):
+        if any(part.impl != BUILTIN for part in config.components.values()):
             found.append(machine.label)
     return found

@@ -204,7 +204,7 @@ def read_history(trace: Trace) -> History:
         broken="" if trace.broken is None else str(trace.broken),
         cycles=cycles,
         freq_ghz=machine.freq_ghz,
-        dma=(machine if isinstance(machine, NpuConfig) else machine.pe).dma,
+        dma=machine.pe.dma,
         comm=0 if isinstance(machine, NpuConfig) else machine.pe.ipcq.max_concurrent,
         allocation=machine.allocation,
         capacity=_capacities(trace),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,7 +59,10 @@ class Demand:
 class Started(Protocol):
     """A machine at cycle 0 with something on it."""
 
-    machine: Machine
+    @property
+    def machine(self) -> Machine:
+        """With what is on it."""
+        ...
 
     def check(self) -> None:
         """Raise what ended the run, if code of the user did."""
@@ -243,12 +246,12 @@ def _causes(outcome: Outcome) -> Iterator[Cause]:
         cycles = run.result.cycles * run.part.times
         whole[run.part.stage] += cycles
         sampled[run.part.stage] += cycles if run.part.sampled else 0
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for run in outcome.runs:
         if run.part.sampled and run.result.cycles:
             scale = run.part.times * whole[run.part.stage] / sampled[run.part.stage]
-            for name, cycles in _traced(run.part, outcome.config).items():
-                found[name] += cycles * scale  # type: ignore[assignment]
+            for name, traced in _traced(run.part, outcome.config).items():
+                found[name] += traced * scale
     yield from (Cause(name, cycles) for name, cycles in sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
@@ -267,8 +270,15 @@ def _traced(part: Part, config: MachineConfig) -> dict[str, float]:
 class Case(Protocol):
     """A target with its parameters, not yet on a machine."""
 
-    name: str
-    machine: str  #: the one that it runs on if none is named
+    @property
+    def name(self) -> str:
+        """Of the target."""
+        ...
+
+    @property
+    def machine(self) -> str:
+        """The one that it runs on if none is named."""
+        ...
 
     def on(self, config: MachineConfig) -> Work:
         """The work on a machine. InputError where it cannot be."""

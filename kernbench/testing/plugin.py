@@ -1,0 +1,191 @@
+"""The pytest plugin: the fixture `kbsim`, the option `--kbsim-update`, and the file of baselines that one process writes.
+
+A worker of pytest-xdist sends what its tests recorded with their reports; the process that prints the summary writes the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernbench.common.errors import InputError, KernbenchError
+from kernbench.testing.baselines import Baseline, read_baselines, write_baselines
+from kernbench.testing.cycles import Measured, Session, assert_cycles, sessions
+
+if TYPE_CHECKING:
+    from kernbench.api.llm import LlmRun
+    from kernbench.api.run import Run
+
+INI = "kbsim_baselines"
+DEFAULT_FILE = "kbsim_baselines.json"
+REPORTED = "kbsim"  # attribute of a test report: what the test recorded
+SESSION = pytest.StashKey[Session]()
+
+
+class Collected:
+    """What the reports of all tests say."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[str, Baseline] = {}
+        self.tests: dict[str, str] = {}  #: the first test that recorded a name
+        self.twice: dict[str, str] = {}  #: a line for each name with two different runs; these are not written
+        self.faster: list[tuple[str, int, int]] = []
+        self.notes: list[str] = []  #: what happened to the file
+        self.error = ""
+
+    def take(self, test: str, found: Mapping[str, Any]) -> None:
+        """Take what one test recorded."""
+        self.faster += [(name, now, before) for name, now, before in found["faster"]]
+        for name, plain in found["recorded"]:
+            one = Baseline(plain["cycles"], plain["model_version"], plain["groups"])
+            known = self.recorded.setdefault(name, one)
+            first = self.tests.setdefault(name, test)
+            if known != one:
+                self.twice.setdefault(name, f'"{name}": {known.cycles:,} cycles in {first}, {one.cycles:,} cycles in {test}')
+
+
+class Kbsim:
+    """What the fixture `kbsim` gives a test: runs, with files found beside the test, and limits for their cycles."""
+
+    def __init__(self, folder: Path, test: str, properties: list[tuple[str, object]]) -> None:
+        self._folder = folder
+        self._test = test
+        self._properties = properties
+
+    def run(self, target: Any, config: Any = None, overrides: Any = (), **options: Any) -> Run:
+        """`kernbench.run`; the names of files are relative to the folder of the test."""
+        __tracebackhide__ = True
+        from kernbench.api.run import run
+
+        try:
+            found = run(self._beside(target), None if config is None else self._beside(config), overrides, **options)
+        except InputError as error:  # the line of the test is what matters, not ours
+            raise error.with_traceback(None) from None
+        self._properties.append((f"cycles of {found.target}", found.cycles))
+        return found
+
+    def llm(self, model: Any, config: Any = None, overrides: Any = (), **options: Any) -> LlmRun:
+        """`kernbench.llm`; the names of files are relative to the folder of the test."""
+        __tracebackhide__ = True
+        from kernbench.api.llm import llm
+
+        machine = {} if config is None else {"config": self._beside(config)}
+        try:
+            found = llm(self._beside(model), overrides=overrides, **machine, **options)
+        except InputError as error:
+            raise error.with_traceback(None) from None
+        self._properties.append((f"cycles of {found.model}", found.cycles))
+        return found
+
+    def assert_cycles(self, result: Measured, *, at_most: int | None = None, baseline: str | None = None) -> None:
+        """`kernbench.pytest.assert_cycles`; without a limit the baseline has the name of the test."""
+        __tracebackhide__ = True
+        named = self._test if baseline is None and at_most is None else baseline
+        assert_cycles(result, at_most=at_most, baseline=named)
+
+    def _beside(self, named: Any) -> Any:
+        """A file beside the test where there is one of this name, else what was given."""
+        if not isinstance(named, (str, os.PathLike)):
+            return named
+        file, colon, rest = os.fspath(named).partition(":")
+        here = self._folder / file
+        return f"{here}{colon}{rest}" if here.is_file() else named
+
+
+@pytest.fixture
+def kbsim(request: pytest.FixtureRequest) -> Kbsim:
+    """Runs of kernbench with files beside the test; their cycles are properties of the test in JUnit XML."""
+    return Kbsim(request.path.parent, request.node.nodeid, request.node.user_properties)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--kbsim-update`, and the place of the file in the settings of pytest."""
+    group = parser.getgroup("kernbench")
+    group.addoption("--kbsim-update", action="store_true", help="write the cycles of this run into the file of baselines")
+    parser.addini(INI, f"file of baselines, relative to rootdir (default: {DEFAULT_FILE})", default=DEFAULT_FILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start a session."""
+    session = Session(config.rootpath / config.getini(INI), config.getoption("--kbsim-update"))
+    config.stash[SESSION] = session
+    sessions.append(session)
+    config.pluginmanager.register(Recorder(session))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the session."""
+    if SESSION in config.stash:
+        sessions.remove(config.stash[SESSION])
+
+
+class Recorder:
+    """The hooks of one session: from the tests to the file and the summary."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._collected = Collected()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """What a test records is its own."""
+        self._session.recorded.clear()
+        self._session.faster.clear()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put what a test recorded, if it passed, into its report, in plain values: xdist sends reports as JSON."""
+        report = yield
+        session = self._session
+        if call.when == "call" and report.passed and (session.recorded or session.faster):
+            recorded = [[name, one.to_dict()] for name, one in session.recorded]
+            setattr(report, REPORTED, {"recorded": recorded, "faster": [list(one) for one in session.faster]})
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what a test recorded, in whichever process it ran."""
+        found = getattr(report, REPORTED, None)
+        if found is not None:
+            self._collected.take(report.nodeid, found)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file, in the one process that has all reports."""
+        found = self._collected
+        if not self._session.update or hasattr(session.config, "workerinput"):
+            return
+        new = {name: one for name, one in found.recorded.items() if name not in found.twice}
+        try:
+            before = read_baselines(self._session.path)
+            changed = sum(before.get(name) != one for name, one in new.items())
+            if changed:
+                write_baselines(self._session.path, before | new)
+        except KernbenchError as error:
+            found.error = str(error)
+        else:
+            found.notes.append(f"{changed} of {len(new)} recorded baselines changed in {self._session.path}")
+        if (found.twice or found.error) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what was recorded, and which runs became faster."""
+        found = self._collected
+        faster = [
+            f'"{name}": {now:,} cycles, {before - now:,} fewer than its baseline ({(now - before) / before:+.1%})'
+            for name, now, before in sorted(found.faster)
+        ]
+        if not (faster or found.notes or found.twice or found.error):
+            return
+        terminalreporter.section("kernbench")
+        for line in (*found.notes, *faster):
+            terminalreporter.line(line)
+        if faster:
+            terminalreporter.line("keep the new cycles as baselines: pytest --kbsim-update")
+        for line in found.twice.values():
+            terminalreporter.line(f"error: {line}; give each run a name of its own", red=True)
+        if found.error:
+            terminalreporter.line(f"error: {found.error}", red=True)

@@ -12,7 +12,10 @@ from kernbench.cli import output
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
+    from kernbench.common.errors import InputError
+    from kernbench.trace.reader import Trace
     from kernbench.trace.timeline import Timeline
+    from kernbench.trace.why import Why
 
 
 class View(StrEnum):
@@ -75,7 +78,7 @@ def report(
     wanted = None if cycles is None else _cycles(cycles)
     trace = open_trace(file)
     timeline = read_timeline(trace, wanted)
-    data = _drawn(timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
+    data = _drawn(trace, timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
     write_whole(target, data)
     output.note(f"{target}: {counted(len(timeline.spans), 'span')}, {len(data):,} bytes")
     if trace.broken is None:
@@ -84,16 +87,27 @@ def report(
     return output.REFUSED
 
 
-def _drawn(timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by: By, dark: bool) -> bytes:
+def _drawn(trace: Trace, timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by: By, dark: bool) -> bytes:
     """The page, or the picture in the format of the target's file ending."""
     if view is None:
         from kernbench.trace.report import report_html
 
-        return report_html(timeline)
+        return report_html(timeline, _explained(trace))
     from kernbench.trace.report.plots import picture
 
     form = FORMS[target.suffix.lower()]
     return picture(timeline, view.value, form, lanes=lanes.value, colour=by.value, by=by.value, dark=dark)
+
+
+def _explained(trace: Trace) -> Why | InputError:
+    """Why the run took as long; where the trace does not hold what that needs, the refusal."""
+    from kernbench.common.errors import InputError
+    from kernbench.trace.why import explain
+
+    try:
+        return explain(trace)
+    except InputError as error:
+        return error
 
 
 def _target(file: str, out: Path | None, view: View | None) -> Path:

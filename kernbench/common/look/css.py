@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import resources
 
 from kernbench.common.look.palette import THEMES, Theme, colour, slots, text_on, tokens
 
@@ -17,6 +18,11 @@ def theme_css() -> str:
         f'@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark}}} }}\n'
         f':root[data-theme="dark"] {{ color-scheme: dark; {dark}}}\n'
     )
+
+
+def page_css() -> str:
+    """The properties and the parts that all pages share: header, card, table, control, chip, tooltip."""
+    return theme_css() + (resources.files("kernbench.common") / "look" / "page.css").read_text(encoding="utf-8")
 
 
 def docs_css() -> str:

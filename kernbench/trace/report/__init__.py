@@ -13,16 +13,21 @@ import json
 from importlib import resources
 from typing import Any
 
+from kernbench.common.errors import InputError
+from kernbench.common.look.css import look_js, page_css
+from kernbench.common.look.palette import resource_of
+from kernbench.trace.report.answer import answer_of
 from kernbench.trace.columns import Column, Pack, Table
 from kernbench.trace.report.views import COLOURS, COMMAND_AXES, COMPONENTS, Heat, axis, exact, heatmaps, roofline
 from kernbench.trace.schema import BY_NAME, COMMON_FIELDS, EVENTS, STALL_REASONS
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, Unit
+from kernbench.trace.why import Why
 
-STYLES = ("theme.css", "layout.css", "parts.css")
+STYLES = ("layout.css", "parts.css")
 #: In the order in which they build on each other.
 SCRIPTS = (
     "text.js", "columns.js", "model.js", "filter.js", "totals.js", "colour.js", "lanes.js", "raster.js", "draw.js", "marks.js",
-    "view.js", "filters.js", "select.js", "pointer.js", "keys.js", "tables.js", "roofline.js", "main.js",
+    "view.js", "filters.js", "answer.js", "select.js", "pointer.js", "keys.js", "tables.js", "roofline.js", "main.js",
 )  # fmt: skip
 _OWN = ("row", "start", "command", "kind", "unit", "job", "issue", "open")  # columns of spans that the page has
 _RUN = (
@@ -30,16 +35,17 @@ _RUN = (
     "sim_config", "commands", "filter",
 )  # fmt: skip
 _LONGEST_TITLE = 100
+PAGE_COLOURS = (*COLOURS, "component")  #: axes that the page colours by
 
 
-def report_html(timeline: Timeline) -> bytes:
-    """The whole page, UTF-8."""
+def report_html(timeline: Timeline, why: Why | InputError | None = None) -> bytes:
+    """The whole page, UTF-8. `why`: what `explain` makes of the trace, or why it cannot."""
     pack = Pack()
-    head = _head(timeline, pack)
-    script = '"use strict";\n(() => {\n' + "".join(_part(name) for name in SCRIPTS) + "})();\n"
+    head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack)}
+    script = '"use strict";\n(() => {\n' + look_js() + "".join(_part(name) for name in SCRIPTS) + "})();\n"
     page = {
         "TITLE": html.escape(_title(timeline)),
-        "STYLE": "".join(_part(name) for name in STYLES),
+        "STYLE": page_css() + "".join(_part(name) for name in STYLES),
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "HEAD": page_json(head),
         "DATA": base64.b64encode(pack.finish()).decode(),
@@ -80,7 +86,8 @@ def _head(timeline: Timeline, pack: Pack) -> dict[str, Any]:
         "components": COMPONENTS,
         "reasons": (*STALL_REASONS, "other"),
         "axes": COMMAND_AXES,
-        "colours": COLOURS,
+        "colours": PAGE_COLOURS,
+        "hues": _hues(timeline),
         "colour": _first_colour(timeline),
         "fields": _fields(),
         "units": [_unit(unit) for unit in timeline.units],
@@ -110,6 +117,12 @@ def _first_colour(timeline: Timeline) -> str:
         if len(set(found.codes.tolist()) - {len(found.labels) - 1}) > 1:
             return name
     return "opcode"
+
+
+def _hues(timeline: Timeline) -> dict[str, str]:
+    """The resource of each component and opcode."""
+    opcodes = timeline.commands.columns.get("cmd_type")
+    return {name: resource_of(name) for name in (*COMPONENTS, *((opcodes.texts or ()) if opcodes is not None else ()))}
 
 
 def _fields() -> dict[str, dict[str, str]]:

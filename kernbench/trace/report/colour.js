@@ -1,24 +1,12 @@
-// Colours: of labels, of heat, of everything that the style sheet names.
-
-const CATEGORIES = ["#4a78c0", "#dd7a36", "#3d9970", "#bf4f93", "#8469cc", "#c2981f", "#2f9fb3", "#cf5650", "#7c8d3f", "#93684f", "#5d7c9c", "#b573c9"];
-const ORDERED = [[68, 88, 176], [43, 131, 186], [60, 160, 130], [150, 180, 70], [230, 175, 60], [222, 110, 60], [180, 60, 90]];
-const HEAT = {
-  light: [[244, 246, 249], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]],
-  dark: [[22, 27, 34], [28, 62, 104], [37, 116, 160], [79, 186, 178], [240, 240, 160]],
-};
-const DENIED = {
-  light: [[244, 246, 249], [252, 196, 170], [244, 120, 85], [203, 40, 36], [103, 0, 13]],
-  dark: [[22, 27, 34], [92, 34, 40], [166, 52, 48], [235, 110, 70], [255, 214, 150]],
-};
-const NOTHING = "#98a1ad";
+// Colours: of labels, of heat, of everything that the style sheet names. All of them are LOOK's, which the token file makes.
 
 function mix(stops, part) {
   const at = Math.min(Math.max(part, 0), 1) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
   return stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (at - low)));
 }
 
-const rgb = (channels) => `rgb(${channels.join(" ")})`;
 const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
+const css = (channels) => "#" + channels.map((value) => value.toString(16).padStart(2, "0")).join("");
 const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;  // as ImageData has it
 
 /** Whether the page is dark: by the switch, else by the system. */
@@ -27,37 +15,65 @@ function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** The colour of a label: numbers in many steps get a ramp, all else a colour of its own. */
-function labelColour(made, place) {
-  if (place === made.none) return NOTHING;
-  const count = made.labels.length - 1;
-  if (made.numeric && count > CATEGORIES.length) return rgb(mix(ORDERED, count > 1 ? place / (count - 1) : 0));
-  const turn = Math.floor(place / CATEGORIES.length) % 4, base = hex(CATEGORIES[place % CATEGORIES.length]);
-  return rgb(base.map((value) => Math.round(turn % 2 ? value * 0.68 : value + (255 - value) * (turn / 2) * 0.4)));
-}
+const look = () => LOOK[app.dark ? "dark" : "light"];
 
-const channels = (text) => (text.startsWith("#") ? hex(text) : text.match(/\d+/g).map(Number));
-
-/** Read the style sheet's colours, and pack those of the axis by which spans are coloured. */
-function readColours() {
-  const style = getComputedStyle(document.documentElement), paint = {};
-  for (const name of ["page", "card", "raised", "ink", "soft", "faint", "line", "strong", "lane", "stripe", "head", "accent", "pick", "wait", "warn", "bad", "good"]) {
-    paint[name] = style.getPropertyValue("--" + name).trim();
+/** The colours of an axis's labels, as palette.py gives them: hues of resources, fixed slots of phases, the rest by share. */
+function labelColours(made) {
+  const { resource, slots, lane } = look(), other = resource.other;
+  if (made.name === "component" || made.name === "opcode") {
+    return made.labels.map((label) => {
+      const hue = resource[app.head.hues[label]] ?? other;
+      return made.name === "opcode" && /STORE/i.test(label) ? css(mix([hex(hue), hex(lane)], 0.45)) : hue;
+    });
   }
-  app.paint = paint;
-  app.dark = isDark();
-  app.heatRamp = HEAT[app.dark ? "dark" : "light"];
-  app.deniedRamp = DENIED[app.dark ? "dark" : "light"];
-  for (const name of ["heatRamp", "deniedRamp"]) app[name + "Packed"] = Uint32Array.from({ length: 256 }, (_, i) => packed(mix(app[name], i / 255)));
-  const made = axis(app.colour);
-  app.colours = made.labels.map((_, place) => labelColour(made, place));
-  app.rgb = app.colours.map(channels);
-  app.packedColours = Uint32Array.from(app.rgb, packed);
-  const lane = hex(app.paint.lane);
-  app.shades = app.rgb.map((colour) => Uint32Array.from({ length: 33 }, (_, i) => packed(colour.map((v, c) => Math.round(lane[c] + (v - lane[c]) * i / 32)))));
+  const found = labelSlots(made);
+  return made.labels.map((label) => (found.has(label) ? slots[found.get(label) - 1] : other));
 }
 
-/** Black or white, whichever is legible on a colour. */
-function textOn([r, g, b]) {
-  return 0.299 * r + 0.587 * g + 0.114 * b > 150 ? "#11151a" : "#ffffff";
+/** The slot of each label that has one. */
+function labelSlots(made) {
+  if (made.slots) return made.slots;
+  const fixed = made.name === "phase" ? LOOK.phase : {}, found = new Map();
+  const shares = new Float64Array(made.labels.length);
+  for (let i = 0; i < app.count; i++) if (isJob(i)) shares[placeOn(made, i)] += app.end[i] - app.start[i];
+  made.labels.forEach((label) => { if (Object.hasOwn(fixed, label)) found.set(label, fixed[label]); });
+  const free = [1, 2, 3, 4, 5, 6, 7].filter((slot) => ![...found.values()].includes(slot));
+  const rest = [...made.labels.keys()].filter((place) => !found.has(made.labels[place]) && place !== made.none);
+  rest.sort((a, b) => shares[b] - shares[a] || a - b);
+  rest.slice(0, free.length).forEach((place, i) => found.set(made.labels[place], free[i]));
+  made.slots = found;
+  return found;
+}
+
+/** Read the theme's colours, and pack those of the axis by which spans are coloured. */
+function readColours() {
+  app.dark = isDark();
+  app.paint = look();
+  for (const name of ["use", "denied"]) app[name + "Packed"] = Uint32Array.from({ length: 256 }, (_, i) => packed(mix(look().ramp[name].map(hex), i / 255)));
+  const made = axis(app.colour);
+  app.colours = labelColours(made);
+  app.rgb = app.colours.map(hex);
+  app.packedColours = Uint32Array.from(app.rgb, packed);
+  app.shades = app.rgb.map(shadesOf);
+  app.pathLook = new Map();
+}
+
+/** A colour in 33 strengths over the lane. */
+function shadesOf(colour) {
+  const lane = hex(app.paint.lane);
+  return Uint32Array.from({ length: 33 }, (_, i) => packed(colour.map((v, c) => Math.round(lane[c] + (v - lane[c]) * i / 32))));
+}
+
+/** The colour of a resource where colours say resources; else of text, for one screen has one key. */
+const hueOf = (name) => (app.colour === "component" ? look().resource[name] : app.paint.soft);
+
+const luminance = (channels) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+  const value = channels[i] / 255;
+  return sum + weight * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+}, 0);
+
+/** The light or the dark text, whichever has the higher contrast on a colour (WCAG). */
+function textOn(channels) {
+  const own = luminance(channels), light = 1.05 / (own + 0.05), dark = (own + 0.05) / (luminance(hex(LOOK.text.dark)) + 0.05);
+  return light >= dark ? LOOK.text.light : LOOK.text.dark;
 }

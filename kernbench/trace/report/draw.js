@@ -8,6 +8,7 @@ function redraw() {
 }
 
 function drawNow() {
+  fitGutter();
   if (app.tab !== "timeline" && app.tab !== "heat") return;
   const begin = performance.now();
   if (app.tab === "timeline" && app.lanesBy === "command" || app.layoutStamp !== layoutKey()) {
@@ -56,15 +57,16 @@ function drawPlot() {
 
 function rasterLanes(raster) {
   const { scale } = raster, bottom = raster.height / scale;
-  const colours = { lane: packed(hex(app.paint.lane)), stripe: packed(hex(app.paint.stripe)), head: packed(hex(app.paint.head)), wait: packed(hex(app.paint.wait)) };
+  const colours = { lane: packed(hex(app.paint.lane)), head: packed(hex(app.paint.head)) };
   raster.band(0, raster.height, colours.lane);
-  app.lanes.forEach((lane, i) => {
+  app.lanes.forEach((lane) => {
     const y = lane.y - app.scrollY;
     if (y + lane.height < 0 || y > bottom) return;
-    raster.band(y * scale, lane.height * scale, lane.type === "head" ? colours.head : i % 2 ? colours.stripe : colours.lane);
-    if (lane.type === "unit") rasterUnit(raster, lane, y, colours);
+    raster.band(y * scale, lane.height * scale, lane.type === "head" ? colours.head : colours.lane);
+    if (lane.type === "unit") rasterUnit(raster, lane, y);
+    else if (lane.type === "path") raster.path((y + 1) * scale, (lane.height - 2) * scale);
     else if (lane.type === "heat") raster.heat(lane, (y + 1) * scale, Math.max(1, (lane.height - 1) * scale));
-    else if (lane.type === "command") rasterCommand(raster, lane, y, colours);
+    else if (lane.type === "command") rasterCommand(raster, lane, y);
   });
 }
 
@@ -73,13 +75,13 @@ function rowBox(lane, row, y) {
   return [y + 3 + row * height, Math.max(1, height - (height > 5 ? 1 : 0))];
 }
 
-/** A track: its spans, and along their lower edges where they waited while they ran. */
-function rasterUnit(raster, lane, y, colours) {
+/** A track: its spans, hatched where they waited while they ran. */
+function rasterUnit(raster, lane, y) {
   const waits = waitRows(), { scale } = raster;
   app.rows[lane.unit].forEach(({ low, high }, row) => {
     const [top, height] = rowBox(lane, row, y), waited = waits.get(lane.unit + "." + row);
     raster.spans(low, high, top * scale, height * scale);
-    if (waited && height >= 5) raster.waits(waited, (top + height - 2) * scale, 2 * scale, colours.wait, colours.lane);
+    if (waited && height >= 5) raster.waits(waited, top * scale, height * scale);
   });
 }
 
@@ -100,8 +102,8 @@ function waitRows() {
   return made;
 }
 
-/** A command: a hollow bar from issue to start, its jobs, its flows as thin lines below, its waits as lines at the top. */
-function rasterCommand(raster, lane, y, colours) {
+/** A command: hatched from issue to start, its jobs, hatched where they waited, its flows as thin lines below. */
+function rasterCommand(raster, lane, y) {
   const { starts, list } = byCommand(), issue = app.spans.get("issue"), { scale, line, width } = raster;
   const zoom = width / (app.to - app.from), at = (time) => Math.max(0, Math.min(width, Math.round((time - app.from) * zoom)));
   const bar = (from, to, colour, top, height) => {
@@ -114,11 +116,12 @@ function rasterCommand(raster, lane, y, colours) {
   for (let k = starts[lane.command]; k < starts[lane.command + 1]; k++) {
     const span = list[k], place = app.placeOf(span);
     if (app.kind[span] > CONTROL) { bar(app.start[span], app.end[span], app.shades[place][20], 14, 2); continue; }
-    if (issue[span] < app.start[span]) bar(issue[span], app.start[span], app.shades[place][8], 5, 6);
+    const hatched = (from, to) => { const low = at(from), high = at(to); raster.hatch((y + 2) * scale, 12 * scale, (x) => x >= low && x < high); };
+    if (issue[span] < app.start[span]) { bar(issue[span], app.start[span], app.packedColours[place], 2, 12); hatched(issue[span], app.start[span]); }
     bar(app.start[span], app.end[span], app.packedColours[place], 2, 12);
     const left = at(app.start[span]), right = at(app.end[span]);
     if (right - left > 34 * scale) raster.labels.push([span, left, right, (y + 2) * scale, 12 * scale]);
-    for (const wait of waitsOf(span)) bar(app.waits.get("start")[wait], app.waits.get("start")[wait] + app.waits.get("cycles")[wait], colours.wait, 0, 2);
+    for (const wait of waitsOf(span)) { const from = app.waits.get("start")[wait]; if (from >= app.start[span]) hatched(from, from + app.waits.get("cycles")[wait]); }
   }
 }
 
@@ -135,21 +138,43 @@ function waitsOf(span) {
   return app.waitsBySpan.get(span) ?? [];
 }
 
-const FONT = '"DejaVu Sans", sans-serif';
-const textFont = (size, weight = "") => `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, ${FONT}`;
+const textFont = (size, weight = "") => `${weight} ${size}px ${LOOK.font.sans}`;
 
 function labelSpans(context, raster) {
   context.textBaseline = "middle";
   for (const [span, left, right, y, height] of raster.labels) {
+    if (typeof span === "object") { labelPath(context, raster, span, left, right, y, height); continue; }
     const place = app.placeOf(span), x = GUTTER + left / raster.scale, width = (right - left) / raster.scale - 8;
-    const size = Math.min(11, height / raster.scale);
-    if (size < 8) continue;
-    context.font = textFont(size);
+    if (height / raster.scale < 11) continue;
+    context.font = textFont(LOOK.type.label);
     const text = barTexts(span).find((one) => context.measureText(one).width <= width);
     if (!text) continue;
-    context.fillStyle = textOn(app.rgb[place]);
-    context.fillText(text, x + 4, AXIS + (y + height / 2) / raster.scale + 0.5);
+    labelOn(context, text, x + 4, AXIS + (y + height / 2) / raster.scale + 0.5, app.colours[place], hatchedAt(span, left, raster));
   }
+}
+
+/** A text on a fill; on hatch with the lane's colour around it. */
+function labelOn(context, text, x, y, fill, hatched) {
+  if (hatched) {
+    context.strokeStyle = app.paint.lane;
+    context.lineWidth = 4;
+    context.lineJoin = "round";
+    context.strokeText(text, x, y);
+  }
+  context.fillStyle = hatched ? app.paint.ink : textOn(hex(fill));
+  context.fillText(text, x, y);
+}
+
+/** Whether a span waits where its label begins. */
+function hatchedAt(span, left, raster) {
+  const time = app.from + (left + 6 * raster.scale) * (app.to - app.from) / raster.width, more = 40 * raster.scale * (app.to - app.from) / raster.width;
+  return waitsOf(span).some((wait) => { const from = app.waits.get("start")[wait]; return from < time + more && from + app.waits.get("cycles")[wait] > time; });
+}
+
+function labelPath(context, raster, one, left, right, y, height) {
+  context.font = textFont(LOOK.type.label);
+  const text = fitted(context, `${causeText(one.cause)} ${safe(one.resource, 40)}`, (right - left) / raster.scale - 10);
+  if (text) labelOn(context, text, GUTTER + left / raster.scale + 5, AXIS + (y + height / 2) / raster.scale + 0.5, hueOf(one.hue), one.fill === "hatch");
 }
 
 /** What may stand in a bar, the longest first: opcode without its tail and command, or one of them. */
@@ -185,12 +210,12 @@ function gutter(context, width, height) {
     if (y + lane.height < AXIS || y > height) continue;
     if (lane.type === "head") groupHead(context, lane, y, width);
     else if (lane.height >= 9) {
-      const size = Math.min(11.5, lane.height - 1);
-      context.font = textFont(size);
-      context.fillStyle = app.paint.soft;
-      context.fillText(fitted(context, safe(lane.label, 60), GUTTER - 26), 18, y + Math.min(lane.height, 40) / 2 + 0.5);
+      context.font = textFont(LOOK.type.label, lane.type === "path" ? "600" : "");
+      context.fillStyle = lane.type === "more" ? app.paint.accent : lane.type === "path" ? app.paint.ink : app.paint.soft;
+      const left = GUTTER < 100 || lane.type === "path" ? 6 : 18;
+      context.fillText(fitted(context, safe(lane.text ?? lane.label, 60), (lane.type === "more" ? width : GUTTER) - left - 6), left, y + Math.min(lane.height, 40) / 2 + 0.5);
     }
-    if (lane.type !== "head" && lane.type !== "heat") {
+    if (lane.type !== "head" && lane.type !== "heat" && lane.type !== "more") {
       context.fillStyle = app.paint.line;
       context.fillRect(0, Math.round(y + lane.height) - 1, width, 1);
     }
@@ -210,7 +235,7 @@ function groupHead(context, lane, y, width) {
   if (lane.shut) { context.moveTo(8, middle - 3.5); context.lineTo(12, middle); context.lineTo(8, middle + 3.5); }
   else { context.moveTo(6.5, middle - 2); context.lineTo(10, middle + 2); context.lineTo(13.5, middle - 2); }
   context.stroke();
-  context.font = textFont(11.5, "600");
+  context.font = textFont(LOOK.type.dense, "600");
   context.fillStyle = app.paint.ink;
   context.fillText(lane.label, 20, middle + 0.5);
   const at = Math.max(GUTTER, 20 + context.measureText(lane.label).width) + 8;
@@ -249,7 +274,7 @@ function timeAxis(context, width, room) {
   context.font = textFont(11);
   context.textBaseline = "middle";
   context.fillStyle = app.paint.soft;
-  context.fillText("cycle", 18, AXIS / 2);
+  context.fillText("cycle", GUTTER < 100 ? 6 : 18, AXIS / 2);
   for (const t of made) {
     const x = Math.round(xOf(t, room));
     context.fillStyle = app.paint.strong;

@@ -21,7 +21,7 @@ function drawFilters() {
   if (!app.filtersDrawn) ["component", "phase", "layer"].forEach((name) => open.add(name));
   app.filtersDrawn = true;
   const clear = make("button", { onclick: clearFilters, title: "Clear all filters (X)", hidden: !filterCount() }, "clear");
-  const parts = [make("h2", {}, "Filters", clear), timeFilter(open)];
+  const parts = [make("h2", {}, "Filters", clear, make("button", { onclick: toggleFilters, title: "Close (B)" }, "close")), timeFilter(open)];
   for (const name of Object.keys(AXIS_NAMES)) {
     if (!allAlike(name) || app.filter.axes.has(name)) parts.push(axisFilter(name, open.has(name)));
   }
@@ -149,7 +149,7 @@ function setWanted(name, labels) {
 function setColour(name) {
   app.colour = name;
   const made = axis(name);
-  app.placeOf = (span) => { const command = app.command[span]; return command < 0 ? made.none : made.ofCommand[command]; };
+  app.placeOf = made.ofSpan ? (span) => made.ofSpan[span] : (span) => { const command = app.command[span]; return command < 0 ? made.none : made.ofCommand[command]; };
   readColours();
 }
 
@@ -160,16 +160,16 @@ function drawBar() {
     return make("label", {}, label, select);
   };
   if (app.tab === "timeline") {
-    bar.replaceChildren(
+    bar.replaceChildren(filterButton(),
       choose("Lanes", app.lanesBy, [["engine", "engines"], ["command", "commands"]], setLanes),
-      choose("Colour", app.colour, app.head.colours.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { setColour(name); drawFilters(); drawBar(); redraw(); }),
-      legend());
-  } else if (app.tab === "heat") bar.replaceChildren(heatScale("use", app.heatRamp), heatScale("conflicts", app.deniedRamp), make("span", { className: "scale" }, app.heat.length ? `a step is ${counted(app.heat[0].bin, "cycle")}` : ""));
+      choose("Colour", app.colour, app.head.colours.map((name) => [name, name === "component" ? "resource" : AXIS_NAMES[name].toLowerCase()]), (name) => { setColour(name); drawFilters(); drawBar(); drawAnswer(); redraw(); }),
+      legend(), ...filterChips());
+  } else if (app.tab === "heat") bar.replaceChildren(filterButton(), heatScale("use", "use"), deniedSeen() ? heatScale("conflicts", "denied") : null, make("span", { className: "scale" }, app.heat.length ? `a step is ${counted(app.heat[0].bin, "cycle")}` : ""), ...filterChips());
   else if (app.tab === "run") bar.replaceChildren(make("span", { className: "scale" }, "What was run, on what, and how it ended"));
   else {
     const names = [...Object.keys(AXIS_NAMES)].filter((name) => name in app.head.axes || app.tab === "phases");
-    bar.replaceChildren(choose("By", app.by, names.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { app.by = name; showTab(app.tab); rememberView(); }),
-      make("span", { className: "scale" }, app.tab === "phases" ? "click a name to see it alone, a head to sort" : "each point: MACs for a byte of DRAM, and MACs in a cycle in which one of its jobs runs"));
+    bar.replaceChildren(filterButton(), choose("By", app.by, names.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { app.by = name; showTab(app.tab); rememberView(); }),
+      make("span", { className: "scale" }, app.tab === "phases" ? "click a name to see it alone, a head to sort" : "a point is a part of the run, its area the time in which its jobs ran"), ...filterChips(), app.tab === "phases" ? columnChooser() : null);
   }
   bar.hidden = false;
 }
@@ -182,19 +182,38 @@ function setLanes(by) {
   redraw();
 }
 
-const heatScale = (name, ramp) => make("span", { className: "scale" }, name + "  0%", make("i", { className: "ramp", style: { background: `linear-gradient(90deg, ${ramp.map(rgb).join(", ")})` } }), "100%");
+const heatScale = (name, ramp) => make("span", { className: "scale" }, name + "  0%", make("i", { className: "ramp", style: { background: `linear-gradient(90deg, ${look().ramp[ramp].join(", ")})` } }), "100%");
 
+/** Whether rows of conflicts are there and unfolded. */
+const deniedSeen = () => app.heat.some((heat) => heat.name.startsWith("denials") && !app.folded.get("heat." + heat.name));
+
+const filterButton = () => make("button", { className: "framed", title: "Filters (B)", "aria-expanded": String(!byId("filters").hidden), onclick: toggleFilters }, "Filters");
+
+/** What is filtered, a button each that takes the filter away. */
+function filterChips() {
+  const made = [], chip = (text, clear) => made.push(make("button", { className: "chip only", title: safe(text, 200) + ": click to take it away", onclick: clear }, safe(text, 40) + " \u2715"));
+  for (const [name, wanted] of app.filter.axes) if (name !== app.colour || app.tab !== "timeline") chip(`${AXIS_NAMES[name] ?? name}: ${wanted.size <= 2 ? [...wanted].join(", ") || "nothing" : `${wanted.size} labels`}`, () => { app.group = undefined; setWanted(name, null); drawAnswer(); });
+  for (const [name, ranges] of Object.entries(app.filter.ids)) if (ranges) chip(`${IDS[name]}: ${app.filter.texts?.[name] ?? ""}`, () => { app.filter.ids[name] = null; app.filter.texts = { ...app.filter.texts, [name]: "" }; refilter(); drawFilters(); });
+  if (app.filter.cycles) chip(`cycles ${app.filter.cycles.map(grouped).join(" \u2013 ")}`, () => { app.filter.cycles = null; app.filter.texts = { ...app.filter.texts, cycles: "" }; refilter(); drawFilters(); });
+  return made;
+}
+
+/** The labels: a click hides one or shows it again, a double click leaves it alone. Those of the last colour come last, as one. */
 function legend() {
   const made = axis(app.colour), counts = labelCounts(made), wanted = app.filter.axes.get(app.colour), box = make("div", { id: "legend" });
-  if (made.numeric && made.labels.length > CATEGORIES.length + 1) {
-    box.append(make("span", { className: "scale" }, made.labels[0], make("i", { className: "ramp", style: { background: `linear-gradient(90deg, ${ORDERED.map(rgb).join(", ")})` } }), made.labels[made.labels.length - 2]));
-    return box;
-  }
-  made.labels.forEach((label, place) => {
-    if (!counts[place] || box.childElementCount >= 24) return;
-    const alone = wanted && wanted.size === 1 && wanted.has(label);
-    box.append(make("button", { className: wanted && !wanted.has(label) ? "off" : "", title: alone ? "Show all" : "Show this alone", onclick: () => setWanted(app.colour, alone ? null : [label]) },
-      make("i", { className: "swatch", style: { background: app.colours[place] } }), make("span", {}, safe(label, 60))));
-  });
+  const there = [...made.labels.keys()].filter((place) => counts[place]), other = look().resource.other;
+  const many = there.filter((place) => app.colours[place] === other && place !== made.none), joined = many.length > 3 ? new Set(many) : new Set();
+  const entry = (labels, text, fill) => {
+    const on = !wanted || labels.some((label) => wanted.has(label)), all = there.map((place) => made.labels[place]);
+    const toggle = () => {
+      const now = wanted ?? new Set(all), next = on ? [...now].filter((label) => !labels.includes(label)) : [...now, ...labels];
+      setWanted(app.colour, all.every((label) => next.includes(label)) ? null : next);
+    };
+    const alone = () => setWanted(app.colour, wanted?.size === labels.length && on ? null : labels);
+    box.append(make("button", { className: on ? "" : "off", title: `${safe(text, 80)}: click to hide or show, double click to leave it alone`, "aria-pressed": String(on), onclick: (event) => { clearTimeout(app.clicking); if (event.detail > 1) alone(); else app.clicking = setTimeout(toggle, event.detail ? 220 : 0); } },
+      make("i", { className: "swatch", style: { background: fill } }), make("span", {}, safe(text, 60))));
+  };
+  for (const place of there) if (!joined.has(place)) entry([made.labels[place]], made.labels[place], app.colours[place]);
+  if (joined.size) entry([...joined].map((place) => made.labels[place]), `${joined.size} other`, other);
   return box;
 }

@@ -31,11 +31,14 @@ function nextColour() {
   setColour(names[(names.indexOf(app.colour) + 1) % names.length]);
   drawFilters();
   drawBar();
+  drawAnswer();
   redraw();
 }
 
 function toggleFilters() {
+  if (app.tab === "run") return;
   byId("filters").hidden = !byId("filters").hidden;
+  drawBar();
   redraw();
 }
 
@@ -49,6 +52,7 @@ function toggleTheme() {
 function themeChanged() {
   readColours();
   byId("theme").textContent = app.dark ? "\u2600" : "\u263e";
+  drawAnswer();
   drawFilters();
   drawBar();
   showTab(app.tab);

@@ -1,12 +1,15 @@
 // Which lanes stand under each other: groups with a head that folds them, and how high each is.
 
-const GUTTER = 148, MARGIN = 14, AXIS = 26, HEAD = 22;  // MARGIN: the scroll bar's
+let GUTTER = 148;  // of labels: narrower in narrow windows
+const MARGIN = 14, AXIS = 26, HEAD = 22;  // MARGIN: the scroll bar's
+
+function fitGutter() { GUTTER = innerWidth <= 560 ? 84 : innerWidth <= 1200 ? 120 : 148; }
 const MOST_COMMANDS = 2000;
 const CONTROL = 3, DRAM = 4, NOC = 5;
 
 /** The lanes of the current tab, from the top, with `y` and `height`. */
 function layout() {
-  const lanes = app.tab === "heat" ? heatLanes() : app.lanesBy === "command" ? [...eventLanes(), ...commandLanes()] : [...eventLanes(), ...unitLanes()];
+  const lanes = app.tab === "heat" ? heatLanes() : app.lanesBy === "command" ? [...pathLane(), ...commandLanes(), ...eventLanes()] : [...pathLane(), ...unitLanes(), ...eventLanes()];
   let y = 0;
   for (const lane of lanes) { lane.y = y; y += lane.height; }
   app.lanes = lanes;
@@ -19,10 +22,24 @@ function group(id, title, lanes, note, folded = false) {
   return [{ type: "head", id, label: title, note, shut, height: HEAD }, ...(shut ? [] : lanes)];
 }
 
-/** A row for each type of event that the trace has. */
+/** The critical path: what determined the end of the run, cause by cause. */
+const pathLane = () => (pathRows().length ? [{ type: "path", label: "Critical path", height: 20 }] : []);
+
+const EVENT_NAMES = { WARN: "warning", ERROR: "error", SRAM_CONFLICT: "bank conflict", MARKER: "marker", TOKEN: "token", TOKEN_COMPLETE: "token end", IRQ_EMIT: "interrupt", DRAM_TX_SUSPEND: "suspended flow", DRAM_TX_RESUME: "resumed flow", POWER_STATE: "power state", HW_COUNTER: "counter reading" };
+
+/** A row for each type of event that the trace has: last and folded, with counts. */
 function eventLanes() {
-  const lanes = app.points.map((points) => ({ type: "events", label: points.name, points, height: 20 }));
-  return group("events", "Events", lanes.filter((lane) => shownPoints(lane.points).length), "points in time");
+  const lanes = app.points.map((points) => ({ type: "events", label: points.name, points, height: 20 })).filter((lane) => shownPoints(lane.points).length);
+  return group("events", "Events", lanes, lanes.map(({ points }) => counted(points.shown.length, EVENT_NAMES[points.name] ?? points.name)).join(", "), true);
+}
+
+/** Names without the beginning that all of them have: `pe0 dma` of `sip0.cube0.pe0.pe_dma`, `ch0` of `dram.ch0`. */
+function shortNames(names) {
+  const steps = names.map((name) => name.split("."));
+  let shared = 0;
+  while (steps.every((one) => one.length > shared + 1 && one[shared] === steps[0][shared])) shared += 1;
+  if (steps.length === 1) shared = Math.max(0, steps[0].length - 2);
+  return steps.map((one) => one.slice(shared).map((step, i, all) => (i && /^pe\d+$/.test(all[i - 1]) ? step.replace(/^pe_/, "") : step)).join(" "));
 }
 
 function unitLanes() {
@@ -33,6 +50,7 @@ function unitLanes() {
     if (depth === 0 && !(kind === "job" && ["DMA", "TE", "VE"].includes(unit.component) && app.unitOk[number] && app.kindOk[app.head.components.indexOf(unit.component)])) return;
     lanes[kind].push({ type: "unit", label: unit.name, unit: number, rows: depth, height: laneHeight(depth, kind) });
   });
+  for (const some of Object.values(lanes)) shortNames(some.map((lane) => lane.label)).forEach((text, i) => { some[i].text = text; });
   return [
     ...group("engines", "Engines", lanes.job, "jobs, a row each where they overlap"),
     ...group("dram", "DRAM flows", lanes[DRAM], "bytes of one transfer on one channel", lanes.job.length > 16),
@@ -59,11 +77,26 @@ function commandLanes() {
 function heatLanes() {
   const made = [];
   for (const heat of app.heat) {
-    const height = heat.rows.length > 40 ? 9 : heat.rows.length > 12 ? 13 : 18;
-    const lanes = heat.rows.map((label, row) => ({ type: "heat", heat, row, label, height })).filter((lane) => heatShown(heat, lane.label));
-    made.push(...group("heat." + heat.name, heat.title, lanes, heat.what));
+    const texts = shortNames(heat.rows), rows = heat.rows.map((label, row) => ({ type: "heat", heat, row, label, text: texts[row], height: heat.rows.length > 12 ? 14 : 18 }));
+    let lanes = rows.filter((lane) => heatShown(heat, lane.label));
+    const id = "heat." + heat.name, more = lanes.length - MOST_LINKS;
+    if (heat.name === "noc") lanes.sort((a, b) => meanUse(heat, b.row) - meanUse(heat, a.row) || a.row - b.row);
+    if (heat.name === "noc" && more > 1) {
+      const all = app.folded.get("more." + id);
+      if (!all) lanes = lanes.slice(0, MOST_LINKS);
+      lanes.push({ type: "more", id: "more." + id, label: all ? `the busiest ${MOST_LINKS} alone` : `${more} more`, height: 18 });
+    }
+    made.push(...group(id, heat.title, lanes, heat.what));
   }
   return made;
+}
+
+const MOST_LINKS = 16;
+
+/** The part of all that a row could do in the whole run. */
+function meanUse(heat, row) {
+  heat.means ??= heat.rows.map((_, one) => heatCell(heat, one, heat.first, heat.last)?.share ?? 0);
+  return heat.means[row];
 }
 
 function heatShown(heat, label) {

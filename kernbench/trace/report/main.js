@@ -7,6 +7,7 @@ function showTab(name) {
   app.tab = name;
   const time = name === "timeline" || name === "heat";
   byId("view-time").hidden = !time;
+  if (name === "run") byId("filters").hidden = true;
   for (const [other] of TABS) { const view = byId("view-" + other); if (view) view.hidden = other !== name; }
   document.querySelectorAll("#tabs button").forEach((button) => button.setAttribute("aria-selected", button.dataset.tab === name));
   showTip(null);
@@ -21,7 +22,7 @@ function showTab(name) {
 
 function drawTop() {
   const { run } = app.head, status = run.status ?? "cut off", chip = byId("status");
-  byId("program").textContent = safe(run.program, 120);
+  byId("program").textContent = safe(run.program, 60);
   byId("program").title = safe(run.program, 1000);
   chip.textContent = status;
   chip.classList.add(status === "done" ? "done" : status === "aborted" || status === "interrupted" ? "aborted" : "bad");
@@ -38,16 +39,17 @@ async function begin() {
   byId("data").remove();
   buildModel(head, bytes);
   app.commandRows = new Map(Array.from(app.commands.get("cmd_id"), (id, row) => [id, row]));
-  Object.assign(app, { folded: new Map(), selected: -1, range: null, hover: null, pointer: null, scrollY: 0, lanesBy: "engine", colour: head.colour, by: head.colour, tab: "timeline", from: app.first, to: app.last, filter: noFilter() });
+  Object.assign(app, { folded: new Map(), selected: -1, range: null, hover: null, pointer: null, scrollY: 0, lanesBy: "engine", colour: head.colour, group: undefined, by: head.colour, tab: "timeline", from: app.first, to: app.last, filter: noFilter() });
   try { const kept = localStorage.getItem("kernbench-theme"); if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept; } catch { /* no storage */ }
   setColour(head.colour);
   byId("theme").textContent = app.dark ? "\u2600" : "\u263e";
   drawTop();
+  drawAnswer();
   listenToPlot();
   listenToKeys();
   readAddress();
   drawNow();
-  addEventListener("resize", () => { if (app.tab === "roofline") drawRoofline(); redraw(); });
+  addEventListener("resize", () => { fitGutter(); if (app.tab === "roofline") drawRoofline(); app.layoutStamp = ""; redraw(); });
   addEventListener("hashchange", () => { if (location.hash !== app.ownAddress) readAddress(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
   new ResizeObserver(redraw).observe(byId("plot"));

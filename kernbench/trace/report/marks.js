@@ -1,6 +1,6 @@
 // Events as marks, the small picture of the whole run, what lies over the plot, and the line below it.
 
-const SHAPES = { ERROR: "bad", WARN: "warn", MARKER: "accent", TOKEN: "good", TOKEN_COMPLETE: "good", IRQ_EMIT: "accent", SRAM_CONFLICT: "wait" };
+const SHAPES = { ERROR: "fail", MARKER: "accent", TOKEN: "good", TOKEN_COMPLETE: "good", IRQ_EMIT: "accent" };
 
 function drawMarks(context, room, height) {
   context.save();
@@ -50,30 +50,24 @@ function drawMini() {
   const paint = app.paint, room = Math.max(1, width - GUTTER - MARGIN);
   context.fillStyle = paint.card;
   context.fillRect(0, 0, width, height);
-  const key = [width, scale, app.stamp, app.dark].join();
+  const key = [width, scale, app.stamp, app.dark, app.colour].join();
   if (app.miniKey !== key) { app.miniBars = miniBars(Math.max(1, Math.floor(room))); app.miniKey = key; }
   const { bars, most } = app.miniBars;
-  const tints = ["#4a78c0", "#dd7a36", "#3d9970"];
-  context.globalAlpha = 0.85;
-  for (let x = 0; x < bars[0].length; x++) {
+  for (let x = 0; x < Math.floor(room); x++) {
     let y = height - 3;
-    for (let kind = 0; kind < 3; kind++) {
-      const tall = (bars[kind][x] / most) * (height - 8);
-      context.fillStyle = tints[kind];
+    for (const { fill, values } of bars) {
+      const tall = (values[x] / most) * (height - 8);
+      if (!tall) continue;
+      context.fillStyle = fill;
       context.fillRect(GUTTER + x, y - tall, 1, tall);
       y -= tall;
     }
   }
-  context.globalAlpha = 1;
   context.font = textFont(11);
   context.textBaseline = "middle";
-  ["DMA", "TE", "VE"].forEach((name, i) => {
-    context.fillStyle = tints[i];
-    context.fillRect(18 + 42 * i, 26, 8, 8);
-    context.fillStyle = paint.soft;
-    context.fillText(name, 29 + 42 * i, 30.5);
-  });
-  context.fillText("jobs at work", 18, 13);
+  context.fillStyle = paint.soft;
+  context.fillText(fitted(context, "jobs at work", GUTTER - 8), GUTTER < 100 ? 6 : 18, 14);
+  context.fillText(fitted(context, `at most ${three(most)}`, GUTTER - 8), GUTTER < 100 ? 6 : 18, 30);
   const left = GUTTER + ((app.from - app.first) / (app.last - app.first)) * room, right = GUTTER + ((app.to - app.first) / (app.last - app.first)) * room;
   context.fillStyle = paint.page;
   context.globalAlpha = 0.72;
@@ -85,22 +79,22 @@ function drawMini() {
   context.strokeRect(left + 0.5, 1.5, Math.max(2, right - left - 1), height - 3);
 }
 
-/** Mean number of jobs at work in each pixel, by kind. */
+/** Mean number of jobs at work in each pixel, by colour: the key is that of the lanes. */
 function miniBars(width) {
-  const bars = [0, 1, 2].map(() => new Float64Array(width + 1)), zoom = width / (app.last - app.first);
+  const fills = [...new Set(app.colours)], order = app.colours.map((fill) => fills.indexOf(fill));
+  const bars = fills.map(() => new Float64Array(width + 1)), zoom = width / (app.last - app.first);
   for (const span of app.order) {
-    const kind = app.kind[span];
-    if (kind > 2) continue;
+    if (app.kind[span] > 2) continue;
     const from = (app.start[span] - app.first) * zoom, to = (app.end[span] - app.first) * zoom, low = Math.floor(from), high = Math.floor(to);
-    const bar = bars[kind];
+    const bar = bars[order[app.placeOf(span)]];
     if (low === high) { bar[low] += to - from; continue; }
     bar[low] += low + 1 - from;
     for (let x = low + 1; x < high; x++) bar[x] += 1;
     if (high < width) bar[high] += to - high;
   }
   let most = 1e-9;
-  for (let x = 0; x < width; x++) most = Math.max(most, bars[0][x] + bars[1][x] + bars[2][x]);
-  return { bars: bars.map((bar) => bar.subarray(0, width)), most };
+  for (let x = 0; x < width; x++) most = Math.max(most, bars.reduce((sum, bar) => sum + bar[x], 0));
+  return { bars: bars.map((values, i) => ({ fill: fills[i], values })), most };
 }
 
 /** The box of a span on the plot: [x, y, width, height]; null where it is not drawn. */
@@ -160,7 +154,7 @@ function crosshair(context, room, height) {
   const text = grouped(Math.floor(time)), wide = context.measureText(text).width + 10, left = Math.min(Math.max(x - wide / 2, GUTTER), GUTTER + room - wide);
   context.fillStyle = app.paint.accent;
   context.fillRect(left, 3, wide, AXIS - 8);
-  context.fillStyle = app.dark ? "#10151c" : "#ffffff";
+  context.fillStyle = textOn(hex(app.paint.accent));
   context.textBaseline = "middle";
   context.fillText(text, left + 5, AXIS / 2 - 0.5);
 }
@@ -171,7 +165,6 @@ function footer() {
     make("span", {}, `${grouped(Math.round(app.from))} \u2013 ${grouped(Math.round(to))}`),
     make("span", {}, `${counted(Math.round(length), "cycle")}, ${duration(length)}`),
     make("span", {}, shown === app.count ? counted(shown, "span") : `${grouped(shown)} of ${counted(app.count, "span")} (${counted(filters, "filter")})`),
-    make("span", { className: "right" }, "drag: pan \u00b7 ctrl+wheel: zoom \u00b7 shift+drag: select \u00b7 ?: keys"),
   );
 }
 

@@ -32,6 +32,8 @@ function buildModel(head, bytes) {
     heat.parts = readInts(bytes, heat.part);
     heat.wholes = Array.isArray(heat.whole) ? null : readInts(bytes, heat.whole);
   }
+  app.pathTable = head.answer.path ? table(head.answer.path) : null;
+  app.causesTable = head.answer.causes ? table(head.answer.causes) : null;
   app.detailRow = detailRows();
   app.axes = new Map();
   countSpans();

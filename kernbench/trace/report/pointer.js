@@ -5,9 +5,14 @@ function underPointer(x, y) {
   if (x < 0 || y < AXIS) return null;
   const lane = app.lanes?.find((one) => y - AXIS + app.scrollY >= one.y && y - AXIS + app.scrollY < one.y + one.height);
   if (!lane) return null;
+  if (lane.type === "more") return { head: { id: lane.id, shut: Boolean(app.folded.get(lane.id)) }, tip: () => [make("p", {}, lane.label)] };
   if (lane.type === "head") return { head: lane, tip: () => [make("p", {}, lane.note ?? lane.label)] };
   if (x < GUTTER) return { tip: () => [make("h3", {}, safe(lane.label, 300))] };
   const pixel = (app.to - app.from) / plotSize().room, time = app.from + (x - GUTTER) * pixel;
+  if (lane.type === "path") {
+    const found = pathRows().find((one) => one.start <= time + pixel && one.end > time);
+    return found ? { path: found, span: found.command >= 0 ? jobOf(found.command) : -1, tip: () => pathTip(found) } : null;
+  }
   if (lane.type === "heat") {
     const cell = heatCell(lane.heat, lane.row, time, time + pixel);
     return cell && { cell, tip: () => heatTip(lane.heat, lane.label, cell) };
@@ -65,7 +70,7 @@ function listenToPlot() {
     over.className = "";
     if (!done || done.moved) return;
     const found = underPointer(x, y);
-    if (found?.head) { app.folded.set(found.head.id, !found.head.shut); redraw(); }
+    if (found?.head) { app.folded.set(found.head.id, !found.head.shut); app.layoutStamp = ""; if (app.tab === "heat") drawBar(); redraw(); }
     else if (found?.span >= 0) select(found.span);
     else clearSelection();
   });

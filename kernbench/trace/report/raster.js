@@ -47,35 +47,64 @@ class Raster {
       }
       const pixel = Math.floor(left), next = nextPixel(k, high, from + (pixel + 1) / zoom);
       const filled = (added[next] - added[k]) * zoom, middle = app.placeOf(order[(k + next) >> 1]);
-      const shade = Math.min(32, Math.max(11, Math.round(32 * filled)));
+      const shade = Math.min(32, Math.max(16, Math.round(32 * filled)));
       if (pixel >= 0 && pixel < width && !line[pixel]) line[pixel] = app.shades[middle][shade];
       k = next;
     }
     this.stamp(y, height);
   }
 
-  /** Draw where the spans of a row waited while they ran, [start, end) each, in order. */
-  waits({ starts, ends }, y, height, colour, gap) {
-    const { width, line } = this, zoom = width / (app.to - app.from), count = starts.length;
-    let k = firstAbove(ends, 0, count, app.from, false), any = false;
-    if (y + height < 0 || y >= this.height) return;
-    line.fill(0);
-    while (k < count && starts[k] < app.to) {
-      const x = Math.max(0, Math.floor((starts[k] - app.from) * zoom)), end = Math.min(width, Math.max(Math.round((ends[k] - app.from) * zoom), x + 1));
-      line.fill(colour, x, end);
-      any = true;
-      k = Math.max(k + 1, firstAbove(ends, k + 1, count, app.from + end / zoom, false));
+  /** Hatch where the spans of a row waited while they ran, [start, end) each, in order: half of a pixel or more, the whole bar. */
+  waits({ starts, ends }, y, height) {
+    const { width } = this, zoom = width / (app.to - app.from), count = starts.length;
+    let k = firstAbove(ends, 0, count, app.from, false);
+    if (y + height < 0 || y >= this.height || k >= count || starts[k] >= app.to) return;
+    this.covered ??= new Float32Array(width + 1);
+    this.covered.fill(0);
+    for (; k < count && starts[k] < app.to; k++) {
+      const left = Math.max(0, (starts[k] - app.from) * zoom), right = Math.min(width, (ends[k] - app.from) * zoom), low = Math.floor(left), high = Math.floor(right);
+      if (low === high) { this.covered[low] += right - left; continue; }
+      this.covered[low] += low + 1 - left;
+      for (let x = low + 1; x < high; x++) this.covered[x] = 1;
+      this.covered[high] += right - high;
     }
-    if (!any) return;
+    this.hatch(y, height, (x) => this.covered[x] >= 0.5);
+    this.hatch(y + height * 0.6, height * 0.4, (x) => this.covered[x] > 0 && this.covered[x] < 0.5);
+  }
+
+  /** Stripes at 45 degrees of what is drawn there, over the same at a part of its strength. */
+  hatch(y, height, wanted) {
+    const { width, words, scale } = this, { stripe, period, ground } = LOOK.hatch, step = period * Math.SQRT2 * scale, solid = stripe * Math.SQRT2 * scale;
+    const low = Math.max(0, Math.round(y)), high = Math.min(this.height, Math.round(y + height)), lane = hex(app.paint.lane);
+    for (let x = 0; x < width; x++) {
+      if (!wanted(x)) continue;
+      for (let row = low; row < high; row++) {
+        if ((x + row) % step < solid) continue;
+        const at = row * width + x, was = words[at];
+        words[at] = packed([0, 8, 16].map((shift, i) => Math.round(lane[i] + (((was >>> shift) & 255) - lane[i]) * ground)));
+      }
+    }
+  }
+
+  /** Draw the critical path: hue by resource, waits hatched. */
+  path(y, height) {
+    const { width, line } = this, zoom = width / (app.to - app.from), marks = new Uint8Array(width);
+    line.fill(0);
+    for (const one of pathRows()) {
+      if (one.end <= app.from || one.start >= app.to) continue;
+      const left = Math.max(0, Math.round((one.start - app.from) * zoom)), right = Math.min(width, Math.max(Math.round((one.end - app.from) * zoom), left + 1));
+      line.fill(packed(hex(hueOf(one.hue))), left, right);
+      marks.fill(one.fill === "hatch" ? 1 : 0, left, right);
+      if (right - left > 34 * this.scale) this.labels.push([one, left, right, y, height]);
+    }
     this.stamp(y, height);
-    for (let x = 0; x < width; x++) if (line[x]) line[x] = gap;
-    this.stamp(y - this.scale, this.scale);  // a gap, so that it is seen on bars of its own colour too
+    this.hatch(y, height, (x) => marks[x]);
   }
 
   /** Draw a row of a heatmap: the mean of what a pixel covers. */
   heat(lane, y, height) {
     const { heat, row } = lane, { width, line } = this, zoom = width / (app.to - app.from);
-    const ramp = heat.name.startsWith("denials") ? app.deniedRampPacked : app.heatRampPacked;
+    const ramp = heat.name.startsWith("denials") ? app.deniedPacked : app.usePacked;
     line.fill(0);
     for (let x = 0; x < width; x++) {
       const cell = heatCell(heat, row, app.from + x / zoom, app.from + (x + 1) / zoom);

@@ -43,15 +43,16 @@ function select(span) {
 
 function spanPanel(span) {
   const command = app.command[span], deps = command >= 0 ? app.commands.value("deps", command) : undefined;
-  const rows = spanFields(span).filter(([name]) => name !== "deps");
+  const rows = spanFields(span).filter(([name]) => name !== "deps" && !constantFields().has(name)), causes = app.kind[span] <= CONTROL ? causesOf(command) : [];
   if (deps?.length) rows.push(["deps", make("span", {}, ...deps.slice(0, 60).map((id) => make("button", { className: "linked", onclick: () => selectCommand(id) }, String(id))))]);
   return [
     make("h2", {}, make("i", { className: "swatch", style: { background: app.colours[app.placeOf(span)] } }), make("span", {}, spanTitle(span)), make("button", { className: "close", title: "Close (Esc)", onclick: clearSelection }, "\u2715")),
-    make("p", {}, safe(app.units[app.unit[span]].name, 120)),
+    fieldList(mainFields(span), 300),
     make("div", { className: "acts" },
       make("button", { onclick: () => seeSpan(span), title: "F" }, "Zoom to it"), make("button", { onclick: () => step(-1), title: "[" }, "\u2190 before"),
       make("button", { onclick: () => step(1), title: "]" }, "after \u2192"), make("button", { onclick: copyLink }, "Copy link")),
-    fieldList(rows, 10000), ...waitPanel(span),
+    ...(causes.length ? causePanel(causes) : []), ...waitPanel(span),
+    make("details", {}, make("summary", {}, "All fields"), fieldList(rows, 10000)),
   ];
 }
 
@@ -66,12 +67,29 @@ function waitPanel(span) {
   return [make("h3", {}, "Waits"), fieldList(rows)];
 }
 
+/** Fields of commands that are the same for all of them, with their values: the tab Run has them. */
+function constantFields() {
+  if (!app.constants) {
+    app.constants = new Map();
+    for (const name of app.commands.count > 1 ? app.commands.names : []) {
+      const told = app.commands.told[name];
+      if ("constant" in told && told.constant !== null && !told.items) app.constants.set(name, app.commands.value(name, 0));
+    }
+  }
+  return app.constants;
+}
+
 /** Select a command's first job, or whatever of it there is. */
 function selectCommand(id) {
-  const command = app.commandRows.get(id);
+  const found = jobOf(app.commandRows.get(id));
+  if (found >= 0) { select(found); seeSpan(found); }
+}
+
+/** A command's first job, or whatever of it there is; -1: nothing. */
+function jobOf(command) {
   let found = -1;
   for (let i = 0; i < app.count; i++) if (app.command[i] === command && (found < 0 || app.kind[i] < app.kind[found])) found = i;
-  if (found >= 0) { select(found); seeSpan(found); }
+  return found;
 }
 
 /** Select the span before or after in its track. */
@@ -159,8 +177,35 @@ function showTip(found, x, y) {
   tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - box.height - 6)) + "px";
 }
 
+/** What a tooltip and the head of the panel say: unit, start to end, length, bytes or MACs, what it waited for. */
+function mainFields(span) {
+  const length = app.end[span] - app.start[span], detail = app.details[app.kind[span]], row = app.detailRow[span];
+  const rows = [["unit", app.units[app.unit[span]].name], ["time", `${grouped(app.start[span])} \u2013 ${grouped(app.end[span])}` + (app.spans.get("open")[span] ? " (not ended)" : "")],
+    ["length", `${counted(length, "cycle")}, ${duration(length)}`]];
+  const [name, title, unit] = [["mac_count", "MACs", ""], ["op_count", "operations", ""], ["size_bytes", "bytes", "\u2009B"]].find(([one]) => detail.value(one, row) !== undefined) ?? [];
+  if (name) rows.push([title, grouped(detail.value(name, row)) + unit]);
+  const waited = waitedFor(span);
+  if (waited) rows.push(["waited for", waited]);
+  return rows;
+}
+
+/** Its causes, or where the trace has none its waits, the longest first. */
+function waitedFor(span) {
+  const causes = app.kind[span] <= CONTROL ? causesOf(app.command[span]).filter((one) => !["work", "transfer", "granularity"].includes(one.cause)) : [];
+  const issue = app.spans.get("issue")[span];
+  const found = causes.length ? causes.map((one) => [`${causeText(one.cause)} ${one.resource}`, one.cycles])
+    : app.kind[span] > 2 ? [] : [...app.head.reasons.map((reason) => [causeText(reason), amount("wait." + reason)[span]]), ["queue", app.start[span] - issue]].filter(([, cycles]) => cycles > 0).sort((a, b) => b[1] - a[1]);
+  return found.slice(0, 2).map(([what, cycles]) => `${what}, ${counted(cycles, "cycle")}`).join("; ");
+}
+
 function spanTip(span) {
-  return [make("h3", {}, make("i", { className: "swatch", style: { background: app.colours[app.placeOf(span)] } }), spanTitle(span)), fieldList(spanFields(span), 80)];
+  return [make("h3", {}, make("i", { className: "swatch", style: { background: app.colours[app.placeOf(span)] } }), spanTitle(span)), fieldList(mainFields(span), 160)];
+}
+
+function pathTip(one) {
+  const swatch = make("i", { className: "swatch " + one.fill });
+  swatch.style.setProperty("--hue", hueOf(one.hue));
+  return [make("h3", {}, swatch, `${causeText(one.cause)} ${safe(one.resource, 60)}`), fieldList([["cycles", `about ${grouped(one.end - one.start)} from ${grouped(one.start)}`], ["command", one.command >= 0 ? `${app.commands.value("cmd_type", one.command) ?? ""} ${app.commands.get("cmd_id")[one.command]}` : "none"]])];
 }
 
 function pointTip(points, rows) {

@@ -10,6 +10,7 @@ from html import escape
 from importlib import resources
 
 from kernbench.common.json_shapes import counted
+from kernbench.common.look.css import theme_css
 from kernbench.trace.report import filled
 from kernbench.trace.report.plots import CATEGORIES
 from kernbench.validate.run import SuiteRun
@@ -237,10 +238,9 @@ _PAGE = """\
 
 def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
     """The whole page, UTF-8."""
-    theme = (resources.files("kernbench.trace") / "report" / "theme.css").read_text(encoding="utf-8")
     own = (resources.files("kernbench.validate") / "report.css").read_text(encoding="utf-8")
     values = {
-        "STYLE": theme + own,
+        "STYLE": theme_css() + own,
         "VERSION": VERSION,
         "COLOUR": "outside" if any(run.outside for run in runs) else "inside",
         "HEADLINE": escape(headline(runs)),
@@ -278,7 +278,7 @@ def _suite(run: SuiteRun) -> Iterator[str]:
 
 def _table(run: SuiteRun) -> Iterator[str]:
     yield "<table><thead><tr>"
-    yield "".join(f'<th{_side(name)}>{name}</th>' for name in COLUMNS)
+    yield "".join(f"<th{_side(name)}>{name}</th>" for name in COLUMNS)
     yield "</tr></thead><tbody>"
     for row in run.rows:
         texts = zip(COLUMNS, cells(row), strict=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
+from kernbench.common.look.css import theme_css
 from kernbench.common.units import parse_rational
 from kernbench.sweep.report.analysis import influences
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
@@ -29,10 +30,9 @@ def page_bytes(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]
     """The whole page, UTF-8. `reasons`: sentences of `why`, by key."""
     shared = (resources.files("kernbench.trace") / "report" / "text.js").read_text(encoding="utf-8")
     script = '"use strict";\n(() => {\n' + shared + "".join(_part(name) for name in SCRIPTS) + "})();\n"
-    theme = (resources.files("kernbench.trace") / "report" / "theme.css").read_text(encoding="utf-8")
     values = {
         "TITLE": html.escape("".join(c if c.isprintable() else "?" for c in table.name[:100]) + " - kernbench sweep"),
-        "STYLE": theme + _part("sweep.css"),
+        "STYLE": theme_css() + _part("sweep.css"),
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "DATA": page_json(_data(table, goals, reasons)),
         "SCRIPT": script,

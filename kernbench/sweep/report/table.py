@@ -100,9 +100,7 @@ def read_table(store: Store, name: str | None = None) -> SweepTable:
     which = sweep_named(store, name)
     lines = list(read_lines(store, which))
     rows = store.rows(list(dict.fromkeys(line.task.key for line in lines)))
-    entries = [
-        Entry(line.number, line.target, line.machine, line.values, line.task, rows.get(line.task.key)) for line in lines
-    ]
+    entries = [Entry(line.number, line.target, line.machine, line.values, line.task, rows.get(line.task.key)) for line in lines]
     return SweepTable(which, read_about(store, which), entries)
 
 

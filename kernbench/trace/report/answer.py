@@ -115,7 +115,11 @@ def bound_answer(timeline: Timeline, why_not: str = "") -> dict[str, Any]:
     if not used:
         return {"sentence": "The trace does not say what limits the run.", "hint": hint, "used": []}
     top = used[0]
-    return {"sentence": f"The busiest resource is {top['name']}: {top['share']:.1%} of what it can do.", "hint": hint, "used": used}
+    return {
+        "sentence": f"The busiest resource is {top['name']}: {top['share']:.1%} of what it can do.",
+        "hint": hint,
+        "used": used,
+    }
 
 
 def answer_of(timeline: Timeline, why: Why | InputError | None, pack: Pack) -> dict[str, Any]:
@@ -123,4 +127,6 @@ def answer_of(timeline: Timeline, why: Why | InputError | None, pack: Pack) -> d
     if isinstance(why, Why):
         return why_answer(why, timeline, pack)
     level = timeline.meta.get("level")
-    return bound_answer(timeline, "" if why is None or level != "full" else f"The causes are not known: {why.problems[0].rule}.")
+    return bound_answer(
+        timeline, "" if why is None or level != "full" else f"The causes are not known: {why.problems[0].rule}."
+    )

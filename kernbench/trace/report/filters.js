@@ -164,12 +164,12 @@ function drawBar() {
       choose("Lanes", app.lanesBy, [["engine", "engines"], ["command", "commands"]], setLanes),
       choose("Colour", app.colour, app.head.colours.map((name) => [name, name === "component" ? "resource" : AXIS_NAMES[name].toLowerCase()]), (name) => { setColour(name); drawFilters(); drawBar(); drawAnswer(); redraw(); }),
       legend(), ...filterChips());
-  } else if (app.tab === "heat") bar.replaceChildren(filterButton(), heatScale("use", "use"), deniedSeen() ? heatScale("conflicts", "denied") : null, make("span", { className: "scale" }, app.heat.length ? `a step is ${counted(app.heat[0].bin, "cycle")}` : ""), ...filterChips());
+  } else if (app.tab === "heat") bar.replaceChildren(filterButton(), heatScale("use", "use"), ...(deniedSeen() ? [heatScale("conflicts", "denied")] : []), make("span", { className: "scale" }, app.heat.length ? `a step is ${counted(app.heat[0].bin, "cycle")}` : ""), ...filterChips());
   else if (app.tab === "run") bar.replaceChildren(make("span", { className: "scale" }, "What was run, on what, and how it ended"));
   else {
     const names = [...Object.keys(AXIS_NAMES)].filter((name) => name in app.head.axes || app.tab === "phases");
     bar.replaceChildren(filterButton(), choose("By", app.by, names.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { app.by = name; showTab(app.tab); rememberView(); }),
-      make("span", { className: "scale" }, app.tab === "phases" ? "click a name to see it alone, a head to sort" : "a point is a part of the run, its area the time in which its jobs ran"), ...filterChips(), app.tab === "phases" ? columnChooser() : null);
+      make("span", { className: "scale" }, app.tab === "phases" ? "click a name to see it alone, a head to sort" : "a point is a part of the run, its area the time in which its jobs ran"), ...filterChips(), ...(app.tab === "phases" ? [columnChooser()] : []));
   }
   bar.hidden = false;
 }

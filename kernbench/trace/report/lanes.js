@@ -37,7 +37,7 @@ function eventLanes() {
 function shortNames(names) {
   const steps = names.map((name) => name.split("."));
   let shared = 0;
-  while (steps.every((one) => one.length > shared + 1 && one[shared] === steps[0][shared])) shared += 1;
+  while (steps.length && steps.every((one) => one.length > shared + 1 && one[shared] === steps[0][shared])) shared += 1;
   if (steps.length === 1) shared = Math.max(0, steps[0].length - 2);
   return steps.map((one) => one.slice(shared).map((step, i, all) => (i && /^pe\d+$/.test(all[i - 1]) ? step.replace(/^pe_/, "") : step)).join(" "));
 }

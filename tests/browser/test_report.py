@@ -105,10 +105,13 @@ def test_numbers_of_a_traced_layer_are_ours(page: Page, tmp_path: Path) -> None:
             agrees(rows[label], one)
     assert [heat["parts"] for heat in page.ask("heat")] == [heat.part.ravel().tolist() for heat in heatmaps(made)]
     page.ask("filter", {"component": ["SRAM"]})
+    assert page.ask("view")["lanes"] == ["Events"]  # folded
+    place = page.run("const box = document.getElementById('plot').getBoundingClientRect(); return [box.left + 200, box.top + 37]")
+    page.mouse(*place, click=True)
     warned = "SRAM" in {made.points["WARN"].row(i)["component"] for i in range(len(made.points["WARN"]))}
     assert page.ask("view")["lanes"] == ["Events", *(["WARN"] if warned else []), "SRAM_CONFLICT"]
     page.ask("filter", {"component": ["TE"]})
-    assert page.ask("view")["lanes"] == ["Events", "WARN", "POWER_STATE", "Engines", "te0", "te1"]
+    assert page.ask("view")["lanes"] == ["Engines", "te0", "te1", "Events", "WARN", "POWER_STATE"]
 
 
 @pytest.mark.parametrize(
@@ -252,8 +255,9 @@ def test_the_keyboard(page: Page, layers: tuple[Timeline, Path]) -> None:
     assert row[int(made.spans["command"][found])] == "VE_SOFTMAX_TILE" or made.spans["kind"][found] == 0
     page.press("\ue007", "\ue00c", "]")
     assert page.ask("view")["selected"] != first
-    page.press("b")
     assert page.run("return document.getElementById('filters').hidden")
+    page.press("b")
+    assert not page.run("return document.getElementById('filters').hidden")
 
 
 def test_light_and_dark(page: Page, layers: tuple[Timeline, Path]) -> None:

@@ -21,7 +21,6 @@ from kernbench.common.errors import InputError
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import SCRIPTS, STYLES, report_html
-from kernbench.trace.report.plots import CATEGORIES, ORDERED, THEMES
 from kernbench.trace.report.views import COLOURS, LANES, axis, gantt, grouped
 from kernbench.trace.timeline import read_timeline
 from tests.trace_samples import lawful, lines, meta, one_of_each, write_trace
@@ -126,19 +125,6 @@ def test_colours_begin_with_an_axis_that_tells_spans_apart(tmp_path: Path, phase
             record = type(record)(**{**fields, **own})
         records.append(record)
     assert json.loads(script_of(page(tmp_path, records), ' id="head" type="application/json"'))["colour"] == wanted
-
-
-def test_page_and_pictures_have_the_same_colours() -> None:
-    code, sheet = (PARTS / "colour.js").read_text(encoding="utf-8"), (PARTS / "theme.css").read_text(encoding="utf-8")
-    assert f"[{', '.join(json.dumps(colour) for colour in CATEGORIES)}]" in code
-    ramps = [ORDERED, *(ramp for theme in THEMES.values() for ramp in (theme.heat, theme.denied))]
-    for ramp in ramps:
-        numbers = ", ".join("[" + ", ".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5)) + "]" for colour in ramp)
-        assert numbers in code
-    light, dark = sheet.split(":root {")[1].split("@media")[0], sheet.split(':root[data-theme="dark"] {')[1]
-    for part, theme in ((light, THEMES["light"]), (dark, THEMES["dark"])):
-        for name in ("lane", "ink", "soft", "line"):
-            assert f"--{name}: {getattr(theme, name)};" in part
 
 
 def test_axes_have_labels_in_a_fixed_order(tmp_path: Path) -> None:

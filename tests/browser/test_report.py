@@ -106,7 +106,8 @@ def test_numbers_of_a_traced_layer_are_ours(page: Page, tmp_path: Path) -> None:
     assert [heat["parts"] for heat in page.ask("heat")] == [heat.part.ravel().tolist() for heat in heatmaps(made)]
     page.ask("filter", {"component": ["SRAM"]})
     assert page.ask("view")["lanes"] == ["Events"]  # folded
-    place = page.run("const box = document.getElementById('plot').getBoundingClientRect(); return [box.left + 200, box.top + 37]")
+    box = "const box = document.getElementById('plot').getBoundingClientRect();"
+    place = page.run(f"{box} return [box.left + 200, box.top + 37]")
     page.mouse(*place, click=True)
     warned = "SRAM" in {made.points["WARN"].row(i)["component"] for i in range(len(made.points["WARN"]))}
     assert page.ask("view")["lanes"] == ["Events", *(["WARN"] if warned else []), "SRAM_CONFLICT"]

@@ -16,8 +16,8 @@ from typing import Any
 from kernbench.common.errors import InputError
 from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.palette import resource_of
-from kernbench.trace.report.answer import answer_of
 from kernbench.trace.columns import Column, Pack, Table
+from kernbench.trace.report.answer import answer_of
 from kernbench.trace.report.views import COLOURS, COMMAND_AXES, COMPONENTS, Heat, axis, exact, heatmaps, roofline
 from kernbench.trace.schema import BY_NAME, COMMON_FIELDS, EVENTS, STALL_REASONS
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, Unit

@@ -10,11 +10,11 @@ import numpy as np
 
 from kernbench.common.errors import InputError
 from kernbench.common.look.palette import cause_look, resource_of
+from kernbench.trace.columns import Column, Pack, Table
 from kernbench.trace.report.views import heatmaps
-from kernbench.trace.store.columns import Column, Pack, Table
 from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why, merged
-from kernbench.trace.why.parts import Part
+from kernbench.trace.why.causes import Part
 
 MOST_STORIES = 20_000  #: commands; of longer traces only those on the critical path have their causes
 MOST_BY = 6  #: commands in the way that a cause names

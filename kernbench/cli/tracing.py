@@ -158,10 +158,12 @@ def reported(machine: Machine, trace: Path | None, page: Path | None, options: T
     from kernbench.trace.reader import open_trace
     from kernbench.trace.report import report_html
     from kernbench.trace.timeline import read_timeline
+    from kernbench.trace.why import explain_or_error
 
     check_page("kbsim run", page)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl" if trace is None else trace
         with traced(machine, path, options):
             yield
-        write_whole(page, report_html(read_timeline(open_trace(str(path)))))
+        whole = open_trace(str(path))
+        write_whole(page, report_html(read_timeline(whole), explain_or_error(whole)))

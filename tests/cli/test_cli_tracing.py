@@ -114,6 +114,15 @@ def test_a_checkpoint_without_a_trace_cannot_be_traced(place: Path) -> None:
     assert done.returncode == 2 and "the checkpoint is of a run without a trace" in done.stderr
 
 
+def test_the_report_of_a_run_is_the_page_of_its_trace_with_its_answer(place: Path) -> None:
+    done = kbsim(place, "run", "p.json", "-q", "--trace", "t.jsonl", "--trace-level", "full", "--report", "run.html")
+    assert done.returncode == 0, done.stderr
+    assert kbsim(place, "trace", "report", "t.jsonl", "-o", "trace.html").returncode == 0
+    page = (place / "run.html").read_text(encoding="utf-8")
+    assert page == (place / "trace.html").read_text(encoding="utf-8")
+    assert "--trace-level full" not in page  # the hint of traces without causes
+
+
 def test_report_of_a_run(place: Path) -> None:
     done = kbsim(place, "run", "p.json", "-q", "--report", "page.html")
     assert done.returncode == 0, done.stderr

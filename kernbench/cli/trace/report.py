@@ -12,10 +12,8 @@ from kernbench.cli import output
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
-    from kernbench.common.errors import InputError
     from kernbench.trace.reader import Trace
     from kernbench.trace.timeline import Timeline
-    from kernbench.trace.why import Why
 
 
 class View(StrEnum):
@@ -91,23 +89,13 @@ def _drawn(trace: Trace, timeline: Timeline, view: View | None, target: Path, la
     """The page, or the picture in the format of the target's file ending."""
     if view is None:
         from kernbench.trace.report import report_html
+        from kernbench.trace.why import explain_or_error
 
-        return report_html(timeline, _explained(trace))
+        return report_html(timeline, explain_or_error(trace))
     from kernbench.trace.report.plots import picture
 
     form = FORMS[target.suffix.lower()]
     return picture(timeline, view.value, form, lanes=lanes.value, colour=by.value, by=by.value, dark=dark)
-
-
-def _explained(trace: Trace) -> Why | InputError:
-    """Why the run took as long; where the trace does not hold what that needs, the refusal."""
-    from kernbench.common.errors import InputError
-    from kernbench.trace.why import explain
-
-    try:
-        return explain(trace)
-    except InputError as error:
-        return error
 
 
 def _target(file: str, out: Path | None, view: View | None) -> Path:

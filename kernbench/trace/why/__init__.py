@@ -91,6 +91,14 @@ def explain(trace: Trace) -> Why:
     return Why(history, trace.path)
 
 
+def explain_or_error(trace: Trace) -> Why | InputError:
+    """The explanation of a trace, or the error that says why it has none: for pages that show either."""
+    try:
+        return explain(trace)
+    except InputError as error:
+        return error
+
+
 def merged(spans: Iterable[Span]) -> list[Part]:
     """The parts of some spans, those with equal cause, resource, blockers and bank added up, in order of appearance."""
     found: dict[tuple[str, str, tuple[int, ...], int | None], Fraction] = {}

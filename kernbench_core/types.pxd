@@ -44,6 +44,7 @@ cpdef enum Allocation:
     MAX_MIN = 1
     FIFO = 2
     ROW_BUFFER = 3
+    CONTROLLER_MODEL = 4      # row_buffer_v2
 
 cdef enum ArbiterRule:        # of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
     OLDEST_FIRST

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.machine_strategies import Draw, machines
 from tests.reached import Reached
-from tests.row_strategies import pressed_row_systems, row_systems
+from tests.row_strategies import controller_systems, pressed_controller_systems, pressed_row_systems, row_systems
 from tests.strategies import crowds, programs, systems
 from tests.systems_of_pes import System, systems_of_pes
 from tests.trace_systems import traced_systems
@@ -139,6 +139,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "any": Distribution(systems(), lambda seen: seen.cycles > 0, 70),
     "traced": Distribution(traced_systems(), lambda seen: seen.denials > 0, 40),
     "rows": Distribution(row_systems(), lambda seen: seen.bursts > 0, 50),
+    "controllers": Distribution(controller_systems(), lambda seen: seen.bursts > 0, 50, ends=True),
+    "pressed_controllers": Distribution(pressed_controller_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
 }

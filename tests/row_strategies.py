@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kernbench.config.dram_controller import PAGES
+from kernbench.config.dram_controller import SCHEDULERS as CONTROLLER_SCHEDULERS
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from tests.machine_strategies import drawn_arbiter, machines
 from tests.strategies import crowds, programs
@@ -108,3 +110,99 @@ def row_buffers(draw: Draw, size: int, burst: int) -> dict[str, Any]:
         if draw(st.booleans()):
             rows[name] = draw(st.sampled_from(sizes))
     return rows
+
+
+@st.composite
+def controller_systems(draw: Draw) -> System:
+    """A machine with the controllers of `row_buffer_v2`, every rule drawn, and a program that is valid on it."""
+    machine = draw(machines())
+    machine["max_cycles"] = 100_000
+    _give_controller(draw, machine)
+    return machine, draw(programs(machine))
+
+
+@st.composite
+def pressed_controller_systems(draw: Draw) -> System:
+    """The same with flows that leave for backpressure all the time, and small queues and buffers."""
+    machine = draw(machines())
+    machine["max_cycles"] = 100_000
+    controller = _give_controller(draw, machine)
+    controller |= {name: draw(st.integers(1, 4)) for name in ("read_queue", "write_queue")}
+    controller["read_buffer_bytes"] = controller["burst_bytes"] * draw(st.integers(2, 5))
+    controller |= {"write_high": controller["write_queue"], "write_low": draw(st.integers(0, controller["write_queue"] - 1))}
+    engines = machine["dma"]["engines"] = draw(st.sampled_from([1, 2, 2, 3]))
+    if "noc" in machine:
+        machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
+    machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
+    machine["spm"] = draw(_crowded_banks())
+    return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
+
+
+def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
+    """Let the machine's DRAM have controllers, and return their keys."""
+    size = draw(st.sampled_from([64, 32, 64, 16, 96, 8, 24]))
+    controller: dict[str, Any] = draw(controllers(size))
+    machine["allocation"] = "row_buffer_v2"
+    machine["dram"] |= {
+        "channels": draw(st.sampled_from([1, 1, 2, 3])),
+        "interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])),
+        "controller": controller,
+    }
+    if "noc" in machine:
+        machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
+    return controller
+
+
+#: Fields of a map, the highest first; columns may be cut in two.
+MAPS = [
+    "row bank stack rank column group pseudo", "row bank group stack rank pseudo column", "row column bank group stack rank pseudo column2",
+    "row column rank pseudo stack bank group column4", "bank row group stack column rank pseudo",
+]  # fmt: skip
+
+
+@st.composite
+def controllers(draw: Draw, size: int) -> dict[str, Any]:
+    """`dram.controller` for bursts of so many bytes."""
+    short, long = st.sampled_from([1, 1, 2, 3, 5]), st.sampled_from([1, 3, 7, 14, 30])
+    columns = draw(st.sampled_from([4, 8, 16]))
+    keys: dict[str, Any] = {
+        "burst_bytes": size,
+        "row_bytes": size * columns,
+        "clock": draw(st.sampled_from([1, 1, 1, 2, "3/2", "2/3", "5/3", "1/3"])),
+        "bank_groups": draw(st.sampled_from([1, 2, 4])),
+        "banks_per_group": draw(st.sampled_from([1, 2, 4])),
+        "pseudo_channels": draw(st.sampled_from([1, 1, 2])),
+        "ranks": draw(st.sampled_from([1, 1, 2])),
+        "stacks": draw(st.sampled_from([1, 1, 2])),
+        "rows": draw(st.sampled_from([4, 64, 1024])),
+        "t_bl": draw(st.sampled_from([1, 2, 2, 4, 3])),
+        **{name: draw(long) for name in ("t_rcd", "t_rcd_wr", "t_rp", "t_ras", "t_wr", "t_faw", "t_cl")},
+        **{name: draw(short) for name in ("t_cwl", "t_rtp", "t_rrd_s", "t_wtr_s", "t_ccd_s", "t_ppd", "t_rtrs")},
+        "t_rfc": draw(st.sampled_from([5, 20, 60])),
+    }
+    for name in ("t_ccd", "t_rrd", "t_wtr"):
+        keys[f"{name}_l"] = keys[f"{name}_s"] + draw(st.sampled_from([0, 1, 4]))
+    for name in ("t_rp_ab", "t_ccd_l_wr", "t_ccd_r", "t_rtw", "act_clocks", "column_clocks", "pre_clocks"):
+        if draw(st.booleans()):
+            keys[name] = draw(st.sampled_from([1, 2, 3]))
+    closing = max(keys["t_ras"], keys["t_rtp"], keys["t_cwl"] + keys["t_bl"] + keys["t_wr"]) + keys["t_rp"] + keys["t_rfc"]
+    keys["refresh"] = draw(st.sampled_from(["none", "all_bank", "all_bank", "per_bank"]))
+    keys |= {"t_refi": closing + draw(st.sampled_from([60, 200, 900])), "t_refi_pb": 120, "t_rfc_pb": draw(st.sampled_from([5, 30]))}
+    keys["postpone"] = draw(st.sampled_from([0, 0, 1, 4]))
+    keys["command_buses"] = draw(st.sampled_from([1, 2]))
+    if draw(st.integers(0, 4)) == 0:
+        keys |= {"phases": 2}
+    elif draw(st.integers(0, 4)) == 0:
+        keys |= {"t_aad": draw(st.sampled_from([1, 3, 8])), "t_wckpst": draw(st.sampled_from([0, 1, 3]))}
+    keys |= {
+        "scheduler": draw(st.sampled_from(CONTROLLER_SCHEDULERS)),
+        "cap": draw(st.sampled_from([1, 2, 16])),
+        "page": draw(st.sampled_from(PAGES)),
+        "idle_clocks": draw(st.sampled_from([1, 8, 64])),
+        "map": draw(st.sampled_from(MAPS)),
+        "hash": draw(st.sampled_from([[], [], ["group^column", "bank^row"], ["bank^row", "group^row", "row^column"]])),
+    }
+    for name, sizes in (("read_queue", [1, 2, 5, 32]), ("write_queue", [1, 2, 5, 32])):
+        if draw(st.booleans()):
+            keys[name] = draw(st.sampled_from(sizes))
+    return keys

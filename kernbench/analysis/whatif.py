@@ -50,14 +50,14 @@ def _free_dma(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
 
 def _free_dram(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
-    allocation = "shared_bw_v1" if config.allocation in ONE_MEMBER else config.allocation
+    allocation = "shared_bw_v1" if config.allocation in (*ONE_MEMBER, "row_buffer_v2") else config.allocation
     dram: Dram
     pe, _ = _pe(config)
     weights = [channel.weight for channel in pe.dma.channels]
     if isinstance(config, NpuConfig):
         at, dram = "dram", config.dram
         fluid = {**config.to_dict(), "allocation": allocation}
-        fluid["dram"] = {key: value for key, value in fluid["dram"].items() if key != "row_buffer"}
+        fluid["dram"] = {key: value for key, value in fluid["dram"].items() if key not in ("row_buffer", "controller")}
         most = dram_weight(load_config(fluid))
     else:
         at, dram, most = "cube.hbm", config.cube.hbm, most_flow_weight(config)
@@ -66,6 +66,8 @@ def _free_dram(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     changes: Changes = {"allocation": allocation, **_memory(at, dram, capacity), **_sram(config)}
     if isinstance(config, NpuConfig) and config.dram.row_buffer is not None:
         changes["dram.row_buffer"] = None
+    if isinstance(config, NpuConfig) and config.dram.controller is not None:
+        changes["dram.controller"] = None
     return changes
 
 

@@ -171,6 +171,11 @@ def _capacity(ran: Ran) -> Iterator[str]:
     moved, busy, members = ran.resources[:, 0] + ran.resources[:, 1], ran.resources[:, 2], ran.resources[:, 3]
     for k in np.flatnonzero((moved < 0) | (busy > ran.cycles) | (busy < 0) | (members < busy)).tolist():
         yield f"{ran.plan.resources[k]}: {busy[k]} cycles with a member, {members[k]} member-cycles, of {ran.cycles}"
+    controllers = ran.plan.machine.get("controllers")
+    if controllers is not None:  # the bus fills buffers in all cycles, and does not wait for writes in the queue
+        busy, moved = busy.copy(), moved.copy()
+        busy[: ran.plan.channels] = ran.cycles
+        moved[: ran.plan.channels] -= controllers["write_queue"] * controllers["burst_bytes"]
     near = np.flatnonzero(moved * _float(ran, "resource_den") > busy * _float(ran, "resource_num") * (1 - NEAR))
     for k in near.tolist():
         capacity = ran.plan.capacities[k]
@@ -194,7 +199,7 @@ def _ports(ran: Ran) -> Iterator[str]:
 def _conserving(ran: Ran) -> Iterator[str]:
     """What shares by any rule: the resource that is scarcest in a cycle is used up. Held flows wait for banks instead, and a
     part of a burst of DRAM rows takes the time of a whole one."""
-    if ran.plan.machine.get("devices") is not None:
+    if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None:
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return

@@ -125,8 +125,10 @@ class _Run:
         for i in runs:
             for resource, nbytes in self.on[i]:
                 totals[resource] = totals.get(resource, 0) + nbytes
-        plan = self.plan
-        return {plan.resources[r]: ceil_div(totals[r], plan.capacities[r]) for r in numbers if r in totals}
+        plan, controllers = self.plan, self.plan.machine.get("controllers")
+        posted = controllers["write_queue"] * controllers["burst_bytes"] if controllers is not None else 0
+        waiting = {r: posted if r < plan.channels else 0 for r in numbers}  # [byte] that may be in queues at the end
+        return {plan.resources[r]: ceil_div(max(0, totals[r] - waiting[r]), plan.capacities[r]) for r in numbers if r in totals}
 
     def _engines(self, runs: Iterable[int]) -> dict[str, int]:
         """The same of each engine that has jobs.

@@ -14,6 +14,7 @@ import numpy as np
 
 from kernbench.cmdq.check import checked_columns
 from kernbench.cmdq.columns import Column, column, order_groups
+from kernbench.cmdq.controller_timing import controllers_of
 from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import VeEntry
 from kernbench.cmdq.program import Program
@@ -30,6 +31,7 @@ ALLOCATIONS = {
     "max_min_v1": Allocation.MAX_MIN,
     "fifo_v1": Allocation.FIFO,
     "row_buffer_v1": Allocation.ROW_BUFFER,
+    "row_buffer_v2": Allocation.CONTROLLER_MODEL,
 }
 OVERLAPS = {"none": Overlap.OVERLAP_NONE, "warn": Overlap.OVERLAP_WARN, "error": Overlap.OVERLAP_ERROR}
 KINDS = {"te": EngineType.TE, "ve": EngineType.VE, "cpu": EngineType.COMPONENT}
@@ -59,6 +61,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "channels": config.dram.channels,
         "memories": [_memory(config)],
         "devices": device_table(config.dram),
+        "controllers": controllers_of(config.dram),
         "own_routes": True,
         **resource_tables(resource_capacities(config)),
         **_routes(config),

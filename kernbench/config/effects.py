@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.units import plain_number
 from kernbench.config.dram_device import RowBuffer
-from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
+from kernbench.config.schema import Dma, Dram, NpuConfig, NpuDram, Spm, Te, Ve
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def unused_values(config: MachineConfig) -> Iterator[Unused]:
     if isinstance(config, NpuConfig):
         yield from _of_engines(config.te, config.spm, "")
         yield from _of_queues(config.dma, 0, "")
-        yield from _of_memory(config.dram, config.dram.channels, "dram", device=config.allocation == "row_buffer_v1")
+        if config.dram.controller is not None:
+            yield from _of_controlled(config.dram)
+        else:
+            yield from _of_memory(config.dram, config.dram.channels, "dram", device=config.allocation == "row_buffer_v1")
         yield from _of_npu(config)
         return
     system: SystemConfig = config  # type: ignore[assignment]  # the only other kind
@@ -137,6 +140,14 @@ def _of_memory(dram: Dram, channels: int, at: str, *, device: bool) -> Iterator[
         yield Unused(f"{at}.dram_burst_cycles", why, instead, beside)
     if channels == 1:
         yield Unused(f"{at}.interleave_bytes", "all addresses are on one channel", f"set {at}.channels")
+
+
+def _of_controlled(dram: NpuDram) -> Iterator[Unused]:
+    for key in ("bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "period"):
+        why = "under row_buffer_v2 dram.controller has the burst and the clock of a channel"
+        yield Unused(f"dram.{key}", why, "set burst_bytes, t_bl and clock of dram.controller")
+    if dram.channels == 1:
+        yield Unused("dram.interleave_bytes", "all addresses are on one channel", "set dram.channels")
 
 
 def _of_npu(config: NpuConfig) -> Iterator[Unused]:

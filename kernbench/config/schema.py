@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from kernbench.config.chip import Chip
+from kernbench.config.dram_controller import DramController, controller_rules
 from kernbench.config.dram_device import RowBuffer, device_rules
 from kernbench.config.fields import (
     MAX_BANKS,
@@ -42,7 +43,7 @@ from kernbench.config.mma import Mma
 from kernbench.config.rules import BrokenRule, broken_rules
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
-NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1"]
+NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
 ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; positions are the core's ArbiterRule: append
 Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's own, `package.module:name`
 
@@ -78,9 +79,7 @@ class Dma(Section):
 
     engines: Engines = Field(default=1, description="number of engines")
     max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
-    queue_depth_per_master: Count = Field(
-        default=8, description="[transfers] outstanding transfers of one channel, per engine"
-    )
+    queue_depth_per_master: Count = Field(default=8, description="[transfers] outstanding transfers of one channel, per engine")
     alignment_bytes: TermSize = Field(default=64, description="[byte] transfers are widened to multiples of this")
     kv_load_bonus: Natural = Field(default=1, description="added to the channel priority of every KV load")
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
@@ -101,9 +100,7 @@ class Dram(Section):
     capacity_bytes: Size = Field(default=2**30, description="[byte] size of the whole DRAM")
     bus_width_bytes: TermSize = Field(default=64, description="[byte] bytes of one burst on one channel")
     dram_burst_cycles: Count = Field(default=4, description="[cycle] time of one burst")
-    peak_bw_bytes_per_cycle: Rate = Field(
-        default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel"
-    )
+    peak_bw_bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
     t_setup_cycles: Natural = Field(default=0, description="[cycle] from a transfer's start to its first share")
     period: Count = Field(default=1, description="a channel's capacity is divided by this")
 
@@ -116,7 +113,17 @@ class Dram(Section):
 class NpuDram(Dram):
     """The DRAM of one NPU, which may have rows."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"controller"})
+
     row_buffer: RowBuffer | None = Field(default=None, description="banks and rows; with allocation row_buffer_v1 only")
+    controller: DramController | None = Field(
+        default=None, description="controller and device of a channel; with allocation row_buffer_v2 only"
+    )
+
+    @property
+    def capacity(self) -> Fraction:
+        """Bytes per cycle that one channel can move; under `row_buffer_v2` that of the data buses of its controller."""
+        return self.controller.peak if self.controller is not None else super().capacity
 
 
 class Noc(Section):
@@ -137,18 +144,12 @@ class Spm(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"arbiter"})
 
     num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(default=16, description="number of banks")
-    bank_size_bytes: Size = Field(
-        default=64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes"
-    )
+    bank_size_bytes: Size = Field(default=64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes")
     bank_width_bytes: TermSize = Field(default=16, description="[byte] one line: what a bank port moves per cycle")
     map: Literal["interleaved", "blocked"] = Field(default="interleaved", description="how addresses belong to banks")
     ports: Count | None = Field(default=1, description="ports of a bank for reads and writes together")
-    read_ports: Count | None = Field(
-        default=None, description="read ports of a bank; with write_ports, instead of ports"
-    )
-    write_ports: Count | None = Field(
-        default=None, description="write ports of a bank; with read_ports, instead of ports"
-    )
+    read_ports: Count | None = Field(default=None, description="read ports of a bank; with write_ports, instead of ports")
+    write_ports: Count | None = Field(default=None, description="write ports of a bank; with read_ports, instead of ports")
     conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
     arbiter: Arbiter = Field(
         default=ARBITERS[0],
@@ -158,9 +159,7 @@ class Spm(Section):
         default=8, description="[cycle] after this wait a request goes before the others, under oldest_first"
     )
     backpressure_cycles: Count = Field(default=8, description="[cycle] after this wait a flow leaves its resources")
-    check_overlap: Literal["none", "warn", "error"] = Field(
-        default="none", description="what an unordered overlap does"
-    )
+    check_overlap: Literal["none", "warn", "error"] = Field(default="none", description="what an unordered overlap does")
 
     @model_validator(mode="before")
     @classmethod
@@ -240,9 +239,7 @@ class Ve(Section):
     engines: Engines = Field(default=2, description="number of engines")
     lanes: Count = Field(default=64, description="lanes of one engine")
     ops_per_lane: Rate = Field(default=Fraction(1), description="[op/cycle] operations of one lane")
-    f_a: Factors = Field(
-        default={8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing"
-    )
+    f_a: Factors = Field(default={8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing")
     init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
     finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
     reduction_pipeline: Natural = Field(default=8, description="[cycle] depth of the reduction tree's pipeline")
@@ -326,4 +323,5 @@ class NpuConfig(MachineConfig):
         return {}
 
     def broken_rules(self) -> list[BrokenRule]:
-        return [*device_rules(self), *broken_rules(self)]
+        broken = [*device_rules(self), *controller_rules(self.allocation, self.dram)]
+        return broken or broken_rules(self)

@@ -16,7 +16,7 @@ from kernbench_core.fast.pair_cycles cimport pair_rest
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.model.compute cimport compute_seek
-from kernbench_core.model.dram.row_buffer cimport devices_next, devices_still
+from kernbench_core.model.dram.models cimport dram_still
 from kernbench_core.model.loop cimport begin_cycle, end_cycle, goes_on, pending
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.plugin.component cimport component_next
@@ -40,8 +40,8 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
         to = min(to, s.ends.item[0].at)
     if s.plugs != NULL:
         to = min(to, component_next(s.plugs))
-    if s.share.devices != NULL and (to != NEVER or not devices_still(&s.share)):
-        to = min(to, devices_next(&s.share))
+    if s.share.devices != NULL and (to != NEVER or not dram_still(&s.share)):
+        to = min(to, s.share.devices_next)
     return to
 
 

@@ -2,7 +2,7 @@
 
 fast/loop.pyx runs the same phases, and leaves out what it is licensed to.
 """
-from kernbench_core.model.dram.row_buffer cimport devices_still
+from kernbench_core.model.dram.models cimport dram_still
 from kernbench_core.model.scratchpad cimport scratchpads_cycle
 from kernbench_core.model.share.membership cimport next_ask
 from kernbench_core.plugin.component cimport component_next
@@ -14,7 +14,7 @@ cdef bint stuck(Sim* s) noexcept nogil:
     cdef int32_t k, i
     if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
-    if s.share.devices != NULL and not devices_still(&s.share):
+    if s.share.devices != NULL and not dram_still(&s.share):
         return False
     for k in range(s.n_spm):
         for i in range(s.spm[k].n_order):

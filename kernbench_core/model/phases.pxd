@@ -1,5 +1,4 @@
 """The phases around the scratchpads: start (P3), share (P4), complete (P7)."""
-from kernbench_core.model.dram.row_buffer cimport devices_next
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
@@ -17,12 +16,12 @@ cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil
 cdef inline bint share_due(Sim* s, cycle_t now) noexcept nogil:
     """P4 has something to do in this cycle."""
     return (s.n_rejoin or s.share.n_dirty or (s.joins.n and s.joins.item[0].at <= now)
-            or (s.share.devices != NULL and devices_next(&s.share) <= now))
+            or (s.share.devices != NULL and s.share.devices_next <= now))
 
 cdef inline cycle_t share_next(Sim* s, cycle_t limit) noexcept nogil:
     """No flow joins, and no DRAM channel has something to do, in an earlier cycle; at most `limit`."""
     if s.joins.n:
         limit = min(limit, s.joins.item[0].at)
     if s.share.devices != NULL:
-        limit = min(limit, devices_next(&s.share))
+        limit = min(limit, s.share.devices_next)
     return limit

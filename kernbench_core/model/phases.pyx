@@ -17,8 +17,7 @@ from kernbench_core.model.pair cimport pair_close, pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
-from kernbench_core.model.dram.row_buffer cimport fetch_open, device_phase
-from kernbench_core.model.dram.queue cimport queue_forget
+from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
 from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
@@ -105,7 +104,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     cursor_open(&f.at, m, &j.extent, channel)
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
     if s.share.devices != NULL and f.bus != NONE:
-        fetch_open(&s.share, slot, &j.extent, j.memory, j.write)
+        dram_open(&s.share, slot, &j.extent, j.memory, j.write)
     if s.trace != NULL:
         record_open(s, slot)
 
@@ -275,7 +274,7 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
     while s.joins.n and s.joins.item[0].at <= now:
         join_transfer(s, timer_pop(&s.joins), now)
     if s.share.devices != NULL:
-        device_phase(&s.share, now)
+        dram_phase(&s.share, now)
     elif s.share.n_dirty:
         share_rates(&s.share, now)
     if s.trace != NULL:
@@ -293,7 +292,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)
     if s.share.devices != NULL and f.bus != NONE:
-        queue_forget(&s.share, flow)
+        dram_close(&s.share, flow)
     for h in range(f.route.length):
         s.share.res[s.share.path[f.route.first + h]].bytes += f.total
         if j.write:

@@ -16,7 +16,7 @@ from kernbench_core.trace.record cimport record_emit
 from kernbench_core.model.share.membership cimport Resource
 from kernbench_core.model.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, ROW_BUFFER, TE, VE, int32_t, int64_t, slot_t,
+    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, TE, VE, int32_t, int64_t, slot_t,
     uint64_t)
 
 cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (docs/model/index.md)
@@ -224,7 +224,7 @@ cdef int64_t api_open_flow(void* core, int64_t nbytes, const int32_t* path, int3
         channels += path[k] < s.share.channels
         if weight < 1 or not fits(&s.share.res[path[k]], weight, s.plugs.weight):
             return refuse(u, BAD_WEIGHT, weight)
-    if channels > 1 and s.share.rule == FIFO or channels and s.share.rule == ROW_BUFFER:     # two lines, or bursts without addresses
+    if channels > 1 and s.share.rule == FIFO or channels and s.share.devices != NULL:     # two lines, or bursts without addresses
         return refuse(u, BAD_PATH, channels)
     if s.plugs.free_flow[u.id] == NONE:
         return KB_FULL

@@ -25,7 +25,7 @@ MISTAKES = (
     "it submits a job with a wrong {job}",
     "a flow of {0} bytes: it must be 1 to 2**48",
     "a flow over resource {0}: a path has 1 to 64 different resources of the machine, "
-    "one DRAM channel at most under fifo_v1, none under row_buffer_v1",
+    "one DRAM channel at most under fifo_v1, none under row_buffer_v1 and row_buffer_v2",
     "a flow of weight {0}: it must be 1 or more, and products with capacities stay below 2**31",
     "flow {0} is none that it has opened and that is still open",
     "it asks scratchpad {0} for banks, which the machine does not have",

@@ -10,12 +10,13 @@ from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport (
     BACKPRESSURE, COMM, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob)
+from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
-    ABORTED, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t,
+    ABORTED, CONTROLLER_MODEL, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t,
     nbytes_t, uint64_t)
 
 cdef bint is_job(Entry* e) noexcept nogil:
@@ -391,21 +392,35 @@ cdef int check_work(Sim* s, int32_t c, int64_t done) except -1:
     return 0
 
 
+cdef int check_bursts(Sim* s, int32_t k, int64_t given) except -1:
+    """What flows have had of the channel of a controller is in bursts that were read, written, or queued to be written."""
+    cdef Controllers* d = <Controllers*>s.share.devices
+    cdef Channel* c = &d.channel[k]
+    if given > (c.bursts + c.n[1] + c.n_active) * d.burst:
+        raise ValueError(f"resource {k}: its flows have had {given} bytes of it, and its controller moved {c.bursts} bursts")
+    return 0
+
+
 cdef int check_shares(Sim* s, slot_t* live, int32_t n) except -1:
     """What flows have moved, asked for and kept is no more than their resources could give."""
     cdef int64_t* used = <int64_t*>calloc(s.share.n_res + 1, sizeof(int64_t))
     cdef Flow* f
     cdef int32_t k, h
+    cdef int64_t given, busy
+    cdef bint buffered = s.share.devices != NULL and s.share.rule == CONTROLLER_MODEL
     if used == NULL:
         raise MemoryError("no memory to take up a snapshot")
     try:
         for k in range(n):
             f = &s.share.flow[live[k]]
             for h in range(f.route.length if f.left else 0):
-                used[s.share.path[f.route.first + h]] += f.total - f.left + f.asked + f.carry // f.den
+                given = f.total - f.left + f.asked + f.carry // f.den
+                used[s.share.path[f.route.first + h]] += min(given, f.total) if buffered else given
         for k in range(s.share.n_res):
             given, busy = used[k] + s.share.res[k].bytes, s.share.res[k].busy
-            if given * s.share.res[k].den > busy * s.share.res[k].num:
+            if buffered and k < s.share.channels:
+                check_bursts(s, k, given)
+            elif given * s.share.res[k].den > busy * s.share.res[k].num:
                 raise ValueError(f"resource {k}: its flows have had {given} bytes of it, and it was busy for {busy} cycles")
     finally:
         free(used)

@@ -54,7 +54,6 @@ cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1:
     d.depth, d.room, d.batch = spec["depth"], spec["room"], spec["batch"]
     d.columns, d.burst = spec["columns"], spec["burst"]
     d.scheduler, d.page, d.map = spec["scheduler"], spec["page"], spec["map"]
-    d.next = 0
     a.alias(<void**>&d.memory, s.memory)
     a.own(<void**>&d.fetch, s.n_flows, sizeof(Fetch))
     a.own(<void**>&d.channel, d.n, sizeof(Controller))

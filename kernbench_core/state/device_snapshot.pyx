@@ -102,7 +102,7 @@ cdef void reset_devices(Sim* s) noexcept nogil:
     cdef Controller* c
     cdef int32_t k, i
     d.looks = 0
-    d.next = s.cycle
+    s.share.devices_next = s.cycle
     for k in range(s.n_flows):
         d.fetch[k].marked = 0
     for k in range(d.n):

@@ -27,7 +27,8 @@ cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fie
     RANGE_GIVEN = 18          # bursts in its buffer
     RANGE_LATER = 19          # a cycle that may lie behind the run's, by no more than the longest time between two DRAM commands
     RANGE_CLIENT = 20         # of the machine's clients of scratchpads (model/arbiter/arbiter.pxd)
-    RANGES = 21
+    RANGE_WHEN_Q = 21         # 0 to 2^62, or NEVER
+    RANGES = 22
 
 cdef struct Field:            # of a struct
     const char* name
@@ -70,6 +71,7 @@ cdef class Compare(Visitor):
 
 cdef Record SIM, SHARE, ENTRY, DMAJOB, DMAENGINE, RESOURCE, COMPUTE, REQUESTER, FLOW, FLOWTRACE, STREAMTRACE
 cdef Record BANK, DEVICE, BURST, GIVEN, FETCH, CONTROLLER
+cdef Record BANKSTATE, REQUEST, PLACE, PORT, TURN, CHANNEL
 cdef Record WORD, COUNTER, POINTER, TIME, OVERLAPPED
 
 cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept

@@ -74,7 +74,8 @@ cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entri
     limit(x, RANGE_ACTIVITY, 0, STALLED_BACKPRESSURE)
     limit(x, RANGE_ROW_Q, 0, MOST)
     limit(x, RANGE_WINDOW, 0, WINDOW - 1)
-    x.also[<int>RANGE_PAST_Q] = x.also[<int>RANGE_NEXT_Q] = NEVER
+    limit(x, RANGE_WHEN_Q, 0, MOST)
+    x.also[<int>RANGE_PAST_Q] = x.also[<int>RANGE_NEXT_Q] = x.also[<int>RANGE_WHEN_Q] = NEVER
     x.also[<int>RANGE_ENTRY_Q] = x.also[<int>RANGE_RESOURCE_Q] = x.also[<int>RANGE_FLOW_Q] = x.also[<int>RANGE_ROW_Q] = NONE
 
 

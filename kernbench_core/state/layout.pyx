@@ -19,6 +19,8 @@ from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
+from kernbench_core.model.controller.requests cimport Controllers
+from kernbench_core.state.controller_layout cimport lay_out_controllers
 from kernbench_core.state.device_layout cimport lay_out_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
@@ -82,6 +84,10 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
         a.keep_before(&s.share.flow[0].num)
     a.own(<void**>&s.share.node_next, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t))
     a.own(<void**>&s.share.node_prev, <size_t>s.n_flows << s.share.hop_shift, sizeof(slot_t), False)
+    if m.get("controllers") is not None:
+        a.own(&s.share.devices, 1, sizeof(Controllers))
+        lay_out_controllers(<Controllers*>s.share.devices, a, m["controllers"], s.share.channels, s.n_flows)
+        a.alias(<void**>&(<Controllers*>s.share.devices).memory, s.memory)
     return lay_out_devices(s, a, m.get("devices"))
 
 

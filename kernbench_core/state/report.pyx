@@ -10,10 +10,11 @@ from kernbench_core.plugin.traced_commands cimport command_of
 from kernbench_core.model.dma cimport (
     BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
 from kernbench_core.model.heap cimport Timer
+from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
-from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
 
 cdef enum:
     TOTALS = 4                # numbers of a resource or DMA engine that totals_of gives
@@ -79,10 +80,17 @@ cdef dict compute_counters(Sim* s, Compute* e):
 
 
 cdef dict device_counters(Sim* s, int32_t resource):
-    """What the controller of a DRAM channel under row_buffer_v1 gave."""
+    """What the controller of a DRAM channel gave."""
     cdef Controller* c
+    cdef Channel* v
     if s.share.devices == NULL or resource >= s.share.channels:
         return {}
+    if s.share.rule == CONTROLLER_MODEL:
+        v = &(<Controllers*>s.share.devices).channel[resource]
+        return {
+            "bursts": v.bursts, "activations": v.activations, "refreshes": v.refs,
+            "row_hits": v.hits, "row_misses": v.misses, "row_conflicts": v.conflicts,
+        }
     c = &(<Devices*>s.share.devices).channel[resource]
     return {"bursts": c.bursts, "activations": c.activations, "refreshes": c.refreshes}
 

@@ -31,12 +31,13 @@ from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.phases cimport open_flows, open_requester
+from kernbench_core.state.controller_snapshot cimport reset_controllers, resume_controllers
 from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
-from kernbench_core.types cimport NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     MANY = 1 << 20            # requests for one bank: more than matter; the number is found with the rate
@@ -123,7 +124,10 @@ cdef void reset(Sim* s) noexcept nogil:
         memset(s.stream_trace, 0, s.n_compute * MAX_REGIONS * sizeof(StreamTrace))
     s.n_running = s.n_paired = s.n_done_flow = s.n_done_compute = s.n_pressed = s.n_touched = 0
     if s.share.devices != NULL:
-        reset_devices(s)
+        if s.share.rule == CONTROLLER_MODEL:
+            reset_controllers(s)
+        else:
+            reset_devices(s)
 
 
 cdef void resume_control(Sim* s) noexcept nogil:
@@ -481,7 +485,10 @@ cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* kno
     resume_dma(s)
     resume_all_compute(s, known)
     if s.share.devices != NULL:
-        resume_devices(s, live, n)
+        if s.share.rule == CONTROLLER_MODEL:
+            resume_controllers(s, live, n)
+        else:
+            resume_devices(s, live, n)
     groups_look(s)
     want_all(s)
     return 0

@@ -13,6 +13,7 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.state.controller_snapshot cimport most_controller_bytes, visit_controllers
 from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
@@ -20,7 +21,7 @@ from kernbench_core.state.fields cimport (
     COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
 from kernbench_core.model.bank_counters cimport tally_drain
-from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
+from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
 
 
 cdef int visit_queue(Sim* s, Visitor v) except -1:
@@ -73,7 +74,10 @@ cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
         if s.traced:
             v.table(&FLOWTRACE, &s.flow_trace[live[k]], sizeof(FlowTrace), 1)
     if s.share.devices != NULL:
-        visit_devices(s, v, live, n)
+        if s.share.rule == CONTROLLER_MODEL:
+            visit_controllers(s, v, live, n)
+        else:
+            visit_devices(s, v, live, n)
     return 0
 
 
@@ -203,7 +207,8 @@ cdef int64_t most_bytes(Sim* s):
     """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
-    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_device_bytes(s)
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + (
+        most_controller_bytes(s) if s.share.rule == CONTROLLER_MODEL else most_device_bytes(s))
 
 
 cdef dict show_snapshot(Sim* s):

@@ -64,7 +64,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no resource": (
         lambda c: c.open_flow(8, [2]),
         "a flow over resource 2: a path has 1 to 64 different resources of the machine, "
-        "one DRAM channel at most under fifo_v1, none under row_buffer_v1",
+        "one DRAM channel at most under fifo_v1, none under row_buffer_v1 and row_buffer_v2",
     ),
     "no weight": (
         lambda c: c.open_flow(8, [0], weight=0),

@@ -27,7 +27,7 @@ MACHINE_REFUSALS = [
     ("dram: {channels: '2'}", 'm.yaml:1:18: dram.channels = "2", but it must be an integer'),
     ("dram: {channels: [2]}", "m.yaml:1:18: dram.channels = [2], but it must be an integer"),
     ("dram:\n  chanels: 2", "m.yaml:2:3: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
-     "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer; did you mean channels?"),
+     "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer, controller; did you mean channels?"),
     ("drum: {}", "m.yaml:1:1: drum: there is no such key; the keys here are schema, freq_ghz, allocation, max_cycles, control, "
      "dma, dram, noc, spm, te, ve, kv_layouts, energy, chip; did you mean dram?"),
     ("kv_layouts: [{t_max: 1, dim: 2}]", "m.yaml:1:25: kv_layouts[0].dim: there is no such key; the keys here are t_max, head_dim"),
@@ -36,7 +36,7 @@ MACHINE_REFUSALS = [
     ("dram:", "m.yaml:1:6: dram = null, but it must be a mapping"),
     ("kv_layouts: {}", "m.yaml:1:13: kv_layouts = an empty mapping, but it must be a list"),
     ("schema: kernbench/npu/2", 'm.yaml:1:9: schema = "kernbench/npu/2", but it must be one of kernbench/npu/1, kernbench/system/1'),
-    ("allocation: fair", 'm.yaml:1:13: allocation = "fair", but it must be one of shared_bw_v1, max_min_v1, fifo_v1, row_buffer_v1'),
+    ("allocation: fair", 'm.yaml:1:13: allocation = "fair", but it must be one of shared_bw_v1, max_min_v1, fifo_v1, row_buffer_v1, row_buffer_v2'),
     ("freq_ghz: 0", "m.yaml:1:11: freq_ghz = 0, but it must be above 0"),
     ("freq_ghz: -1.5", "m.yaml:1:11: freq_ghz = -3/2, but it must be above 0"),
     ("freq_ghz: fast", 'm.yaml:1:11: freq_ghz = "fast", but it must be a decimal number'),

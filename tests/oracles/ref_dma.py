@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from .ref_banks import Request
+from .ref_controller import controller_bursts
 from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_route, pieces_by_channel
 from .ref_rows import Piece, bursts_by_channel
 
@@ -20,7 +21,7 @@ class Flow:
         self.pieces = pieces  # (bank, bytes), in order
         self.route = route
         self.dram: str | None = route[0]  # its DRAM channel among the resources
-        self.bursts: list[Piece] = []  # row_buffer_v1, in order
+        self.bursts: list[Piece] = []  # row_buffer_v1 and _v2, in order
         self.next = 0  # index of the first piece not asked for yet
         self.total = sum(nbytes for _, nbytes in pieces)
         self.left = self.total  # bytes not moved
@@ -96,6 +97,8 @@ class DmaJob:
             self.flows.append(Flow(self, channel, in_banks, (f"dram.ch{channel}", *links)))
             if machine["allocation"] == "row_buffer_v1":
                 self.flows[-1].bursts = bursts_by_channel(rows, dram)[channel]
+            if machine["allocation"] == "row_buffer_v2":
+                self.flows[-1].bursts = controller_bursts(rows, dram)[channel]
         if machine["noc"] is not None:
             self.head += hops * machine["noc"]["hop_latency_cycles"]
         self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred

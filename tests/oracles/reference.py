@@ -11,6 +11,7 @@ from typing import Any
 
 from .ref_banks import Banks
 from .ref_control import Control, Record
+from .ref_controller import ControllerChannel
 from .ref_dma import DmaEngine, DmaJob, Flow
 from .ref_engines import ServiceEngine, Work, te_work, ve_work
 from .ref_geometry import Range, Scratchpad, mesh_links, overlap
@@ -46,6 +47,9 @@ class Simulation:
         self.rows: dict[str, RowChannel] = {}
         if machine["allocation"] == "row_buffer_v1":
             self.rows = {f"dram.ch{i}": RowChannel(machine["dram"]) for i in range(machine["dram"]["channels"])}
+        self.controllers: dict[str, ControllerChannel] = {}
+        if machine["allocation"] == "row_buffer_v2":
+            self.controllers = {f"dram.ch{i}": ControllerChannel(machine["dram"]) for i in range(machine["dram"]["channels"])}
         self.members: list[Flow] = []
         self.submitted = 0
         self.running: list[tuple[Record, list[Range], list[Range]]] = []  # started, unfinished: reads, writes
@@ -125,6 +129,8 @@ class Simulation:
         members = _first_of_each_channel(joined) if self.machine["allocation"] == "fifo_v1" else joined
         if self.rows:
             self._share_rows(cycle, joined)
+        elif self.controllers:
+            self._share_controllers(cycle, joined)
         elif members != self.members:
             self.members = members
             sharers = [(flow.job.weight, flow.route) for flow in members]
@@ -149,6 +155,21 @@ class Simulation:
         sharers = [(flow.job.weight, flow.route) for flow in self.members]
         for flow, rate in zip(self.members, rates("shared_bw_v1", sharers, capacity), strict=True):
             flow.set_rate(rate)
+
+    def _share_controllers(self, cycle: int, joined: list[Flow]) -> None:
+        """`row_buffer_v2`: a flow is a member while its controller has bytes for it, or room."""
+        able: set[Flow] = set()
+        for name, channel in self.controllers.items():
+            able |= set(channel.step(cycle, [flow for flow in joined if flow.dram == name]))
+        self.members = [flow for flow in joined if flow in able]
+        weights: dict[str, int] = {}
+        for flow in self.members:
+            for name in flow.route[1:]:
+                weights[name] = weights.get(name, 0) + flow.job.weight
+        for flow in self.members:
+            channel = self.controllers[flow.route[0]]
+            links = [self.capacity[name] * flow.job.weight / weights[name] for name in flow.route[1:]]
+            flow.set_rate(channel.rate(flow, min(links, default=channel.peak), cycle))
 
     def _bank(self, cycle: int) -> None:
         for flow in self.members:
@@ -210,8 +231,8 @@ class Simulation:
         counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})
         counters.update({f"ve{i}": engine.counters() for i, engine in enumerate(self.ve)})
         used = {name: count for name, count in self.resource.items() if name.startswith("dram.") or count["busy"]}
-        for name, channel in self.rows.items():
-            used[name] = {**used[name], **channel.count}
+        for name, count in [(name, channel.count) for name, channel in (*self.rows.items(), *self.controllers.items())]:
+            used[name] = {**used[name], **count}
         counters.update(used)  # a link that no flow was ever a member of is not listed
         counters["spm"] = self.banks.counters()
         return counters
@@ -231,6 +252,8 @@ def _capacities(machine: dict[str, Any]) -> dict[str, Fraction]:
     dram, noc = machine["dram"], machine["noc"]
     bus = exact(dram["bus_width_bytes"]) / exact(dram["dram_burst_cycles"])
     channel = min(exact(dram["peak_bw_bytes_per_cycle"]), bus) / dram["period"]
+    if machine["allocation"] == "row_buffer_v2":
+        channel = ControllerChannel(dram).peak
     capacity = {f"dram.ch{i}": channel for i in range(dram["channels"])}
     if noc is not None:
         capacity.update({name: exact(noc["link_bytes_per_cycle"]) for name in mesh_links(noc)})

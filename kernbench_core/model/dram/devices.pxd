@@ -64,4 +64,3 @@ cdef struct Devices:          # all channels of a machine; state/device_layout.p
     int32_t page              # PageRule: when a row is closed that no burst wants (model/dram/page)
     int32_t map               # AddressMapRule: bank and row of a burst (model/dram/map)
     int64_t looks             # how often schedulers marked a queue; marks of an older look are void; controller_turn counts
-    cycle_t next              # no channel has something to do in an earlier cycle; device_phase writes it

@@ -7,7 +7,3 @@ from kernbench_core.types cimport cycle_t, int32_t, slot_t
 cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil
 cdef void device_phase(Share* s, cycle_t now) noexcept nogil
 cdef bint devices_still(Share* s) noexcept nogil
-
-cdef inline cycle_t devices_next(Share* s) noexcept nogil:
-    """No channel has something to do in an earlier cycle, while nothing changes."""
-    return (<Devices*>s.devices).next

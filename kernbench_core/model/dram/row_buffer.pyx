@@ -144,7 +144,7 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
     cdef Controller* c
     cdef int32_t k, served
     cdef slot_t node
-    if s.n_dirty == 0 and d.next > now:
+    if s.n_dirty == 0 and s.devices_next > now:
         return
     for k in range(d.n):
         c = &d.channel[k]
@@ -164,12 +164,12 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
     for k in range(s.n_dirty):
         s.res[s.dirty[k]].dirty = False
     s.n_dirty = 0
-    d.next = NEVER
+    s.devices_next = NEVER
     for k in range(d.n):
         c = &d.channel[k]
         if c.done == now or (c.serving != NONE and s.flow[c.serving].rated == now):
             look_ahead(s, c, now)
-        d.next = min(d.next, min(c.command_at, c.look_at))
+        s.devices_next = min(s.devices_next, min(c.command_at, c.look_at))
 
 
 cdef bint devices_still(Share* s) noexcept nogil:

@@ -94,7 +94,8 @@ cdef struct Share:
     int32_t n_dirty
     slot_t* line              # fifo_v1, row_buffer_v1: per channel the first flow in line
     void* scratch             # max_min_v1: working space (model/share/max_min.pyx)
-    void* devices             # row_buffer_v1: its Devices (model/dram/queue.pxd), else NULL
+    void* devices             # row_buffer_v1: its Devices (model/dram/devices.pxd), row_buffer_v2: its Controllers, else NULL
+    cycle_t devices_next      # no DRAM channel of these has something to do in an earlier cycle; P4 writes it
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
     void* sim
     Pace pace                 # that was found last

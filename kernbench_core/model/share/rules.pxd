@@ -7,6 +7,6 @@ cdef struct ShareRule:
     bint queues               # who could use a DRAM channel stands in its line; the rule says who of them is a member
     bint local                # a change reaches no flow but those on changed resources
 
-cdef ShareRule[4] SHARE_RULES  # by `Allocation`
+cdef ShareRule[5] SHARE_RULES  # by `Allocation`
 
 cdef void share_rates(Share* s, cycle_t now) noexcept nogil

@@ -2,12 +2,13 @@
 from kernbench_core.model.share.fifo cimport fifo_rates
 from kernbench_core.model.share.max_min cimport max_min_rates
 from kernbench_core.model.share.shared_bw cimport shared_bw_rates
-from kernbench_core.types cimport FIFO, MAX_MIN, ROW_BUFFER, SHARED_BW, int32_t
+from kernbench_core.types cimport CONTROLLER_MODEL, FIFO, MAX_MIN, ROW_BUFFER, SHARED_BW, int32_t
 
 SHARE_RULES[<int>SHARED_BW] = ShareRule(shared_bw_rates, queues=False, local=True)
 SHARE_RULES[<int>MAX_MIN] = ShareRule(max_min_rates, queues=False, local=False)
 SHARE_RULES[<int>FIFO] = ShareRule(fifo_rates, queues=True, local=True)
 SHARE_RULES[<int>ROW_BUFFER] = ShareRule(shared_bw_rates, queues=True, local=False)  # members are chosen by dram/row_buffer.pyx
+SHARE_RULES[<int>CONTROLLER_MODEL] = ShareRule(shared_bw_rates, queues=True, local=False)  # and by controller/buffers.pyx
 
 
 cdef void share_rates(Share* s, cycle_t now) noexcept nogil:

@@ -1,0 +1,345 @@
+"""What flows have in their buffers, who queues bursts, and who is a member.
+
+Between the cycles in which this looks at a channel nothing changes for it: it says when that is (`Channel.due`), and looks whenever
+a flow enters, leaves or gets another rate.
+"""
+from libc.string cimport memset
+
+from kernbench_core.model.division cimport gcd, quotient
+from kernbench_core.model.controller.commands cimport controller_clock
+from kernbench_core.model.controller.queues cimport enqueue
+from kernbench_core.model.controller.requests cimport OPEN_WRITES, Place, Request, Turn, clock_up_to, cycle_of
+from kernbench_core.model.controller.timing cimport clock_t
+from kernbench_core.model.dram.extent cimport Dram, cursor_advance, cursor_open
+from kernbench_core.model.share.membership cimport Flow, set_rate, share_join, share_leave, share_touch
+from kernbench_core.types cimport NEVER, NONE, nbytes_t
+
+cdef extern from *:
+    """
+    static inline int kb_slower(int64_t a, int64_t b, int64_t c, int64_t d) {    /* a/b < c/d */
+        return (__int128)a * d < (__int128)c * b;
+    }
+    """
+    bint kb_slower(int64_t a, int64_t b, int64_t c, int64_t d) noexcept nogil
+
+
+cdef void port_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil:
+    """A transfer starts: its bursts are to be queued from the first on."""
+    cdef Controllers* d = <Controllers*>s.devices
+    cdef Port* p = &d.port[flow]
+    cdef Place* ring = p.ring
+    memset(p, 0, sizeof(Port))
+    p.ring = ring
+    p.extent = x[0]
+    p.memory = memory
+    p.write = write
+    cursor_open(&p.at, &d.memory[memory], x, s.flow[flow].channel)
+
+
+cdef void port_close(Share* s, slot_t flow) noexcept nogil:
+    """A flow's last byte has moved: what it wrote stays in the queue, and nobody waits for it."""
+    cdef Controllers* d = <Controllers*>s.devices
+    cdef Channel* c = &d.channel[s.flow[flow].bus]
+    cdef int32_t k
+    cdef Request* q
+    for k in range(c.n[1]):
+        q = &c.queue[1][k]
+        if q.flow == flow:
+            c.whole += not q.whole
+            q.whole = True
+            q.flow = NONE
+    for k in range(c.n_active):
+        if c.active[k].flow == flow and c.active[k].write:
+            c.active[k].flow = NONE
+    share_touch(s, s.flow[flow].bus)
+
+
+cdef int64_t missing(Share* s, slot_t flow, nbytes_t end, cycle_t now) noexcept nogil:
+    """What the flow still has to earn up to byte `end`, in units of its carry; 0 or less: it has."""
+    cdef Flow* f = &s.flow[flow]
+    cdef bint held
+    cdef int64_t carry
+    cdef nbytes_t asked
+    if s.touch != NULL:
+        s.touch(s.sim, flow, now)
+    held = s.requester[flow].first_denied != NEVER
+    asked = f.total - f.left + (f.asked if held else 0)
+    carry = f.carry
+    if f.member and not held and now > f.seen:
+        carry += (now - f.seen) * f.num
+    return (end - asked) * f.den - carry
+
+
+cdef bint has_to_ask(Share* s, slot_t flow) noexcept nogil:
+    """Some of its bytes are in no request yet."""
+    cdef Flow* f = &s.flow[flow]
+    return f.left > (f.asked if s.requester[flow].first_denied != NEVER else 0)
+
+
+cdef inline clock_t clock_from(Controllers* d, cycle_t now) noexcept nogil:
+    """The first DRAM clock that is in this cycle or later."""
+    return clock_up_to(d, now - 1) + 1 if now > 0 else 0
+
+
+cdef bint has_place(Share* s, Controllers* d, slot_t flow) noexcept nogil:
+    """The flow has a burst to queue, and room for it."""
+    cdef Port* p = &d.port[flow]
+    return p.asked < s.flow[flow].total and (
+        p.queued - p.there < OPEN_WRITES if p.write else p.queued - p.free < d.places)
+
+
+cdef void mark_whole(Channel* c, slot_t flow, int64_t seq) noexcept nogil:
+    """The data of a write burst are there."""
+    cdef int32_t k
+    for k in range(c.n[1]):
+        if c.queue[1][k].flow == flow and c.queue[1][k].seq == seq:
+            c.queue[1][k].whole = True
+            c.whole += 1
+            return
+
+
+cdef void arrive(Controllers* d, Port* p, cycle_t now) noexcept nogil:
+    """Bursts that a flow reads are there."""
+    while p.there < p.queued and p.ring[p.there % d.places].at <= now:
+        p.limit = p.ring[p.there % d.places].end
+        p.there += 1
+
+
+cdef void port_update(Share* s, Controllers* d, Channel* c, slot_t flow, cycle_t now) noexcept nogil:
+    """C1 of a flow."""
+    cdef Port* p = &d.port[flow]
+    if p.write:
+        while p.there < p.queued and missing(s, flow, p.ring[p.there % d.places].end, now) <= 0:
+            mark_whole(c, flow, p.there)
+            p.there += 1
+            c.next_clock = min(c.next_clock, clock_from(d, now))
+        p.free = p.there
+    else:
+        arrive(d, p, now)
+        while p.free < p.there and missing(s, flow, p.ring[p.free % d.places].end, now) <= 0:
+            p.free += 1
+    if c.n[<int>p.write] < d.depth[<int>p.write] and has_place(s, d, flow):
+        c.next_clock = min(c.next_clock, clock_from(d, now))
+
+
+cdef int32_t order_of(Turn* t, Flow* f) noexcept nogil:
+    """Below 0, 0 or above 0: the flow's transfer comes before the one that queued last, is it, or comes behind."""
+    if f.started != t.started:
+        return 1 if f.started > t.started else -1
+    if f.engine != t.engine:
+        return 1 if f.engine > t.engine else -1
+    if f.job_seq != t.seq:
+        return 1 if f.job_seq > t.seq else -1
+    return 0
+
+
+cdef slot_t next_flow(Share* s, Controllers* d, Turn* t, slot_t bus, bint write) noexcept nogil:
+    """Who queues a burst of this direction."""
+    cdef slot_t flow = s.line[bus], first = NONE, behind = NONE
+    cdef int32_t order
+    while flow != NONE:
+        if d.port[flow].write == write and has_place(s, d, flow):
+            order = order_of(t, &s.flow[flow])
+            if order == 0 and t.left:
+                return flow
+            if first == NONE:
+                first = flow
+            if behind == NONE and order > 0:
+                behind = flow
+        flow = s.flow[flow].line_next
+    return behind if behind != NONE else first
+
+
+cdef void queue_next(Share* s, Controllers* d, Channel* c, slot_t flow, clock_t now) noexcept nogil:
+    """The flow's next bytes, up to the end of their burst."""
+    cdef Port* p = &d.port[flow]
+    cdef Dram* m = &d.memory[p.memory]
+    cdef Place* place = &p.ring[p.queued % d.places]
+    cdef int64_t address = p.at.dram // m.interleave // m.channels * m.interleave + p.at.dram % m.interleave
+    cdef nbytes_t size = min(d.burst - address % d.burst, p.at.run_left)
+    enqueue(d, c, flow, p.queued, address // d.burst, p.write, False, now)
+    p.asked += size
+    place.end = p.asked
+    place.at = NEVER
+    if p.write:
+        p.limit = p.asked
+    p.queued += 1
+    cursor_advance(&p.at, m, &p.extent, s.flow[flow].channel, size)
+
+
+cdef bint fill(Share* s, Controllers* d, Channel* c, slot_t bus, clock_t now) noexcept nogil:
+    """C3: the queues take what they have room for; whether there was something."""
+    cdef int32_t way
+    cdef slot_t flow
+    cdef Turn* t
+    cdef Flow* f
+    cdef bint some = False
+    for way in range(2):
+        t = &c.turn[way]
+        while c.n[way] < d.depth[way]:
+            flow = next_flow(s, d, t, bus, way)
+            if flow == NONE:
+                break
+            f = &s.flow[flow]
+            if t.left and order_of(t, f) == 0:
+                t.left -= 1
+            else:
+                t.left = f.weight - 1
+                t.started = f.started
+                t.engine = f.engine
+                t.seq = f.job_seq
+            queue_next(s, d, c, flow, now)
+            some = True
+    return some
+
+
+cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept nogil:
+    """Buffers, clocks, members of one channel."""
+    cdef Channel* c = &d.channel[bus]
+    cdef slot_t flow = s.line[bus]
+    cdef clock_t last = clock_up_to(d, now), after
+    cdef int64_t gap
+    cdef Flow* f
+    cdef bint last_bytes, able
+    c.done = now
+    if s.res[bus].dirty:
+        c.next_clock = min(c.next_clock, clock_from(d, now))
+    while flow != NONE:
+        port_update(s, d, c, flow, now)
+        flow = s.flow[flow].line_next
+    while c.next_clock <= last:
+        after = controller_clock(d, c, c.next_clock)
+        if fill(s, d, c, bus, c.next_clock):
+            after = c.next_clock + 1
+        c.next_clock = max(after, c.next_clock + 1)
+    flow = s.line[bus]
+    while flow != NONE:
+        f = &s.flow[flow]
+        if not d.port[flow].write:
+            arrive(d, &d.port[flow], now)       # of a command of this cycle, where a cycle has several DRAM clocks
+        gap = missing(s, flow, d.port[flow].limit, now)
+        last_bytes = d.port[flow].limit == f.total
+        able = has_to_ask(s, flow) if last_bytes else gap > 0
+        if able != f.member:
+            if able:
+                share_join(s, flow, now)
+            else:
+                share_leave(s, flow, now)
+        elif able and (d.port[flow].clipped or (gap < f.num and not last_bytes)):
+            share_touch(s, bus)
+        flow = f.line_next
+
+
+cdef void member_rate(Share* s, Controllers* d, slot_t flow, cycle_t now) noexcept nogil:
+    """C2: its links by weight, the channel's peak, and what is left of what it may earn."""
+    cdef Flow* f = &s.flow[flow]
+    cdef int64_t num = d.peak_num, den = d.peak_den, part, of, gap, g
+    cdef int32_t h
+    cdef slot_t res
+    if f.rated == now:
+        return
+    f.rated = now
+    for h in range(f.route.length):
+        res = s.path[f.route.first + h]
+        if res == f.bus:
+            continue
+        part = s.res[res].num * f.weight
+        of = s.res[res].den * s.res[res].weight
+        if (f.bus == NONE and h == 0) or kb_slower(part, of, num, den):
+            num = part
+            den = of
+    if f.bus == NONE:
+        set_rate(s, flow, num, den, now)
+        return
+    d.channel[f.bus].done = now
+    gap = missing(s, flow, d.port[flow].limit, now)
+    d.port[flow].clipped = d.port[flow].limit < f.total and kb_slower(gap, f.den, num, den)
+    if d.port[flow].clipped:
+        g = gcd(gap, f.den)
+        num = quotient(gap, g)
+        den = quotient(f.den, g)
+        if num >= <int64_t>1 << 31:
+            num = quotient(num, den)
+            den = 1
+    set_rate(s, flow, num, den, now)
+
+
+cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexcept nogil:
+    """The first cycle behind `now` in which C1 or C2 may say something new of a flow."""
+    cdef Flow* f = &s.flow[flow]
+    cdef Port* p = &d.port[flow]
+    cdef cycle_t due = NEVER
+    cdef int64_t gap
+    if not p.write and p.there < p.queued and p.ring[p.there % d.places].at > now:
+        due = p.ring[p.there % d.places].at
+    if not f.member:
+        return due
+    if s.requester[flow].first_denied != NEVER:
+        return now + 1
+    gap = missing(s, flow, p.limit, now)
+    if p.limit == f.total:              # a member until it has asked for all, which is seen when it may have
+        due = min(due, now + (quotient(gap - 1, f.num) + 1 if gap > 0 else 1))
+    else:
+        due = min(due, now + max(1, quotient(gap, f.num)))
+    gap = 0
+    if p.write:
+        if p.there < p.queued:
+            gap = missing(s, flow, p.ring[p.there % d.places].end, now)
+    elif p.free < p.there and p.asked < f.total and p.queued - p.free >= d.places:
+        gap = missing(s, flow, p.ring[p.free % d.places].end, now)
+    if gap > 0:
+        due = min(due, now + quotient(gap - 1, f.num) + 1)
+    return due
+
+
+cdef void look_ahead(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept nogil:
+    """When this channel has something to do again, if nothing changes."""
+    cdef Channel* c = &d.channel[bus]
+    cdef slot_t flow = s.line[bus]
+    c.due = cycle_of(d, c.next_clock) if c.next_clock != NEVER else NEVER
+    while flow != NONE:
+        c.due = min(c.due, flow_due(s, d, flow, now))
+        flow = s.flow[flow].line_next
+
+
+cdef void controllers_phase(Share* s, cycle_t now) noexcept nogil:
+    """P4: every channel that has something to do, then the rates of all whose resources changed."""
+    cdef Controllers* d = <Controllers*>s.devices
+    cdef int32_t k
+    cdef slot_t node
+    if s.n_dirty == 0 and s.devices_next > now:
+        return
+    for k in range(d.n):
+        if s.res[k].dirty or d.channel[k].due <= now:
+            channel_phase(s, d, k, now)
+    for k in range(s.n_dirty):
+        node = s.res[s.dirty[k]].first
+        while node != NONE:
+            member_rate(s, d, node >> s.hop_shift, now)
+            node = s.node_next[node]
+    for k in range(s.n_dirty):
+        s.res[s.dirty[k]].dirty = False
+    s.n_dirty = 0
+    s.devices_next = NEVER
+    for k in range(d.n):
+        if d.channel[k].done == now:
+            look_ahead(s, d, k, now)
+        s.devices_next = min(s.devices_next, d.channel[k].due)
+
+
+cdef bint controllers_still(Share* s) noexcept nogil:
+    """After P4 of a cycle: no controller can do anything for a transfer until a flow enters, refreshes or not."""
+    cdef Controllers* d = <Controllers*>s.devices
+    cdef Channel* c
+    cdef int32_t k
+    cdef slot_t flow
+    for k in range(d.n):
+        c = &d.channel[k]
+        if c.n[0] or c.n_active or c.whole:
+            return False
+        flow = s.line[k]
+        while flow != NONE:
+            if s.flow[flow].member or d.port[flow].there < d.port[flow].queued or has_place(s, d, flow):
+                return False
+            flow = s.flow[flow].line_next
+    return True

@@ -1,0 +1,266 @@
+"""Gives the commands of a clock, and finds the next clock in which one can be given."""
+from libc.string cimport memmove
+
+from kernbench_core.model.controller.bus cimport COLUMN_BUS, ONE_BUS, ROW_BUS, allowed_at, bus_of, hold_bus, of_columns
+from kernbench_core.model.controller.refresh cimport refresh_command, refresh_look
+from kernbench_core.model.controller.requests cimport Place, cycle_of
+from kernbench_core.model.controller.schedulers cimport CONTROLLER_POLICIES, ControllerPolicy, mark_queue
+from kernbench_core.model.controller.timing cimport ACT, ACT2, CAS, PRE, RD, WR, BankState, Timing, command_to_bank
+from kernbench_core.types cimport NEVER, NONE, int32_t
+
+cdef enum:
+    ACTIVE_LIST = 2           # Channel.cas_list
+
+
+cdef void choose_direction(Controllers* d, Channel* c) noexcept nogil:
+    """Reads are served, or writes."""
+    if c.writes:
+        c.writes = c.whole > d.low or c.n[0] == 0
+    else:
+        c.writes = c.whole >= d.high or c.n[0] == 0
+
+
+cdef inline int32_t next_command(Channel* c, Request* q) noexcept nogil:
+    cdef BankState* b = &c.device.bank[q.bank]
+    if b.row == NONE:
+        return ACT
+    if b.row != q.row:
+        return PRE
+    return WR if q.write else RD
+
+
+cdef inline void take_out(Request* queue, int32_t* n, int32_t k) noexcept nogil:
+    n[0] -= 1
+    memmove(queue + k, queue + k + 1, (n[0] - k) * sizeof(Request))
+
+
+cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
+    """RD or WR of the k-th request of a list."""
+    cdef Request* list_ = c.active if which == ACTIVE_LIST else c.queue[which]
+    cdef Request* q = &list_[k]
+    cdef BankState* b = &c.device.bank[q.bank]
+    cdef Timing* t = &d.timing
+    cdef int32_t command = WR if q.write else RD
+    cdef clock_t first = now + (t.to_write if q.write else t.to_read)
+    cdef Place* place
+    command_to_bank(&c.device, t, q.bank, command, now)
+    hold_bus(d, c, q.bank, command, now)
+    if t.running:
+        c.data_clock = max(c.data_clock, first + t.burst + t.running)
+    b.used = now
+    c.bursts += 1
+    if not q.counted:
+        c.hits += 1
+    if q.write == 0 and q.flow != NONE:
+        place = &d.port[q.flow].ring[q.seq % d.places]
+        place.at = cycle_of(d, first + t.early)
+    if d.departed != NULL:
+        d.departed[q.seq] = now if q.write else first + t.burst
+    if which == ACTIVE_LIST:
+        b.active -= 1
+        take_out(c.active, &c.n_active, k)
+        return
+    if CONTROLLER_POLICIES[d.scheduler].marks and b.wanted != q.row:
+        b.passed += 1
+    if which == 1:
+        c.whole -= 1
+    take_out(c.queue[which], &c.n[which], k)
+
+
+cdef void give_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
+    """ACT, or ACT1, for the k-th burst of a queue, which leaves it."""
+    cdef Request* q = &c.queue[which][k]
+    cdef BankState* b = &c.device.bank[q.bank]
+    command_to_bank(&c.device, &d.timing, q.bank, ACT, now)
+    hold_bus(d, c, q.bank, ACT, now)
+    if d.timing.two_part:
+        b.opening = True
+        b.act2_by = now + d.timing.two_part
+        c.opening += 1
+    else:
+        b.row = q.row
+    b.passed = 0
+    b.active += 1
+    c.activations += 1
+    if not q.counted:
+        c.misses += 1
+        q.counted = True
+    c.active[c.n_active] = q[0]
+    c.n_active += 1
+    if which == 1:
+        c.whole -= 1
+    take_out(c.queue[which], &c.n[which], k)
+
+
+cdef bint give_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcept nogil:
+    """The second part of the activation whose time ends first, if it does up to clock `by`; whether it was given."""
+    cdef int32_t k, best = NONE
+    cdef BankState* b
+    if c.bus_free[bus_of(&d.timing, ACT2)] > now:
+        return False
+    for k in range(c.n_active):
+        b = &c.device.bank[c.active[k].bank]
+        if b.opening and b.act2_by <= by and (best == NONE or b.act2_by < c.device.bank[c.active[best].bank].act2_by):
+            best = k
+    if best == NONE:
+        return False
+    b = &c.device.bank[c.active[best].bank]
+    b.opening = False
+    b.row = c.active[best].row
+    c.opening -= 1
+    hold_bus(d, c, c.active[best].bank, ACT2, now)
+    return True
+
+
+cdef void column_or_cas(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
+    """RD or WR, or what has to come before it."""
+    if d.timing.running == 0 or now < c.data_clock:
+        give_column(d, c, which, k, now)
+    elif not (c.opening and give_act2(d, c, now + 1, now)):
+        hold_bus(d, c, 0, CAS, now)
+        c.cas = True
+        c.cas_list = which
+        c.cas_place = k
+
+
+cdef clock_t serve_active(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
+    """Step 1 of C5."""
+    cdef int32_t k, best = NONE
+    cdef clock_t at, soonest = NEVER
+    for k in range(c.n_active):
+        if c.device.bank[c.active[k].bank].opening:
+            continue
+        at = allowed_at(d, c, c.active[k].bank, WR if c.active[k].write else RD, now)
+        if at > now:
+            soonest = min(soonest, at)
+        elif best == NONE or c.active[k].came < c.active[best].came:
+            best = k
+    if best != NONE:
+        column_or_cas(d, c, ACTIVE_LIST, best, now)
+        gave[0] = True
+    return soonest
+
+
+cdef clock_t serve_queue(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
+    """Step 3 of C5."""
+    cdef ControllerPolicy* policy = &CONTROLLER_POLICIES[d.scheduler]
+    cdef int32_t k, command, best = NONE, best_command = NONE, which
+    cdef clock_t at, soonest = NEVER
+    cdef bint first = True
+    cdef Request* queue
+    cdef Request* q
+    cdef BankState* b
+    choose_direction(d, c)
+    which = c.writes
+    queue = c.queue[which]
+    if policy.marks:
+        mark_queue(c, queue, c.n[which])
+    for k in range(c.n[which]):
+        q = &queue[k]
+        if not q.whole:
+            continue
+        b = &c.device.bank[q.bank]
+        command = next_command(c, q)
+        if (b.opening or q.bank == c.refreshing or (command == PRE and b.active) or (command == ACT and c.opening)
+                or not policy.may(d, c, q, command, first)):
+            first = False
+            continue
+        first = False
+        if bus != ONE_BUS and of_columns(command) != (bus == COLUMN_BUS):
+            continue
+        at = allowed_at(d, c, q.bank, command, now)
+        if at > now:
+            soonest = min(soonest, at)
+            continue
+        if best == NONE or (policy.hits_first and of_columns(command) and not of_columns(best_command)):
+            best = k
+            best_command = command
+            if not policy.hits_first or of_columns(command):
+                break
+    if best == NONE:
+        return soonest
+    gave[0] = True
+    q = &queue[best]
+    if best_command == ACT:
+        give_act(d, c, which, best, now)
+    elif best_command == PRE:
+        if not q.counted:
+            q.counted = True
+            c.conflicts += 1
+        command_to_bank(&c.device, &d.timing, q.bank, PRE, now)
+        hold_bus(d, c, q.bank, PRE, now)
+    else:
+        column_or_cas(d, c, which, best, now)
+    return soonest
+
+
+cdef clock_t serve(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* gave) noexcept nogil:
+    """One bus in one clock."""
+    cdef clock_t soonest = NEVER
+    if bus != ROW_BUS and c.n_active:
+        soonest = serve_active(d, c, now, gave)
+        if gave[0]:
+            return soonest
+    if c.waits and bus != COLUMN_BUS:
+        soonest = min(soonest, refresh_command(d, c, now, gave))
+        if gave[0]:
+            return soonest
+    if c.waits and c.refreshing == NONE:
+        return soonest
+    return min(soonest, serve_queue(d, c, bus, now, gave))
+
+
+cdef bint wanted(Channel* c, int32_t bank) noexcept nogil:
+    """A request waits for the open row of a bank."""
+    cdef int32_t which, k
+    if c.device.bank[bank].active:
+        return True
+    for which in range(2):
+        for k in range(c.n[which]):
+            if c.queue[which][k].bank == bank and c.queue[which][k].row == c.device.bank[bank].row:
+                return True
+    return False
+
+
+cdef clock_t close_page(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
+    """The page policies `closed` and `adaptive`."""
+    cdef int32_t k
+    cdef clock_t at, soonest = NEVER
+    cdef BankState* b
+    for k in range(d.timing.banks):
+        b = &c.device.bank[k]
+        if b.row == NONE or wanted(c, k):
+            continue
+        at = max(now, b.used + d.idle) if d.page == CLOSE_IDLE else now
+        at = allowed_at(d, c, k, PRE, at)
+        if at <= now:
+            command_to_bank(&c.device, &d.timing, k, PRE, now)
+            hold_bus(d, c, k, PRE, now)
+            gave[0] = True
+            return now
+        soonest = min(soonest, at)
+    return soonest
+
+
+cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept nogil:
+    """What can be given in this clock is; the next clock in which something may be, while nothing changes."""
+    cdef bint column = False, row = False
+    cdef clock_t soonest
+    if c.cas:
+        c.cas = False
+        give_column(d, c, c.cas_list, c.cas_place, now)
+        return now + 1
+    soonest = refresh_look(d, c, now)
+    if c.opening and give_act2(d, c, now, now):
+        return now + 1
+    if d.timing.buses == 2:
+        soonest = min(soonest, serve(d, c, COLUMN_BUS, now, &column))
+        soonest = min(soonest, serve(d, c, ROW_BUS, now, &row))
+    else:
+        soonest = min(soonest, serve(d, c, ONE_BUS, now, &row))
+    if d.page != KEEP_OPEN and not row and not c.waits:
+        soonest = min(soonest, close_page(d, c, now, &row))
+    if c.opening and not row:
+        row = give_act2(d, c, NEVER, now)
+        soonest = min(soonest, c.bus_free[bus_of(&d.timing, ACT2)])
+    return now + 1 if column or row else soonest

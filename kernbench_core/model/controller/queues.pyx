@@ -1,0 +1,19 @@
+"""Takes a burst into a queue that has room."""
+from kernbench_core.model.controller.address cimport place_burst
+from kernbench_core.model.controller.requests cimport Request
+
+
+cdef void enqueue(
+    Controllers* d, Channel* c, slot_t flow, int64_t seq, int64_t number, bint write, bint whole, clock_t now) noexcept nogil:
+    """`whole`: of a write, its data are there. The burst comes in clock `now`."""
+    cdef Request* q = &c.queue[<int>write][c.n[<int>write]]
+    q.flow = flow
+    q.seq = seq
+    q.number = number
+    q.came = now
+    q.write = write
+    q.whole = not write or whole
+    q.counted = False
+    place_burst(d, q)
+    c.n[<int>write] += 1
+    c.whole += write and whole

@@ -1,0 +1,21 @@
+"""The schedulers of DRAM controllers, by number (C5)."""
+from kernbench_core.model.controller.requests cimport Channel, Controllers, Request
+from kernbench_core.types cimport int32_t
+
+cdef enum ControllerScheduler:  # in the order of SCHEDULERS in kernbench/config/dram_controller.py: append
+    CONTROLLER_FR_FCFS_CAP
+    CONTROLLER_FR_FCFS
+    CONTROLLER_FCFS
+    CONTROLLER_OLDEST_READY
+    CONTROLLER_OLDEST_READY_HITS
+    N_CONTROLLER_SCHEDULERS
+
+cdef struct ControllerPolicy:   # a rule
+    # A command of a burst of the served queue may be given, times apart. `first`: the burst is the oldest of the queue.
+    bint (*may)(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil
+    bint hits_first             # RD and WR go before ACT and PRE, whatever their age
+    bint marks                  # the rule asks what `mark_queue` writes
+
+cdef ControllerPolicy[<int>N_CONTROLLER_SCHEDULERS] CONTROLLER_POLICIES
+
+cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil

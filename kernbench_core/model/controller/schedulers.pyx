@@ -1,0 +1,59 @@
+"""The rules `fcfs` to `oldest_ready_hits` of docs/model/dram_controller.md, C5. A new one is a function and a line in the table."""
+from kernbench_core.model.controller.timing cimport PRE, RD, WR, BankState
+from kernbench_core.types cimport NEVER, NONE, int32_t
+
+
+cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:
+    """Of each bank: what the oldest burst of the queue wants, and how many want the open row."""
+    cdef int32_t k
+    cdef BankState* b
+    c.looks += 1
+    for k in range(n):
+        if not queue[k].whole:
+            continue
+        b = &c.device.bank[queue[k].bank]
+        if b.look != c.looks:
+            b.look = c.looks
+            b.wanted = queue[k].row
+            b.hits = 0
+            b.hit_came = NEVER
+        if b.row == queue[k].row:
+            if b.hits == 0:
+                b.hit_came = queue[k].came
+            b.hits += 1
+
+
+cdef bint only_oldest(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
+    """`fcfs`: nothing for a burst behind another one."""
+    return first and (c.n_active == 0 or (command != RD and command != WR))
+
+
+cdef bint open_rows(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
+    """`fr_fcfs`: a row is not closed while a burst wants it."""
+    return command != PRE or c.device.bank[q.bank].hits == 0
+
+
+cdef bint open_rows_capped(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
+    """`fr_fcfs_cap`: the same, until `cap` have passed the oldest of the bank."""
+    cdef BankState* b = &c.device.bank[q.bank]
+    cdef bint enough = b.passed >= d.cap and b.wanted != b.row
+    if command == PRE:
+        return enough or b.hits == 0
+    return not (enough and (command == RD or command == WR))
+
+
+cdef bint anything(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
+    """`oldest_ready`: whatever comes next."""
+    return True
+
+
+cdef bint older_hits(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
+    """`oldest_ready_hits`: a row is not closed while a burst wants it that came no later."""
+    return command != PRE or c.device.bank[q.bank].hit_came > q.came
+
+
+CONTROLLER_POLICIES[<int>CONTROLLER_FR_FCFS_CAP] = ControllerPolicy(open_rows_capped, True, True)
+CONTROLLER_POLICIES[<int>CONTROLLER_FR_FCFS] = ControllerPolicy(open_rows, True, True)
+CONTROLLER_POLICIES[<int>CONTROLLER_FCFS] = ControllerPolicy(only_oldest, False, False)
+CONTROLLER_POLICIES[<int>CONTROLLER_OLDEST_READY] = ControllerPolicy(anything, False, False)
+CONTROLLER_POLICIES[<int>CONTROLLER_OLDEST_READY_HITS] = ControllerPolicy(older_hits, False, True)

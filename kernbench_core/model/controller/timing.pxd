@@ -1,0 +1,81 @@
+"""A DRAM device under row_buffer_v2: banks, open rows, and from which clock on each command is allowed (C6).
+
+All times here are DRAM clocks.
+"""
+from kernbench_core.types cimport NONE, int8_t, int32_t, int64_t
+
+ctypedef int64_t clock_t      # DRAM clocks since reset
+
+cdef enum:                    # commands, in the order of kernbench/cmdq/controller_timing.py
+    ACT = 0                   # opens a row
+    PRE = 1                   # closes the row of a bank
+    RD = 2                    # reads a burst from the open row
+    WR = 3                    # writes a burst to the open row
+    PREA = 4                  # closes all rows of a rank
+    REF = 5                   # refreshes a rank
+    REFB = 6                  # refreshes a bank
+    ACT2 = 7                  # the second part of an activation
+    CAS = 8                   # starts the data clock
+    COMMANDS = 9
+    WINDOW = 4                # activations that t_faw counts
+
+cdef enum:                    # scopes of times, in the order of SCOPES there
+    PSEUDO = 0
+    RANK = 1
+    STACK = 2
+    GROUP = 3
+    BANK = 4
+    LEVELS = 5
+
+cdef struct Timing:           # of all channels; state/controller_layout.pyx writes it, and nothing changes it
+    int32_t banks             # of a channel
+    int32_t rank_banks        # of a rank
+    int32_t nodes[LEVELS]     # how many of each scope a channel has
+    int32_t clocks[COMMANDS]  # for which a command holds its bus
+    int32_t buses             # 1: one command at a time; 2: row and column commands have a bus each
+    int32_t phases            # 2: only PRE may begin in an odd clock
+    clock_t burst             # for which a burst is on the data bus
+    clock_t to_read           # from RD to its first data
+    clock_t to_write          # from WR to its first data
+    clock_t early             # from the first data of a burst on until it may be drained
+    clock_t faw               # from an ACT to the fourth one after it
+    clock_t refi              # from refresh to refresh, of all banks or of one; 0: there is none
+    clock_t two_part          # at most so many from ACT1 to ACT2; 0: ACT is one command
+    clock_t running           # for which the data clock goes on behind the last data; 0: it never stops
+    clock_t gap[LEVELS][COMMANDS][COMMANDS]    # from the first command to the second of one node, at least; 0: any time
+    clock_t other[LEVELS][COMMANDS][COMMANDS]  # the same to another node below the same parent
+
+cdef struct BankState:
+    int64_t row               # @row? the open row, or NONE
+    int32_t node[LEVELS]      # its pseudo-channel, rank, stack, group and itself, by number
+    int32_t active            # requests for which ACT was given, and no column command yet
+    bint opening              # @flag it waits for ACT2
+    clock_t act2_by           # @later the last clock for that
+    int32_t passed            # @count bursts of the open row that passed the oldest of the bank
+    clock_t used              # @later of the last column command
+    int64_t look              # in which the fields below were written: `mark_queue`
+    int64_t wanted            # the row of the oldest burst of the served queue
+    int32_t hits              # bursts of the served queue that want the open row
+    clock_t hit_came          # the clock in which the oldest of those came
+
+cdef struct DeviceState:      # of one channel
+    BankState* bank           # [banks]
+    clock_t* ready[LEVELS]    # [nodes][COMMANDS] from which clock on each command is allowed
+    clock_t* opened           # [ranks][WINDOW] clocks of the last activations, the oldest first
+
+cdef void command_to_bank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil
+cdef void command_to_rank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil
+
+cdef inline clock_t bank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
+    """The clock from which on no time forbids a command to a bank."""
+    cdef BankState* b = &d.bank[bank]
+    cdef clock_t at = d.ready[0][b.node[0] * COMMANDS + command]
+    cdef int32_t k
+    for k in range(1, LEVELS):
+        at = max(at, d.ready[k][b.node[k] * COMMANDS + command])
+    return at
+
+cdef inline clock_t rank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
+    """The same of a command to the rank of a bank."""
+    cdef BankState* b = &d.bank[bank]
+    return max(d.ready[<int>PSEUDO][b.node[<int>PSEUDO] * COMMANDS + command], d.ready[<int>RANK][b.node[<int>RANK] * COMMANDS + command])

@@ -1,0 +1,45 @@
+"""DRAM controllers: the core against a reference written from docs/model/dram_controller.md, stepping and skipping."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import controller_search
+from tests.all_walks import Case, Drawn, check
+from tests.property.test_differential import check_laws, check_system
+from tests.reached import watched
+from tests.row_strategies import System, controller_systems, pressed_controller_systems
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+LEVELS = st.sampled_from(["summary", "full", "access"])
+
+
+@settings(RELAXED, max_examples=40)
+@given(controller_systems(), st.data())
+def test_core_equals_reference(system: System, data: st.DataObject) -> None:
+    check_system(system, data)
+
+
+@settings(RELAXED, max_examples=40)
+@given(pressed_controller_systems(), LEVELS)
+def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
+    """And every program ends, and traces are the same by every walk."""
+    want, seen = watched(system)
+    check(Drawn(Case(system, level=level), want, seen))
+    check_laws(system[0], want)
+    assert want["status"] != "aborted", f"it hangs: no end in {want['cycles']} cycles"
+
+
+@settings(RELAXED, max_examples=20)
+@given(pressed_controller_systems(), st.data())
+def test_flows_that_leave_for_backpressure_in_pieces(system: System, data: st.DataObject) -> None:
+    check_system(system, data)
+
+
+@pytest.mark.nightly
+def test_controllers_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m tests.controller_search`, which prints its seed and what it ran."""
+    with capsys.disabled():
+        controller_search.main([])

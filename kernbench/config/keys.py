@@ -144,7 +144,7 @@ def _default(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {float(item):g}" for key, item in value.items()) + "}"
     if isinstance(value, tuple):
-        return str([list(item) for item in value])
+        return str([item if isinstance(item, str) else list(item) for item in value])
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
@@ -171,6 +171,8 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
             return "table of mappings", "keys are kinds of nodes", ()
         kind, allowed, _ = _type_and_range(values)
         return f"table of {kind}s", f"{'keys are qbits' if '64' in pattern else 'keys are ops'}; values {allowed}", ()
+    if first["type"] == "array" and first["items"]["type"] == "string":
+        return "list of texts", "", ()
     if first["type"] == "array":
         pairs = first["items"]["items"].get("minimum") == 1
         return ("list of pairs", "each at least 1", ()) if pairs else ("list of [row, col]", "one for each", ())

@@ -155,7 +155,8 @@ def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
 
 #: Fields of a map, the highest first; columns may be cut in two.
 MAPS = [
-    "row bank stack rank column group pseudo", "row bank group stack rank pseudo column", "row column bank group stack rank pseudo column2",
+    "row bank stack rank column group pseudo", "row bank group stack rank pseudo column",
+    "row column bank group stack rank pseudo column2",
     "row column rank pseudo stack bank group column4", "bank row group stack column rank pseudo",
 ]  # fmt: skip
 
@@ -187,7 +188,11 @@ def controllers(draw: Draw, size: int) -> dict[str, Any]:
             keys[name] = draw(st.sampled_from([1, 2, 3]))
     closing = max(keys["t_ras"], keys["t_rtp"], keys["t_cwl"] + keys["t_bl"] + keys["t_wr"]) + keys["t_rp"] + keys["t_rfc"]
     keys["refresh"] = draw(st.sampled_from(["none", "all_bank", "all_bank", "per_bank"]))
-    keys |= {"t_refi": closing + draw(st.sampled_from([60, 200, 900])), "t_refi_pb": 120, "t_rfc_pb": draw(st.sampled_from([5, 30]))}
+    keys |= {
+        "t_refi": closing + draw(st.sampled_from([60, 200, 900])),
+        "t_refi_pb": 120,
+        "t_rfc_pb": draw(st.sampled_from([5, 30])),
+    }
     keys["postpone"] = draw(st.sampled_from([0, 0, 1, 4]))
     keys["command_buses"] = draw(st.sampled_from([1, 2]))
     if draw(st.integers(0, 4)) == 0:

@@ -129,7 +129,7 @@ def _free_ve(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
 
 
 def _reset(section: Section) -> Changes:
-    """The defaults of the keys that slow an engine down (fill, operand rate, instructions, clock), where it has other values."""
+    """The defaults of keys that slow an engine down (fill, operand rate, instructions, clock), if they have other values."""
     fields = {name: type(section).model_fields[name].default for name in sorted(section.younger)}
     return {name: default for name, default in fields.items() if getattr(section, name) != default}
 

@@ -223,7 +223,7 @@ class Te(Section):
         return self.clock_ratio * prod(self.rates(qbits_weight, qbits_activation))
 
     def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of, at the clock of the machine; the cells of a systolic array take operands of any width."""
+        """What they are the product of, at the clock of the machine; cells of a systolic array take operands of any width."""
         if self.mma is not None:
             return self.mma.cores, self.mma.instruction(qbits_weight, qbits_activation).rate
         if self.timing == "systolic":

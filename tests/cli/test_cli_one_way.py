@@ -12,7 +12,8 @@ from kernbench.cli.app import every_command
 from tests.cli.conftest import Kbsim
 
 MACHINE_COMMANDS = [
-    "run", "step", "llm", "onnx", "compare", "whatif", "probe", "program check", "program show", "program emit", "program compile",
+    "run", "step", "llm", "onnx", "compare", "whatif", "probe",
+    "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run", "op", "calibrate",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]
@@ -50,7 +51,9 @@ def test_no_other_command_runs_on_a_machine_without_config() -> None:
 
 @pytest.mark.parametrize("path", ["run", "step", "llm", "onnx", "whatif", "program show", "program emit", "program compile"])
 def test_the_default_machine_is_one_and_named_in_the_help(path: str, kbsim: Kbsim) -> None:
-    assert "[default: npu_server]" in kbsim(*path.split(), "--help").out or "npu_server, or what a bench" in kbsim(path, "-h").out
+    assert (
+        "[default: npu_server]" in kbsim(*path.split(), "--help").out or "npu_server, or what a bench" in kbsim(path, "-h").out
+    )
 
 
 @pytest.mark.parametrize("path", SYSTEM_COMMANDS)
@@ -70,8 +73,14 @@ def test_benches_and_programs_run_on_the_default(kbsim: Kbsim) -> None:
     [
         (("probe", "single_cube", "--only", "own_hbm"), ("probe", "-c", "single_cube", "--only", "own_hbm")),
         (("topology", "show", "two_sips"), ("topology", "show", "--config", "two_sips")),
-        (("topology", "route", "host", "sip0.cube0.pe0", "two_sips"), ("topology", "route", "host", "sip0.cube0.pe0", "-c", "two_sips")),
-        (("topology", "draw", "two_sips", "--view", "sip", "-o", "a.svg"), ("topology", "draw", "-c", "two_sips", "--view", "sip", "-o", "a.svg")),
+        (
+            ("topology", "route", "host", "sip0.cube0.pe0", "two_sips"),
+            ("topology", "route", "host", "sip0.cube0.pe0", "-c", "two_sips"),
+        ),
+        (
+            ("topology", "draw", "two_sips", "--view", "sip", "-o", "a.svg"),
+            ("topology", "draw", "-c", "two_sips", "--view", "sip", "-o", "a.svg"),
+        ),
     ],
 )  # fmt: skip
 def test_a_machine_as_an_argument_works_with_a_note(old: tuple[str, ...], new: tuple[str, ...], kbsim: Kbsim) -> None:

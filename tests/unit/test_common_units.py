@@ -98,7 +98,9 @@ def test_sizes(text: object, value: int) -> None:
     assert parse_size(text) == value
 
 
-@pytest.mark.parametrize("text", ["1 KB", "1 kb", "4Q", "1 m", "1.5 B", "KiB", "1 GiB2", "-1 KiB", "1..5 KiB", "1 gib", "", True, 1.5, None, "12"])
+@pytest.mark.parametrize(
+    "text", ["1 KB", "1 kb", "4Q", "1 m", "1.5 B", "KiB", "1 GiB2", "-1 KiB", "1..5 KiB", "1 gib", "", True, 1.5, None, "12"]
+)
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"must be|is not one of"):
         parse_size(text)

@@ -238,7 +238,7 @@ def test_a_python_without_zstd_is_told_what_to_install(tmp_path: Path, monkeypat
     path.write_bytes(b"\x28\xb5\x2f\xfd and more")
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
-    with pytest.raises(InputError, match="trace: this Python has no zstd; pip install backports.zstd, or name a .jsonl.gz"):
+    with pytest.raises(InputError, match=r"trace: this Python has no zstd; pip install backports\.zstd, or name a \.jsonl\.gz"):
         open_trace(path)
 
 

@@ -41,6 +41,7 @@ class Allocation(IntEnum):
     MAX_MIN = 1
     FIFO = 2
     ROW_BUFFER = 3
+    CONTROLLER_MODEL = 4
 
 class Overlap(IntEnum):
     """What is done about jobs whose scratchpad ranges overlap."""

@@ -201,7 +201,7 @@ def _causes(found: Compared, width: int) -> Table:
     fit = max(2, (width - 30) // 14)
     more = len(names) - fit
     note = f"{counted(more, 'more machine')} in --json" if more > 0 else ""
-    made = table("Where the time went", [("cause", "left"), *((_cut(name), "right") for name in names[:fit])], note)  # type: ignore[misc]
+    made = table("Where the time went", [("cause", "left"), *((_cut(name), "right") for name in names[:fit])], note)
     times = {name: found.times(name) for name in names}
     causes = dict.fromkeys(cause for name in names for cause in times[name])
     largest = {cause: max(times[name].get(cause, 0.0) / (found.outcomes[name].t_ns or 1) for name in names) for cause in causes}
@@ -263,7 +263,7 @@ def picture(found: Compared, form: str) -> bytes:
     shown, rest = causes[:MOST_PARTS], causes[MOST_PARTS:]
     longest = max((found.outcomes[name].t_ns for name in names), default=0.0)
     scale, unit = next(((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if longest >= s), (1.0, "ns"))
-    look = {"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}
+    look: Any = {"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}
     with matplotlib.rc_context(look):
         figure = Figure(figsize=(10, 1.6 + 0.5 * len(names)), layout="constrained")
         axes = figure.subplots()

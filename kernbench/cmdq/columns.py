@@ -10,6 +10,7 @@ the right one; what is not refused fits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -385,6 +386,10 @@ def _fill_products(group: _Group) -> None:
     _put_regions(group, places, sizes, (False, False, True))
 
 
+def _half_a_tiling(group: _Group, name: str, k: int) -> FieldProblem:
+    return FieldProblem((name,), "tile_m and tile_n stand together, and split_k with them", getattr(group.entries[k], name))
+
+
 def _tilings(group: _Group) -> list[Tiling | None]:
     """How each product is cut into blocks, where it says so; engines of another timing than mma do not ask."""
     tile = [group.numbers(name) for name in ("tile_m", "tile_n", "split_k")]
@@ -393,10 +398,7 @@ def _tilings(group: _Group) -> list[Tiling | None]:
         return [None] * len(group.at)
     whole = given[0] & given[1]
     for name, there in zip(("tile_m", "tile_n", "split_k"), given, strict=True):
-        rule = "tile_m and tile_n stand together, and split_k with them"
-        group.refuse(
-            there & ~whole, lambda k, name=name, rule=rule: FieldProblem((name,), rule, getattr(group.entries[k], name))
-        )
+        group.refuse(there & ~whole, partial(_half_a_tiling, group, name))
     return [tiling_of(entry.tile_m, entry.tile_n, entry.split_k) for entry in group.entries]
 
 

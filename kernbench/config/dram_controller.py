@@ -119,7 +119,8 @@ class DramController(Section):
     def peak(self) -> Fraction:
         """[byte/cycle] of the data buses of a channel."""
         values = self.values()
-        return Fraction(values["pseudo_channels"] * values["burst_bytes"]) / (values["t_bl"] * values["clock"])
+        burst: Fraction = Fraction(values["pseudo_channels"] * values["burst_bytes"])
+        return burst / Fraction(values["t_bl"] * values["clock"])
 
 
 #: Times and counts that follow from others where nothing gives them.

@@ -168,10 +168,10 @@ def _op_key(key: Any) -> str:
 
 
 def _sfu_key(key: Any) -> str:
-    key = _op_key(key)
-    if key in WITHOUT_SFU:
-        raise refuse(f"the time of {key} has no sfu term of its own")
-    return key
+    name: str = _op_key(key)
+    if name in WITHOUT_SFU:
+        raise refuse(f"the time of {name} has no sfu term of its own")
+    return name
 
 
 def _flag(value: Any) -> bool:

@@ -53,7 +53,7 @@ def _baseline(path: Path, name: str, plain: Any) -> Baseline:
         if type(plain[key]) is not int or plain[key] < 0:
             raise InputError(Problem(f"{path}: {name}", "it must be an integer of 0 or more", key, plain[key], REMEDY))
     groups = plain["groups"]
-    numbers = groups.values() if isinstance(groups, dict) else [None]
+    numbers: list[Any] = list(groups.values()) if isinstance(groups, dict) else [None]
     if not all(type(one) in (int, float) and math.isfinite(one) for one in numbers):
         raise InputError(Problem(f"{path}: {name}", "it must be a mapping of numbers", "groups", groups, REMEDY))
     return Baseline(plain["cycles"], plain["model_version"], groups)

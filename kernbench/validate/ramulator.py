@@ -90,7 +90,7 @@ def controller_of(preset: Mapping[str, Any], mapping: str, scheduler: str, refre
 def _constraint(preset: Mapping[str, Any], after: str, before: str, level: str = "") -> int:
     """[tick] of the one constraint between two commands, of a level or of those above bank groups."""
     return max(
-        one["ticks_nominal"]
+        int(one["ticks_nominal"])
         for one in preset["constraints"]
         if after in one["preceding"] and before in one["following"] and not one["sibling"]
         if (one["level"] == level if level else one["level"] not in ("BankGroup", "Bank"))

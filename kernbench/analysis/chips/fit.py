@@ -160,7 +160,7 @@ def fit(
 
     solved = least_squares(
         residuals, np.ones(len(constants)), bounds=(1 - log(WIDEST), 1 + log(WIDEST)), loss="soft_l1", f_scale=SOFT,
-        diff_step=FINE, x_scale=1.0, max_nfev=STEPS,  # type: ignore[arg-type]  # a number is taken too
+        diff_step=FINE, x_scale=1.0, max_nfev=STEPS,
     )  # fmt: skip
     spread = _spread(solved.jac, residuals(solved.x))
     fitted = []

@@ -82,7 +82,7 @@ def contrast(first: str, second: str) -> float:
 
 def text_on(fill: str) -> str:
     """The colour of text on a fill: of the light and the dark one that with the higher contrast."""
-    return max(tokens()["text"].values(), key=lambda one: contrast(str(one), fill))
+    return max(map(str, tokens()["text"].values()), key=lambda one: contrast(one, fill))
 
 
 def resource_of(name: str) -> str:

@@ -101,7 +101,7 @@ def _texts(values: list[str]) -> Column:
 
 def bound_answer(timeline: Timeline, why_not: str = "") -> dict[str, Any]:
     """The busiest resource of each kind by the samples of the trace."""
-    used = []
+    used: list[dict[str, Any]] = []
     for heat in heatmaps(timeline):
         if heat.name.startswith(("denials", "grants")) or not len(heat.rows):
             continue

@@ -114,7 +114,7 @@ def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", 
     return data.getvalue()
 
 
-def _settings(theme: Theme) -> dict[str, Any]:
+def _settings(theme: Theme) -> Any:
     return {
         "svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.parse_math": False, "text.usetex": False,
         "font.family": "sans-serif",

@@ -137,7 +137,7 @@ def test_pictures(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--emit", "a.json", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but with --emit nothing is run'),
+        (("--emit", "a.json", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but --emit runs nothing'),
         (("--compare", "kv=8,4", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but a comparison writes a plot alone'),
         (("--compare", "kv=8,4", "--emit", "a.json"), 'kbsim llm: --emit = "a.json", but a comparison writes a plot alone'),
         (("--compare", "kv=8", "--plot", "a.pdf"), 'kbsim llm: --plot = "a.pdf", but its name must end in .svg or .png'),

@@ -16,6 +16,8 @@ import pytest
 
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, META_FIELDS, OPCODES
 from kernbench.config import NpuConfig, load_config
+from kernbench.config.chip import Chip
+from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.mma import Mma, MmaShape
 
@@ -87,6 +89,8 @@ def test_every_key_is_in_the_reference_with_its_default() -> None:
     given = load_config({"noc": {}, "te": {"timing": "systolic", "rows": 4, "cols": 4, "dataflow": "os"}}).to_dict()
     wanted = paths_of(given) | {"spm.read_ports", "spm.write_ports"}
     wanted |= {f"dram.row_buffer.{name}" for name in RowBuffer.model_fields}
+    wanted |= {f"dram.controller.{name}" for name in DramController.model_fields}
+    wanted |= {f"chip.{name}" for name in Chip.model_fields}
     wanted -= {"dram.row_buffer"}
     wanted |= {"spm.arbiter", *YOUNGER}  # left out of machines that do not set them
     assert found == wanted

@@ -48,6 +48,7 @@ class SystemSimulation(Simulation):
         self.capacity = {**self._channels(), **site.capacity}
         self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
         self.rows = {}
+        self.controllers = {}
         self.members = []
         self.submitted = 0
         self.running = []

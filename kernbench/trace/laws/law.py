@@ -14,19 +14,19 @@ from kernbench.trace.schema import LEVELS, PHASES
 LAWS: dict[str, str] = {
     "schema": "an event has the fields of its type, and no others",
     "level": "no event is of a higher level than the file's",
-    "order": "cycles never fall, and phases do not within a cycle",
+    "order": "cycles never decrease, and phases do not within a cycle",
     "track": "an event's unit is a track of TRACE_META, of the right kind",
-    "pair": "what starts ends, and what ends has started, as the same thing",
+    "pair": "every start has an end and every end a start, with the same properties",
     "overlap": "a tensor or vector engine has one job at a time",
     "concurrency": "a DMA engine and its channels have no more transfers than the machine allows",
     "latency": "latencies and durations are differences of cycles",
-    "bytes": "flows of a transfer add up to its size, and what is accessed to what moves",
+    "bytes": "the flows of a transfer add up to its size, and its accesses to the bytes moved",
     "waits": "a wait begins and ends once; a conflict has more requests than ports",
-    "samples": "a sample fits into its window, and windows are of the length that TRACE_META gives",
+    "samples": "a sample fits into its window, and windows have the length of TRACE_META",
     "counters": "samples and events add up to the counters of TRACE_END",
     "cycles": "busy + waits + idle = elapsed, for every engine",
     "energy": "energies of windows add up to those of the run",
-    "end": "TRACE_END counts the events, and stands at the last cycle",
+    "end": "TRACE_END counts the events, and is at the last cycle",
 }
 
 ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")  #: what every job has at its end; END: of its engine, as TE_END

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernbench.analysis.case import Case, Outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import MachineConfig, SystemConfig
+from kernbench.config import MachineConfig
 from kernbench.sim_engine.machine import Machine
 
 LEAST = 0.02  #: of the longer run, for a difference between two causes to be told
@@ -139,9 +139,7 @@ def settings_of(config: MachineConfig) -> dict[str, Any]:
     """The values of a machine by path, those of a system under the names that one NPU has for them."""
     found: dict[str, Any] = {}
     for path, value in _leaves("", config.to_dict()):
-        name = path
-        if isinstance(config, SystemConfig):
-            name = next((to + path.removeprefix(of) for of, to in _PLACES if path.startswith(of)), path)
+        name = next((to + path.removeprefix(of) for of, to in _PLACES if path.startswith(of)), path)
         found.setdefault(name, value)
     return found
 

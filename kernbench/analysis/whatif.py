@@ -15,27 +15,23 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
 from kernbench.config.machine import Section
-from kernbench.config.rules import ONE_MEMBER, dram_weight
-from kernbench.config.schema import Dma, Dram, Spm
-from kernbench.config.system.rules import most_flow_weight
+from kernbench.config.rules import ONE_MEMBER
+from kernbench.config.schema import Dma, Spm
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
 
+Config = NpuConfig | SystemConfig
 Changes = dict[str, Any]  #: path in the machine: its new value; None takes the key out
+SRAM = "cube.sram.bytes_per_cycle"  #: the shared SRAMs of a system
 #: The links of a system, by their paths.
 LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cube.ucie.router", "cube.m_cpu.link",
          "io.pcie.link", "io.noc", "pe.link")  # fmt: skip
 
 
-def _pe(config: NpuConfig | SystemConfig) -> tuple[NpuConfig | Any, str]:
-    """What has the sections `dma`, `spm`, `te` and `ve`, and what stands before their paths."""
-    return config.pe, config.pe_path
-
-
-def _free_dma(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+def _free_dma(config: Config, demand: Demand) -> Changes:
     """No transfer waits for a slot: as many at a time as there are."""
-    pe, at = _pe(config)
+    pe, at = config.pe, config.pe_path
     dma: Dma = pe.dma
     transfers = max(1, demand.transfers)
     changes: Changes = {
@@ -48,61 +44,42 @@ def _free_dma(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     return changes
 
 
-def _free_dram(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+def _free_dram(config: Config, demand: Demand) -> Changes:
     """Every flow gets a row of banks a cycle, more than it can use, however many share the channel."""
     allocation = "shared_bw_v1" if config.allocation in (*ONE_MEMBER, "row_buffer_v2") else config.allocation
-    dram: Dram
-    pe, _ = _pe(config)
+    pe, at = config.pe, config.memory_path
     weights = [channel.weight for channel in pe.dma.channels]
-    if isinstance(config, NpuConfig):
-        at, dram = "dram", config.dram
-        fluid = {**config.to_dict(), "allocation": allocation}
-        fluid["dram"] = {key: value for key, value in fluid["dram"].items() if key not in ("row_buffer", "controller")}
-        most = dram_weight(load_config(fluid))
-    else:
-        at, dram, most = "cube.hbm", config.cube.hbm, most_flow_weight(config)
+    rows = {f"{at}{key}": None for key in ("row_buffer", "controller") if _at(config, f"{at}{key}") is not None}
+    fluid = {"allocation": allocation, **rows}
+    most = _changed(config, fluid).channel_weight()
     row = pe.spm.num_banks * pe.spm.bank_width_bytes
     capacity = min(-(-row * most // min(weights)), LARGEST // max(weights))
-    changes: Changes = {"allocation": allocation, **_memory(at, dram, capacity), **_sram(config)}
-    if isinstance(config, NpuConfig) and config.dram.row_buffer is not None:
-        changes["dram.row_buffer"] = None
-    if isinstance(config, NpuConfig) and config.dram.controller is not None:
-        changes["dram.controller"] = None
-    return changes
-
-
-def _memory(at: str, dram: Dram, capacity: int) -> Changes:
-    capacity = max(capacity, -(-dram.capacity // 1))
+    capacity = max(capacity, -(-config.memory.capacity // 1))
     rate = {"bus_width_bytes": capacity, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": capacity, "period": 1}
-    return {f"{at}.{key}": value for key, value in rate.items()}
+    shared = {SRAM: _link_rate(config)} if config.sram_bytes else {}  # the shared SRAMs of a system are memories too
+    return {**fluid, **{f"{at}{key}": value for key, value in rate.items()}, **shared}
 
 
-def _sram(config: NpuConfig | SystemConfig) -> Changes:
-    """The shared SRAMs of a system are memories too."""
-    return {} if isinstance(config, NpuConfig) else {"cube.sram.bytes_per_cycle": _link_rate(config)}
-
-
-def _link_rate(config: SystemConfig) -> int:
+def _link_rate(config: Config) -> int:
     """As much as the terms of a share leave room for."""
     return LARGEST // max(channel.weight for channel in config.pe.dma.channels)
 
 
-def _free_noc(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
-    """The DMA engines sit at the DRAM: on a system the links stay, without length, latency and limit."""
-    if isinstance(config, NpuConfig):
-        return {"noc": None}
-    changes: Changes = {"cube.mesh.router_cycles": 0}
-    for link in LINKS:
+def _free_noc(config: Config, demand: Demand) -> Changes:
+    """The DMA engines sit at the DRAM: links that cannot be left out stay, without length, latency and limit."""
+    changes: Changes = {"noc": None}
+    if _at(config, "cube.mesh") is not None:
+        changes["cube.mesh.router_cycles"] = 0
+    for link in (one for one in LINKS if _at(config, one) is not None):
         slices = config.slices if link == "cube.hbm.link" else 1  # those at one router share an edge
         changes |= {f"{link}.bytes_per_cycle": _link_rate(config) // slices, f"{link}.cycles": 0, f"{link}.mm": 0}
     return changes
 
 
-def _free_banks(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+def _free_banks(config: Config, demand: Demand) -> Changes:
     """As many ports as there can be requesters: the own flows, engines, and tiles that other PEs send or fetch."""
-    pe, at = _pe(config)
-    channels = config.dram.channels if isinstance(config, NpuConfig) else config.slice_channels
-    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * channels + demand.pairs
+    pe, at = config.pe, config.pe_path
+    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * config.slice_channels + demand.pairs
     ports = min(LARGEST, flows + pe.te.engines + pe.ve.engines)
     spm: Spm = pe.spm
     if spm.ports is not None:
@@ -113,17 +90,17 @@ def _free_banks(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
     }
 
 
-def _free_te(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+def _free_te(config: Config, demand: Demand) -> Changes:
     """The body of a job takes a cycle."""
-    pe, at = _pe(config)
+    pe, at = config.pe, config.pe_path
     rate = {"timing": "macs", "macs_per_cycle": LARGEST, "f_w": {}, "f_a": {}, "period": 1}
     systolic = dict.fromkeys(("rows", "cols", "dataflow"))
     return {f"{at}te.{key}": value for key, value in {**rate, **systolic, **_reset(pe.te)}.items()}
 
 
-def _free_ve(config: NpuConfig | SystemConfig, demand: Demand) -> Changes:
+def _free_ve(config: Config, demand: Demand) -> Changes:
     """A pass over the elements takes a cycle; the depth of the reduction tree stays."""
-    pe, at = _pe(config)
+    pe, at = config.pe, config.pe_path
     rate = {"lanes": LARGEST, "ops_per_lane": 1, "f_a": {}, "reduction_pipeline": 0, "sfu": {}, "period": 1}
     return {f"{at}ve.{key}": value for key, value in {**rate, **_reset(pe.ve)}.items()}
 
@@ -135,7 +112,7 @@ def _reset(section: Section) -> Changes:
 
 
 #: What can be freed, in the order in which it is when several are: how much DRAM and banks need depends on the transfers.
-RESOURCES: dict[str, Callable[[NpuConfig | SystemConfig, Demand], Changes]] = {
+RESOURCES: dict[str, Callable[[Config, Demand], Changes]] = {
     "dma": _free_dma,
     "noc": _free_noc,
     "dram": _free_dram,
@@ -148,16 +125,14 @@ SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram",
             "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
             "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
 
-Config = NpuConfig | SystemConfig
-
-#: What to change first where a resource saves most: keys of one NPU; the second names are those of a system.
-LEVERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "dma": (("dma.max_concurrent_transfers", "dma.engines"), ("pe.dma.max_concurrent_transfers", "pe.dma.engines")),
-    "noc": (("noc.link_bytes_per_cycle",), ("cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle")),
-    "dram": (("dram.channels", "dram.peak_bw_bytes_per_cycle"), ("cube.hbm.channels", "cube.hbm.peak_bw_bytes_per_cycle")),
-    "banks": (("spm.num_banks", "spm.read_ports", "spm.ports"), ("pe.spm.num_banks", "pe.spm.read_ports", "pe.spm.ports")),
-    "te": (("te.engines", "te.macs_per_cycle", "te.rows"), ("pe.te.engines", "pe.te.macs_per_cycle", "pe.te.rows")),
-    "ve": (("ve.engines", "ve.lanes"), ("pe.ve.engines", "pe.ve.lanes")),
+#: What to change first where a resource saves most: keys of a PE, of its memory, or of links, as far as the machine has them.
+LEVERS: dict[str, tuple[str, ...]] = {
+    "dma": ("{pe}dma.max_concurrent_transfers", "{pe}dma.engines"),
+    "noc": ("noc.link_bytes_per_cycle", "cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle"),
+    "dram": ("{memory}channels", "{memory}peak_bw_bytes_per_cycle"),
+    "banks": ("{pe}spm.num_banks", "{pe}spm.read_ports", "{pe}spm.ports"),
+    "te": ("{pe}te.engines", "{pe}te.macs_per_cycle", "{pe}te.rows"),
+    "ve": ("{pe}ve.engines", "{pe}ve.lanes"),
 }
 WORTH = 0.01  #: of the run, for a resource to be what to change first
 
@@ -190,7 +165,7 @@ class WhatIf:
     def levers(self) -> tuple[str, ...]:
         """The keys of the machine that decide the limit of `best`, as far as the machine has them."""
         config: Any = self.base.config
-        keys = LEVERS[self.best.resources[0]][isinstance(config, SystemConfig)]
+        keys = [key.format(pe=config.pe_path, memory=config.memory_path) for key in LEVERS[self.best.resources[0]]]
         return tuple(key for key in keys if _at(config, key) is not None)
 
     @property
@@ -258,11 +233,8 @@ def free(config: Config, resources: Sequence[str], demand: Demand) -> tuple[Conf
     changed: Config = config
     for name in (name for name in RESOURCES if name in resources):
         some = {path: value for path, value in RESOURCES[name](changed, demand).items() if _at(changed, path) != value}
-        data = changed.to_dict()
-        for path, value in some.items():
-            _set(data, path.split("."), value)
         try:
-            changed = load_config(data, allow_code=config.allowed_code)
+            changed = _changed(changed, some)
         except InputError as error:
             rule = f"the machine without limits of {name} is not valid: {error.problems[0]}"
             raise InputError(Problem("whatif", rule, remedy="leave it out of --free")) from None
@@ -275,6 +247,15 @@ def _freed(base: Outcome, names: tuple[str, ...], progress: Progress | None) -> 
     result = base.work.run(changed, progress) if changes else base
     saved = base.cycles - result.cycles if (base.status, result.status) == ("done", "done") else None
     return Freed(names, changes, result.status, result.cycles, saved)
+
+
+def _changed(config: Config, changes: Changes) -> Config:
+    """The machine with other values."""
+    data = config.to_dict()
+    for path, value in changes.items():
+        _set(data, path.split("."), value)
+    changed: Config = load_config(data, allow_code=config.allowed_code)
+    return changed
 
 
 def _at(config: Config, path: str) -> Any:

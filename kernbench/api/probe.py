@@ -10,9 +10,8 @@ from kernbench.analysis.probe import ProbeRow, probe_names, probe_sizes
 from kernbench.analysis.probe import probe as run_probe
 from kernbench.api.answer import Answer, Row
 from kernbench.api.targets import Config, Overrides, machine_of
-from kernbench.common.errors import InputError, Problem
-from kernbench.config import SystemConfig
 from kernbench.config.allowed_code import AllowCode
+from kernbench.config.kinds import a_system
 
 DEFAULT_SYSTEM = "single_cube"
 SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")
@@ -87,9 +86,6 @@ def probe(
     >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)
     ['host_to_device', 'own_hbm']
     """
-    system = machine_of(config, overrides, allow_code=allow_code)
-    if not isinstance(system, SystemConfig):
-        rule = f"it measures links of systems, and {system.source} is one NPU"
-        raise InputError(Problem("kernbench.probe", rule, remedy=f"take a system, as {DEFAULT_SYSTEM}"))
+    system = a_system("kernbench.probe", machine_of(config, overrides, allow_code=allow_code), "it measures links of systems")
     wanted = [size for one in sizes for size in probe_sizes(str(one))]
     return ProbeResult(system.source, tuple(run_probe(system, wanted, probe_names(system, ",".join(only)))))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from kernbench.bounds.program import Bounds, lower_bounds, plan_bounds
 from kernbench.cmdq.entries import HostEntry
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import Program
-from kernbench.config.schema import NpuConfig
+from kernbench.config import NpuConfig, SystemConfig
 from kernbench_core.numbers import EngineType
 
 __all__ = ["Bounds", "ProgramSummary", "lower_bounds", "summarise"]
@@ -38,9 +38,9 @@ class ProgramSummary:
         return sum(self.dram_read.values()) + sum(self.dram_written.values()) + self.elsewhere
 
 
-def summarise(program: Program, config: NpuConfig) -> ProgramSummary:
-    """The summary of a program on one NPU; InputError where it is not valid there."""
-    return summarise_plan(program, plan_npu(program, config))
+def summarise(program: Program, config: NpuConfig | SystemConfig) -> ProgramSummary:
+    """The summary of a program on a machine; InputError where it is not valid there."""
+    return summarise_plan(program, plan_program(program, config))
 
 
 def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:

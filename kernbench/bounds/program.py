@@ -13,10 +13,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from kernbench.cmdq.plan import Plan, plan_npu
+from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import Program
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import NpuConfig
+from kernbench.config import NpuConfig, SystemConfig
 from kernbench_core.numbers import Opkind
 
 CRITICAL_PATH = "critical path"
@@ -53,9 +53,9 @@ class Bounds:
         return {**head, **self.dram, **self.links, **self.engines}
 
 
-def lower_bounds(program: Program, config: NpuConfig) -> Bounds:
-    """The bounds of a program on one NPU; InputError where it is not valid there."""
-    return plan_bounds(program, plan_npu(program, config))
+def lower_bounds(program: Program, config: NpuConfig | SystemConfig) -> Bounds:
+    """The bounds of a program on a machine; InputError where it is not valid there."""
+    return plan_bounds(program, plan_program(program, config))
 
 
 def plan_bounds(program: Program, plan: Plan) -> Bounds:

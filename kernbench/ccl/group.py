@@ -10,6 +10,7 @@ from kernbench.ccl.rings import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circl
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig
+from kernbench.config.kinds import a_system
 from kernbench.config.machine import MachineConfig
 from kernbench.policy.placement import Size
 from kernbench.topology.mesh_gen import mesh_of
@@ -86,9 +87,8 @@ def _shape_for(there: Size, ranks: int) -> Shape | None:
 
 
 def _there(config: MachineConfig) -> tuple[SystemConfig, Size]:
-    if not isinstance(config, SystemConfig):
-        raise InputError(Problem(config.source, "it is one NPU, without neighbours", remedy="take a system, like single_cube"))
-    return config, Size(config.system.sips, config.cubes, config.cube.pes)
+    system = a_system("group", config)
+    return system, Size(*system.shape)
 
 
 def _cubes(config: SystemConfig, count: int) -> tuple[int, ...]:

@@ -284,11 +284,9 @@ def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bo
     """Write the whole run as one program."""
     from kernbench.cli.program import tell_written
     from kernbench.cmdq import check_program
-    from kernbench.config import NpuConfig
 
     program = programs.whole_program()
-    if isinstance(programs.target, NpuConfig):
-        check_program(program, programs.target)
+    check_program(program, programs.target)
     program.save(path)
     layouts = ""
     if programs.added is not None:

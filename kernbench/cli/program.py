@@ -46,13 +46,12 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Check whether a program is valid by itself and, with --config, on a machine."""
-    from kernbench.cmdq import load_program
-    from kernbench.sim_engine.run.planning import check_on
+    from kernbench.cmdq import check_program, load_program
 
     program = load_program(file)
     machine = None if config is None else load_machine(config, overrides, allow_code=allow_code or ())
     if machine is not None:
-        check_on(program, machine)
+        check_program(program, machine)
     if as_json:
         output.show_json({"status": "valid", "entries": len(program), "machine": None if machine is None else machine.source})
     else:
@@ -75,13 +74,13 @@ def show(
     as_json: Json = False,
 ) -> int:
     """Show a program's dependency graph, its work and its lower bounds in cycles, without running it."""
+    from kernbench.bounds import summarise
     from kernbench.cli.target import load_target
     from kernbench.cmdq.depend import dependency_graph, dot_text, mermaid_text
-    from kernbench.sim_engine.run.planning import summarise_on
 
     machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)
-    summary = summarise_on(program, machine)
+    summary = summarise(program, machine)
     drawn = dependency_graph(program.entries)
     if graph is not None:
         text = dot_text if graph is GraphFormat.DOT else mermaid_text
@@ -107,13 +106,13 @@ def emit(
 ) -> int:
     """Write a workload as a program for a machine."""
     from kernbench.api.targets import workload_of
+    from kernbench.cmdq import check_program
     from kernbench.common.files import check_writable
-    from kernbench.sim_engine.run.planning import check_on
 
     check_writable(out)
     machine = load_machine(config, overrides)
     program = workload_of(workload, machine)
-    check_on(program, machine)
+    check_program(program, machine)
     program.save(out)
     output.note(f"{out}: {counted(len(program), 'entry')} for {machine.source}")
     return output.OK

@@ -6,9 +6,9 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from kernbench.cmdq.check import check_program
 from kernbench.cmdq.json_schema import program_json_schema
 from kernbench.cmdq.parse import load_program
+from kernbench.cmdq.plan import check_program
 from kernbench.cmdq.program import Entry, Program
 
 __all__ = ["Entry", "Program", "check_program", "load_program", "program_json_schema"]

@@ -1,4 +1,4 @@
-"""Checks a program against a machine: everything of docs/model/endings.md, before cycle 0."""
+"""Checks a program against one NPU: everything of docs/model/endings.md, before cycle 0."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from kernbench.cmdq.program import Program
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InputError
 from kernbench.config.schema import NpuConfig
-
-
-def check_program(program: Program, config: NpuConfig) -> None:
-    """Raises InputError naming every problem of `program` on this machine; returns when it can be run."""
-    checked_columns(program, config)
 
 
 def checked_columns(program: Program, config: NpuConfig) -> Columns:

@@ -96,6 +96,11 @@ class Columns:
         if filled + launches != len(moves) + len(works):
             raise InternalError("an entry has the fields of another opcode")
 
+    def check_regular(self, source: str) -> None:
+        """InternalError where an entry is none that reading makes."""
+        if not self.regular:
+            raise InternalError(f"{source}: an entry is not as reading makes it")
+
     def positions(self, kind: type[Entry]) -> list[int]:
         """Of the entries of a class."""
         return [k for k, one in enumerate(self._kinds) if one is kind]

@@ -26,16 +26,15 @@ import numpy as np
 
 import kernbench.common
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, HostEntry, KvEntry, PairEntry, TeEntry, VeEntry, entry_type
-from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.parse import load_program, parsed, program_of
+from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
 from kernbench.cmdq.program import Lowered, Program
 from kernbench.cmdq.read_entry import plain_debug
 from kernbench.cmdq.table_rules import TABLES, broken_rule, differing
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.files import placed, read_bounded, write_whole
-from kernbench.config import NpuConfig
 from kernbench.config.document import PROGRAM_BYTES, Document, decoded, file_content
 from kernbench.config.machine import MachineConfig
 from kernbench.version import VERSION
@@ -201,9 +200,8 @@ REMEDY = "make it anew with `kbsim program compile`"
 
 
 def lowered_on(program: Program, config: MachineConfig) -> None:
-    """Let the program carry its tables for an NPU; InputError where it is not valid there. Systems have no such tables."""
-    if isinstance(config, NpuConfig):
-        program.lowered = Lowered(config.digest(), list(program.entries), lower_program(program, config))
+    """Let the program carry its plan for a machine; InputError where it is not valid there."""
+    program.lowered = Lowered(config.digest(), list(program.entries), plan_program(program, config))  # type: ignore[arg-type]
 
 
 def packed(program: Program) -> bytes:
@@ -211,7 +209,7 @@ def packed(program: Program) -> bytes:
     lowered = program.lowered
     if lowered is None:
         return pack(program.name, program.entries, None, None)
-    return pack(program.name, program.entries, lowered.machine, lowered.tables)
+    return pack(program.name, program.entries, lowered.machine, lowered.plan.program)
 
 
 def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Packed, Program]:
@@ -222,25 +220,26 @@ def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Pa
     found = unpack(data)
     program = Program(found.name, (), source)
     program.entries = found.entries
-    if found.tables is not None and isinstance(config, NpuConfig) and found.machine == config.digest():
-        different = differing(found.tables, _tables_of(program, config))
+    if found.tables is not None and config is not None and found.machine == config.digest():
+        plan = _plan_of(program, config)
+        different = differing(found.tables, plan.program)
         if different is not None:
-            broken = broken_rule(found.tables, len(found.entries), config)
+            broken = broken_rule(found.tables, len(found.entries), plan)
             rule = f"are not those of its entries: {different}" if broken is None else f"do not fit the machine: {broken}"
             raise Unreadable(f"its tables {rule}")
-        program.lowered = Lowered(found.machine, list(found.entries), found.tables)
+        program.lowered = Lowered(found.machine, list(found.entries), plan)
     return found, program
 
 
-def _tables_of(program: Program, config: NpuConfig) -> dict[str, Any]:
-    """The tables that the entries of a file have on a machine."""
+def _plan_of(program: Program, config: Any) -> Plan:
+    """The plan that the entries of a file have on a machine."""
     try:
-        return lower_program(program, config, regular=True)
+        return plan_program(program, config, regular=True)
     except (InputError, InternalError):  # what is wrong with them, reading says as it does of a text
         read = _as_if_read(program)
     if read.entries != program.entries:
         raise Unreadable("its entries are not as reading makes them")
-    return lower_program(read, config)
+    return plan_program(read, config)
 
 
 def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLike[str]) -> None:
@@ -297,7 +296,7 @@ def folder() -> Path | None:
 
 
 def load_cached(path: str, config: MachineConfig) -> Program:
-    """The program of a `.json` or `.yaml` file, lowered for the machine where that is an NPU: kept from before, or read now.
+    """The program of a `.json` or `.yaml` file, lowered for the machine: kept from before, or read now.
 
     Either way it is the same program, and InputError says the same of it; what is refused is not kept.
     """
@@ -325,8 +324,7 @@ def _large(path: str) -> bool:
 
 def _key(content: bytes, suffix: str, config: MachineConfig) -> str:
     digest = hashlib.sha256(content)
-    machine = config.digest() if isinstance(config, NpuConfig) else "any"
-    for part in (suffix, machine, VERSION, PROGRAM_VERSION, _sources()):
+    for part in (suffix, config.digest(), VERSION, PROGRAM_VERSION, _sources()):
         digest.update(b"\0" + part.encode())
     return digest.hexdigest()
 
@@ -336,10 +334,10 @@ def _sources() -> str:
     """Stands for the code that reads and lowers programs: another size or time of one of its files, another text."""
     root = Path(kernbench.common.__file__).parent.parent
     told = []
-    for package in ("cmdq", "common", "config", "topology"):
-        for path in sorted((root / package).glob("*.py")):
+    for package in ("cmdq", "common", "components", "config", "policy", "topology"):
+        for path in sorted((root / package).rglob("*.py")):
             status = path.stat()
-            told.append(f"{package}/{path.name} {status.st_size} {status.st_mtime_ns}")
+            told.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
 
@@ -351,7 +349,7 @@ def _kept(place: Path, source: str, config: MachineConfig) -> Program | None:
         os.utime(place)
     except (OSError, Unreadable, InputError):
         return None
-    return program if program.lowered is not None or not isinstance(config, NpuConfig) else None
+    return program if program.lowered is not None else None
 
 
 def _keep(place: Path, program: Program) -> None:

@@ -19,7 +19,7 @@ from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import VeEntry
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
-from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import ARBITERS, Dma, Spm
@@ -170,8 +170,8 @@ def lower_program(program: Program, config: NpuConfig, *, regular: bool = False)
     `regular`: InternalError where an entry is none that reading makes.
     """
     columns = checked_columns(program, config)
-    if regular and not columns.regular:
-        raise InternalError(f"{program.source}: an entry is not as reading makes it")
+    if regular:
+        columns.check_regular(program.source)
     dma, compute = columns.dma, columns.compute
     dma["route"] = (2 * dma["engine"] + dma["write"]) * config.dram.channels
     vectors = columns.job[columns.positions(VeEntry)]

@@ -22,6 +22,7 @@ from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
     from kernbench.cmdq.system.routes import Reach
+    from kernbench.config import SystemConfig
 
 
 @dataclass(frozen=True)
@@ -118,16 +119,34 @@ class Plan:
         return tuple(out)
 
 
-def plan_npu(program: Program, config: NpuConfig) -> Plan:
-    """The plan of a program on one NPU; InputError where it is not valid there."""
+def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
+    """The plan of a program on a machine; InputError where it is not valid there.
+
+    `whole`: of a system, all of it. `regular`: InternalError where an entry is none that reading makes.
+    """
     known = program.lowered
-    if known is None or known.machine != config.digest() or known.entries != program.entries:
-        known = None
+    if known is not None and not whole and known.machine == config.digest() and known.entries == program.entries:
+        return known.plan
+    if isinstance(config, NpuConfig):
+        return plan_npu(program, config, regular=regular)
+    # What knows systems is imported for them alone: half of what runs is on one NPU, and begins sooner without.
+    from kernbench.cmdq.system import lower_system
+
+    return lower_system(program, config, whole=whole, regular=regular)
+
+
+def check_program(program: Program, config: NpuConfig | SystemConfig) -> None:
+    """InputError naming every problem of a program on a machine: all that planning it finds. It returns when it can be run."""
+    plan_program(program, config)
+
+
+def plan_npu(program: Program, config: NpuConfig, *, regular: bool = False) -> Plan:
+    """The plan of a program on one NPU, lowered anew."""
     kinds = (("te", config.te.engines), ("ve", config.ve.engines))
     return Plan(
         pe=config,
         machine=lower_machine(config),
-        program=lower_program(program, config) if known is None else known.tables,
+        program=lower_program(program, config, regular=regular),
         dma=tuple(naming.engine("dma", k) for k in range(config.dma.engines)),
         compute=tuple(naming.engine(kind, k) for kind, count in kinds for k in range(count)),
         resources=tuple(resource_names(config)),

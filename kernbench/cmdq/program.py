@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -19,6 +19,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
 from kernbench.config.document import Document
 
+if TYPE_CHECKING:
+    from kernbench.cmdq.plan import Plan
+
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
 
 VERSION = "1.0"
@@ -27,11 +30,11 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The core's tables of a program on one NPU, checked."""
+    """A program's plan for a machine."""
 
     machine: str  #: digest
-    entries: list[Entry]  #: that they were made from: a program may grow
-    tables: dict[str, Any]
+    entries: list[Entry]  #: that it was made from: a program may grow
+    plan: Plan
 
 
 class Program(ProgramBuilder):

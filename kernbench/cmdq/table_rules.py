@@ -1,6 +1,6 @@
 """Whether the tables of a program fit the machine they are said to be for.
 
-The core takes its tables as they are. Those that `lower_program` makes are right; those of a file are compared with what is
+The core takes its tables as they are. Those that lowering makes are right; those of a file are compared with what is
 declared here: each column by itself (COLUMNS: shape and range), then the columns with each other. A rule is evaluated when all
 before it hold, so that no table makes a rule ask for memory, divide by zero or pass 64 bits.
 """
@@ -15,8 +15,9 @@ import numpy as np
 
 from kernbench.cmdq.columns import MAX_REGIONS
 from kernbench.cmdq.footprint import MOST_ROWS, aligned_bytes
-from kernbench.config import NpuConfig
+from kernbench.cmdq.plan import Plan
 from kernbench.config.fields import WIDE_LIMIT
+from kernbench.config.schema import NpuConfig
 from kernbench_core.numbers import Opkind
 
 WORDS = 2**31  # entries, jobs and dependencies are numbered in 32 bits
@@ -27,7 +28,7 @@ MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles at 
 class Sizes:
     """What the ranges and shapes of columns are made of."""
 
-    config: NpuConfig
+    plan: Plan  #: of the entries on the machine
     entries: int
     dependencies: int
     transfers: int
@@ -61,16 +62,12 @@ class Column:
         return (tables[section] if section else tables)[name]
 
 
-def _te_and_ve(s: Sizes) -> int:
-    return s.config.te.engines + s.config.ve.engines
-
-
 def _dram(s: Sizes) -> int:
-    return s.config.dram.capacity_bytes
+    return s.plan.pe.dram.capacity_bytes
 
 
-def _routes(s: Sizes) -> int:
-    return 2 * s.config.dma.engines * s.config.dram.channels
+def _spm(s: Sizes) -> int:
+    return s.plan.pe.spm.size_bytes
 
 
 def _cycles(s: Sizes) -> int:
@@ -78,7 +75,7 @@ def _cycles(s: Sizes) -> int:
 
 
 def _operand(s: Sizes) -> int:
-    return min(s.config.spm.size_bytes, MOST_OPERAND) + 1
+    return min(_spm(s), MOST_OPERAND) + 1
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -87,7 +84,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("waits", "entry", 0, lambda s: s.entries + 1, "how many entries it waits for; END one more: all before it"),
     Column("after", "entry, and one", 0, lambda s: s.dependencies + 1, "where the list of those that wait for it begins"),
     Column("dependents", "dependency", 0, lambda s: s.entries, "who waits: a list for each entry, one after the other"),
-    Column("dma.engine", "transfer", 0, lambda s: s.config.dma.engines, "DMA engine"),
+    Column("dma.engine", "transfer", 0, lambda s: len(s.plan.dma), "DMA engine"),
     Column("dma.channel", "transfer", 0, lambda s: 3, "channel of that engine"),
     Column("dma.group", "transfer", -1, lambda s: s.transfers, "KV stores that keep the order of t_start; -1: none"),
     Column("dma.write", "transfer", 0, lambda s: 2, "1: towards DRAM"),
@@ -96,20 +93,20 @@ COLUMNS: tuple[Column, ...] = (
     Column("dma.row_bytes", "transfer", 1, lambda s: _dram(s) + 1, "[B] of a row"),
     Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
     Column("dma.rows", "transfer", 1, lambda s: MOST_ROWS + 1, "rows"),
-    Column("dma.spm_addr", "transfer", 0, lambda s: s.config.spm.size_bytes, "scratchpad address of the first aligned byte"),
+    Column("dma.spm_addr", "transfer", 0, _spm, "scratchpad address of the first aligned byte"),
     Column("dma.nbytes", "transfer", 1, _cycles, "[B] that travel: all rows at their aligned lengths"),
     Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),
-    Column("dma.memory", "transfer", 0, lambda s: 1, "memory; an NPU has one"),
-    Column("dma.route", "transfer", 0, _routes, "route to the memory's first channel"),
-    Column("dma.peer", "transfer", -1, lambda s: 0, "scratchpad at the other end; -1: there is DRAM"),
-    Column("compute.engine", "job", 0, _te_and_ve, "tensor engine, or behind these vector engine"),
+    Column("dma.memory", "transfer", 0, lambda s: len(s.plan.machine["memories"]), "memory; an NPU has one"),
+    Column("dma.route", "transfer", 0, lambda s: len(s.plan.machine["route_start"]) - 1, "route to the memory's first channel"),
+    Column("dma.peer", "transfer", -1, lambda s: len(s.plan.machine["spm"]) - 1, "scratchpad at the other end; -1: DRAM"),
+    Column("compute.engine", "job", 0, lambda s: len(s.plan.compute), "tensor engine, behind these vector engine, then M_CPU"),
     Column("compute.init", "job", 0, _cycles, "[cycle] before the body"),
     Column("compute.body", "job", 0, _cycles, "[cycle] over which operands stream"),
     Column("compute.finalize", "job", 0, _cycles, "[cycle] behind the body"),
     Column("compute.work", "job", 1, lambda s: 2**63, "MACs or operations"),
-    Column("compute.regions", "job", 1, lambda s: MAX_REGIONS + 1, "operands"),
+    Column("compute.regions", "job", 0, lambda s: MAX_REGIONS + 1, "operands"),
     Column("compute.entry", "job", 0, lambda s: s.entries, "its entry"),
-    Column("compute.region_addr", "operand", 0, lambda s: s.config.spm.size_bytes, "scratchpad address; 0: there is none"),
+    Column("compute.region_addr", "operand", 0, _spm, "scratchpad address; 0: there is none"),
     Column("compute.region_bytes", "operand", 0, _operand, "[B]; 0: there is none"),
     Column("compute.region_write", "operand", 0, lambda s: 2, "1: it is written"),
 )
@@ -118,8 +115,8 @@ TABLES = tuple(sorted(column.name for column in COLUMNS))  #: as files have them
 Rule = tuple[str, Any]  #: a table, and whether each of its rows is as it must be
 
 
-def broken_rule(tables: dict[str, Any], entries: int, config: NpuConfig) -> str | None:
-    """The first column that a program of so many entries on this machine cannot have, as errors tell it; None where all fit."""
+def broken_rule(tables: dict[str, Any], entries: int, plan: Plan) -> str | None:
+    """The first column that a program of so many entries with this plan cannot have, as errors tell it; None where all fit."""
     sections = {name: set(tables[name]) for name in ("dma", "compute") if isinstance(tables.get(name), dict)}
     top = {name for name in tables if name not in sections}
     if {*top, *(f"{section}.{name}" for section, names in sections.items() for name in names)} != set(TABLES):
@@ -127,7 +124,7 @@ def broken_rule(tables: dict[str, Any], entries: int, config: NpuConfig) -> str 
     lengths = [_length(tables["dependents"]), _length(tables["dma"]["entry"]), _length(tables["compute"]["entry"])]
     if max(entries, *lengths) >= WORDS:
         return "more than 2^31 rows"
-    sizes = Sizes(config, entries, *lengths)
+    sizes = Sizes(plan, entries, *lengths)
     wrong = next(filter(None, (_out_of_range(column, column.of_tables(tables), sizes) for column in COLUMNS)), None)
     return wrong or next((name for name, fits in _relations(tables, sizes) if not np.all(fits)), None)
 
@@ -151,8 +148,8 @@ def _out_of_range(column: Column, table: Any, sizes: Sizes) -> str | None:
 def _relations(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
     """What holds between columns, each of which is in its range."""
     yield from _control(tables, sizes)
-    yield from _transfers(tables["dma"], sizes.config)
-    yield from _computes(tables["compute"], sizes.config)
+    yield from _transfers(tables["dma"], sizes.plan)
+    yield from _computes(tables["compute"], sizes.plan)
 
 
 def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
@@ -172,12 +169,14 @@ def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
     yield "waits", tables["waits"] == np.bincount(dependents, minlength=sizes.entries) + (op == Opkind.OP_END)
 
 
-def _transfers(t: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
-    yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * config.dram.channels
+def _transfers(t: dict[str, Any], plan: Plan) -> Iterator[Rule]:
+    config = plan.pe
+    if plan.machine.get("own_routes"):
+        yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * plan.channels
     yield "dma.stride", (t["stride"] >= t["row_bytes"]) | (t["rows"] == 1)
     extents = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "nbytes")), strict=True)
     yield "dma.nbytes", [_travels(config, *extent) for extent in set(extents)]
-    yield "dma.spm_addr", t["nbytes"] <= config.spm.size_bytes - t["spm_addr"]
+    yield "dma.spm_addr", (t["engine"] >= plan.with_scratchpad) | (t["nbytes"] <= config.spm.size_bytes - t["spm_addr"])
 
 
 def _travels(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
@@ -187,8 +186,9 @@ def _travels(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: in
     return end <= config.dram.capacity_bytes and nbytes == aligned_bytes(addr, rows, row_bytes, stride, align)
 
 
-def _computes(c: dict[str, Any], config: NpuConfig) -> Iterator[Rule]:
-    period = np.where(c["engine"] < config.te.engines, config.te.period, config.ve.period)
+def _computes(c: dict[str, Any], plan: Plan) -> Iterator[Rule]:
+    config = plan.pe
+    period = np.array([engine["period"] for engine in plan.machine["compute"]] or [1])[c["engine"]]
     left = WIDE_LIMIT // period  # [tick] of its engine, which is busy for fewer than 2^62 cycles
     for name in ("init", "body", "finalize"):
         yield f"compute.{name}", c[name] < left

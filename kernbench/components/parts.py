@@ -21,7 +21,7 @@ from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.components.builtin.sram import Sram
 from kernbench.components.passive import MemoryPart, Passage, PassivePart, What
 from kernbench.components.registry import find_class
-from kernbench.config import SystemConfig
+from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.rules import rate_rule
 from kernbench.config.system.parts import BUILTIN
 from kernbench.config.system.rules import most_flow_weight
@@ -48,7 +48,7 @@ FIXED = {
 KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE, naming.PE_IPCQ)  #: kernel_parts.py has them
 
 
-def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
+def passive_class(config: NpuConfig | SystemConfig, kind: str) -> type[PassivePart] | None:
     """The passive part that `components` puts in the place of a kind of node; None: none, or a class that takes jobs.
 
     InputError where the kind cannot be replaced, its class cannot be had, or is no passive part where only one fits.
@@ -72,7 +72,7 @@ def passive_class(config: SystemConfig, kind: str) -> type[PassivePart] | None:
     raise InputError(Problem(where, rule, "impl", spec.impl, "see docs/reference/components.md"))
 
 
-def _where(config: SystemConfig, kind: str) -> str:
+def _where(config: NpuConfig | SystemConfig, kind: str) -> str:
     return f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
 
 
@@ -174,14 +174,13 @@ BUILT_IN: dict[str, type[Any]] = {
 
 
 class KernelParts:
-    """The classes of one machine; without a system they are the built-in ones."""
+    """The classes of one machine."""
 
-    def __init__(self, config: SystemConfig | None) -> None:
+    def __init__(self, config: NpuConfig | SystemConfig) -> None:
         """InputError where a class cannot be had, is not derived from the built-in one, or does not take its parameters."""
         self._made = dict(BUILT_IN)
         self._specs: dict[str, Any] = {}
-        for kind in sorted(BUILT_IN.keys() & (config.components.keys() if config is not None else set())):
-            assert config is not None
+        for kind in sorted(BUILT_IN.keys() & config.components.keys()):
             given = config.components[kind]
             if given.impl == BUILTIN:
                 continue

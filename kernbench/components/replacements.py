@@ -29,8 +29,8 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
     return [components.index(name) if name in components else -1 for name in engines]
 
 
-def configured(config: SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
-    """The components that a system's file puts in the place of engines, by the engines' names, each an object of its own.
+def configured(config: NpuConfig | SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
+    """The components that a machine's file puts in the place of engines, by the engines' names, each an object of its own.
 
     InputError for a kind of node that cannot be replaced. A passive part is none: the routes have it.
     """

@@ -14,14 +14,15 @@ def one_npu(who: str, config: MachineConfig) -> NpuConfig:
     """The machine as one NPU; InputError for a system, with the machines that `who` can use."""
     if isinstance(config, NpuConfig):
         return config
-    pes = counted(config.pes, "PE") if isinstance(config, SystemConfig) else "several PEs"
-    rule = f"it runs on one NPU, and {config.source} is a system of {pes}"
+    pes: int = config.pes  # type: ignore[attr-defined]  # both kinds have it
+    rule = f"it runs on one NPU, and {config.source} is a system of {counted(pes, 'PE')}"
     raise InputError(Problem(who, rule, remedy=f"machines that fit: {', '.join(preset_names(NpuConfig))}"))
 
 
-def a_system(who: str, config: MachineConfig) -> SystemConfig:
-    """The machine as a system; InputError for one NPU, with the machines that `who` can use."""
+def a_system(who: str, config: MachineConfig, why: str = "it needs more than one PE", remedy: str = "") -> SystemConfig:
+    """The machine as a system; InputError for one NPU, with the machines that `who` can use. `remedy`: what helps as well."""
     if isinstance(config, SystemConfig):
         return config
-    rule = f"it needs more than one PE, and {config.source} is one NPU"
-    raise InputError(Problem(who, rule, remedy=f"machines that fit: {', '.join(preset_names(SystemConfig))}"))
+    fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
+    rule = f"{why}, and {config.source} is one NPU"
+    raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))

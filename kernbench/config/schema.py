@@ -40,7 +40,7 @@ from kernbench.config.fields import (
 )
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.mma import Mma
-from kernbench.config.rules import BrokenRule, broken_rules
+from kernbench.config.rules import BrokenRule, broken_rules, dram_weight
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
 NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
@@ -309,18 +309,54 @@ class NpuConfig(MachineConfig):
     energy: EnergyModel = ENERGY
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
 
-    #: What stands before the paths of a PE's keys.
+    # An NPU as a system of one PE: what follows has the same names on `SystemConfig`.
+
+    #: What stands before the paths of a PE's keys, and before those of its memory.
     pe_path: ClassVar[str] = ""
+    memory_path: ClassVar[str] = "dram."
+    #: SIPs, cubes of a SIP, PEs of a cube; PEs in all; slices of a stack.
+    shape: ClassVar[tuple[int, int, int]] = (1, 1, 1)
+    pes: ClassVar[int] = 1
+    slices: ClassVar[int] = 1
+    pe_names: ClassVar[tuple[str, ...]] = ("pe0",)
+    #: [B] of a cube's SRAM, and of a PE's scratchpad, in the map of addresses: an address is always one of the DRAM.
+    sram_bytes: ClassVar[int] = 0
+    tcm_bytes: ClassVar[int] = 0
+    #: Transfers at a time on the channel of queues between PEs: it has no neighbours.
+    comm_transfers: ClassVar[int] = 0
 
     @property
     def pe(self) -> NpuConfig:
-        """What a PE has (`dma`, `spm`, `te`, `ve`), as `SystemConfig.pe`: an NPU is one PE."""
+        """What a PE has (`dma`, `spm`, `te`, `ve`)."""
         return self
 
     @property
+    def memory(self) -> NpuDram:
+        """What a PE's loads and stores are of."""
+        return self.dram
+
+    @property
+    def slice_bytes(self) -> int:
+        """[B] of one slice: of the whole DRAM."""
+        return self.dram.capacity_bytes
+
+    @property
+    def slice_channels(self) -> int:
+        """Channels of one slice: of the whole DRAM."""
+        return self.dram.channels
+
+    def slice_pe(self, index: int) -> int:
+        """The PE, of its cube, whose own slice this is."""
+        return 0
+
+    @property
     def components(self) -> Mapping[str, Any]:
-        """As `SystemConfig.components`: a machine file of an NPU names none."""
+        """What simulates kinds of nodes: a machine file of an NPU names none."""
         return {}
+
+    def channel_weight(self) -> int:
+        """The largest sum of weights on a DRAM channel."""
+        return dram_weight(self)
 
     def broken_rules(self) -> list[BrokenRule]:
         broken = [*device_rules(self), *controller_rules(self.allocation, self.dram)]

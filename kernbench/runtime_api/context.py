@@ -12,7 +12,7 @@ from kernbench.common import naming
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import NpuConfig
+from kernbench.config.kinds import a_system
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.places import MachineFacts, Places, check_call, chosen_pes, deal, grid_of
@@ -128,10 +128,8 @@ class Context:
         tensor.deployed = True
 
     def _copy_in(self, tensor: DeviceTensor) -> None:
-        config = self._places.config
-        if isinstance(config, NpuConfig):
-            remedy = "deploy it in no time (through=instant), or take a system"
-            raise InputError(Problem("deploy_tensor", f"{config.source} is an NPU without PCIe", remedy=remedy))
+        remedy = "deploy it in no time (through=instant)"
+        config = a_system("deploy_tensor", self._places.config, "it goes through a PCIe endpoint", remedy)
         io = naming.io_index(config.sip.io[0].name)
         copies = []
         for part in tensor.parts:

@@ -16,9 +16,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import Te, Ve
 from kernbench.policy.placement import Size
-from kernbench.policy.routing.resolver import AddressMap, address_map
-
-LONE_PE = "pe0"  #: what the one PE of an NPU is called
+from kernbench.policy.routing.resolver import address_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +39,20 @@ class Places:
     def __init__(self, config: MachineConfig) -> None:
         assert isinstance(config, NpuConfig | SystemConfig)
         self.config = config
-        system = config if isinstance(config, SystemConfig) else None
-        self.size = Size(1, 1, 1) if system is None else Size(system.system.sips, system.cubes, system.cube.pes)
+        self.size = Size(*config.shape)
+        self._map = address_map(config)
 
     @cached_property
     def pes(self) -> tuple[str, ...]:
-        """The name of each PE: `sip0.cube1.pe2`."""
-        if isinstance(self.config, NpuConfig):
-            return (LONE_PE,)
-        sips, cubes, pes = (range(count) for count in self.size)
-        return tuple(naming.place(sip, cube=cube, pe=pe) for sip in sips for cube in cubes for pe in pes)
+        """The name of each PE: `sip0.cube1.pe2`, or `pe0`."""
+        return self.config.pe_names
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
         """Every HBM slice, cube by cube, by address."""
         config = self.config
-        if isinstance(config, NpuConfig):
-            return (Slice("the DRAM", 0, config.dram.capacity_bytes),)
+        if isinstance(config, NpuConfig):  # its slice has another name
+            return (Slice("the DRAM", 0, config.slice_bytes),)
         stacks = self._map.hbm
         return tuple(
             Slice(
@@ -72,8 +67,6 @@ class Places:
 
     def slice_of(self, pe: int) -> int:
         """The number of a PE's own slice: the first whose router is that of the PE; without one, the slice of that number."""
-        if isinstance(self.config, NpuConfig):
-            return 0
         cube, inside = divmod(pe, self.size.pes)
         owned = [k for k in range(self.config.slices) if self.config.slice_pe(k) == inside]
         return cube * self.config.slices + (owned[0] if owned else inside % self.config.slices)
@@ -90,14 +83,8 @@ class Places:
     @property
     def virtual_base(self) -> int:
         """The first virtual address: above every memory, and the same on small machines."""
-        end = self.slices[-1].end if isinstance(self.config, NpuConfig) else self._map.tcm.end
+        end = max(self.slices[-1].end, self._map.tcm.end)
         return max(1 << 48, 1 << end.bit_length())
-
-    @cached_property
-    def _map(self) -> AddressMap:
-        config = self.config
-        assert isinstance(config, SystemConfig)
-        return address_map(config)
 
 
 MOST_AXES = 3
@@ -178,12 +165,7 @@ class MachineFacts:
     def of(cls, places: Places) -> MachineFacts:
         """Of the machine with these places."""
         config, size = places.config, places.size
-        assert isinstance(config, NpuConfig | SystemConfig)
         pe = config.pe
-        if isinstance(config, NpuConfig):
-            bandwidth = config.dram.channels * config.dram.capacity
-        else:
-            bandwidth = Fraction(config.cube.hbm.channels, config.slices) * config.cube.hbm.capacity
         return cls(
             name=config.source,
             sips=size.sips,
@@ -192,7 +174,7 @@ class MachineFacts:
             pes=len(places.pes),
             scratchpad_bytes=pe.spm.size_bytes,
             freq_ghz=config.freq_ghz,
-            slice_bytes_per_cycle=bandwidth,
+            slice_bytes_per_cycle=Fraction(config.memory.channels, config.slices) * config.memory.capacity,
             te=pe.te,
             ve=pe.ve,
         )

@@ -18,7 +18,7 @@ from kernbench.bounds.energy import energy_pj
 from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
 from kernbench.bounds.program import plan_bounds
 from kernbench.cmdq import Program, load_program
-from kernbench.cmdq.plan import Plan, lower_parameters
+from kernbench.cmdq.plan import Plan, lower_parameters, plan_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.replacements import (
@@ -36,7 +36,6 @@ from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.run.commands import Commands
 from kernbench.sim_engine.run.counters import empty_warnings, named_counters, overlap_warnings
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
-from kernbench.sim_engine.run.planning import plan_program
 from kernbench.sim_engine.run.state import FOREVER, MachineState, machine_state, stops_of, walk_of
 from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
 from kernbench.version import VERSION
@@ -58,7 +57,7 @@ class Machine:
 
     `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
     `whole`: of a system, also what no entry of the program names: for jobs that components submit while it runs.
-    `plan`: what `plan_npu` gives for this program and machine, where it is there already.
+    `plan`: what `plan_program` gives for this program and machine, where it is there already.
     `walk`: `plain` runs every cycle by the model alone, `fast` with fast paths, to the same result; by default what the
     environment variable KERNBENCH_WALK says, else `fast`.
     `arbiter`: an `Arbiter`, or a capsule, that grants the banks of all scratchpads in place of what `spm.arbiter` names.
@@ -81,7 +80,7 @@ class Machine:
         self.config = config
         self.program = program
         self.plan = plan_program(program, config, whole=whole) if plan is None else plan
-        self.components = configured(config, [*self.plan.dma, *self.plan.compute]) if isinstance(config, SystemConfig) else {}
+        self.components = configured(config, [*self.plan.dma, *self.plan.compute])
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self.arbiter = configured_arbiter(config) if arbiter is None else arbiter

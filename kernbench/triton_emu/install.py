@@ -142,7 +142,6 @@ def _queues(spec: PeSpec, shared: Shared, dma: PeDma) -> PeIpcq:
     return made
 
 
-ONE_PE = "pe0"  #: the PE of one NPU
 
 
 @dataclass
@@ -215,9 +214,9 @@ def kernel_system(
     On a system the machine must be a whole one.
     """
     launches: list[Launch] = []
-    kinds = KernelParts(config if isinstance(config, SystemConfig) else None)
-    sram = None if isinstance(config, NpuConfig) else address_map(config).sram
-    side = MemorySide(store, log, memory, (0, 0) if sram is None else (sram.base, sram.end))
+    kinds = KernelParts(config)
+    sram = address_map(config).sram
+    side = MemorySide(store, log, memory, (sram.base, sram.end))
     shared = Shared(side, log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
     ways: list[SystemWays] = []
     specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
@@ -235,7 +234,7 @@ def kernel_system(
 def _npu_spec(config: NpuConfig) -> PeSpec:
     """One NPU as a PE: its processor and scheduler take no time, as its file has no keys for them."""
     return PeSpec(
-        name=ONE_PE,
+        name=config.pe_names[0],
         index=0,
         parts={part: part for part in naming.PE_PARTS},
         base=0,

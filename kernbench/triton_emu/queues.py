@@ -11,6 +11,7 @@ from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight import Flight, Reach
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
 from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.kinds import a_system
 from kernbench.policy.routing.resolver import AddressMap, address_map
 from kernbench.triton_emu.errors import ScratchpadFullError
 from kernbench.triton_emu.kernel_runner import KernelRunner
@@ -224,6 +225,11 @@ class Queues:
         self._place(form)
         self._open()
 
+    @property
+    def system(self) -> SystemConfig:
+        """The machine; InputError for one NPU, whose PE has no neighbours."""
+        return a_system("queues", self.config)
+
     def waits(self) -> list[dict[str, Any]]:
         """Of a run in which nothing can happen any more: which PEs wait for a message or a credit of which."""
         return waits_of(self._runners)
@@ -233,9 +239,7 @@ class Queues:
         return unreceived(self.rings, cycle)
 
     def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None) -> QueueForm:
-        if isinstance(self.config, NpuConfig):
-            raise InputError(Problem(self.config.source, "one NPU has no neighbours; take a system"))
-        keys = self.config.pe.ipcq
+        keys = self.system.pe.ipcq
         form = QueueForm(
             keys.slots if slots is None else slots,
             keys.slot_bytes if slot_bytes is None else slot_bytes,
@@ -293,8 +297,7 @@ class Queues:
             self._place_in_memory(form)
 
     def _place_in_memory(self, form: QueueForm) -> None:
-        assert isinstance(self.config, SystemConfig)
-        memories, align = address_map(self.config), self.config.pe.dma.alignment_bytes
+        memories, align = address_map(self.system), self.system.pe.dma.alignment_bytes
         size = -(-form.slot_bytes // align) * align
         free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
         for ring in self.rings:
@@ -315,13 +318,13 @@ class Queues:
         if machine is None or not self.rings:
             return
         reach = machine.plan.reach
-        assert reach is not None and isinstance(self.config, SystemConfig)
+        assert reach is not None
         room = [0] * len(self._room)
         for ring in self.rings:
             source, target = self._number[ring.source.pe], self._number[ring.target.pe]
-            ring.credit_cycles = self.config.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
+            ring.credit_cycles = self.system.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
-                ring.line = self.config.pe.spm.bank_width_bytes
+                ring.line = self.system.pe.spm.bank_width_bytes
                 ring.way = Reach(0, 0, reach.peer_route(source, target), target)
                 room[target] += ring.slots
         more = [max(0, new - old) for new, old in zip(room, self._room, strict=True)]

@@ -17,8 +17,7 @@ from kernbench.cmdq import Program
 from kernbench.cmdq.columns import Column
 from kernbench.cmdq.footprint import moved_bytes
 from kernbench.cmdq.lower import KINDS, resource_tables
-from kernbench.cmdq.plan import Plan, plan_npu
-from kernbench.cmdq.system import lower_system
+from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, SystemConfig
@@ -79,7 +78,7 @@ class Stand:
 
     def machine(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
         """A machine at cycle 0."""
-        plan = plan_npu(program, config) if isinstance(config, NpuConfig) else lower_system(program, config)
+        plan = plan_program(program, config)
         return Machine(config, program, plan=planted(plan, self.plant) if self.plant else plan)
 
     def run(self, program: Program, config: NpuConfig | SystemConfig) -> Result:

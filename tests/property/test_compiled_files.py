@@ -27,6 +27,7 @@ from kernbench.cmdq.compiled import MAGIC, SEAL, pack, save_compiled, unpack
 from kernbench.cmdq.footprint import regions_of, service_cycles, transfer_of, work_of
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.parse import load_program
+from kernbench.cmdq.plan import plan_program
 from kernbench.cmdq.table_rules import COLUMNS, broken_rule
 from kernbench.common.errors import InputError, InternalError
 from tests.cli.samples import MACHINE, tiles
@@ -174,7 +175,7 @@ def columns_as_one_by_one(machine: dict[str, Any], raw: dict[str, Any]) -> None:
     """The columns of a program say of each entry what is said of it alone, and keep the rules of tables."""
     config, program = load_config(machine), load_program(raw)
     tables = lower_program(program, config, regular=True)
-    assert broken_rule(tables, len(program.entries), config) is None
+    assert broken_rule(tables, len(program.entries), plan_program(program, config)) is None
     for kind in ("dma", "compute"):
         rows = tables[kind]
         for row, index in enumerate(rows["entry"].tolist()):
@@ -224,5 +225,5 @@ def test_other_numbers_are_refused_or_fit_the_machine(system: Any, draw: random.
         tables = lower_program(program, config, regular=True)
     except (InputError, InternalError):
         return
-    assert broken_rule(tables, len(program.entries), config) is None
+    assert broken_rule(tables, len(program.entries), plan_program(program, config)) is None
     assert load_program(program.to_dict()).entries == program.entries

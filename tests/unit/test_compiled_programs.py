@@ -18,7 +18,7 @@ from kernbench.cmdq import compiled
 from kernbench.cmdq import compiled as cache_module
 from kernbench.cmdq.compiled import MAGIC, SEAL, Unreadable, load_cached, load_compiled, pack, packed, save_compiled, unpack
 from kernbench.cmdq.lower import lower_program
-from kernbench.cmdq.plan import plan_npu
+from kernbench.cmdq.plan import plan_npu, plan_program
 from kernbench.cmdq.table_rules import broken_rule
 from tests.cli.samples import MACHINE, tiles
 
@@ -43,6 +43,25 @@ def small() -> Program:
         deps_before=[gemm],
     )  # fmt: skip
     program.end()
+    return program
+
+
+def on_a_system() -> Program:
+    """Entries of each class that only a system runs, and of others, on two PEs."""
+    program = Program("pair")
+    place = {"spm_bank": 0, "spm_offset": 0}
+    near, far = "sip0.cube0.pe0", "sip0.cube0.pe3"
+    load = program.append("DMA_LOAD_TILE", node=far, tensor_role="weight", qbits=8, dram_addr=64, num_elements=4096, **place)
+    sent = program.append(
+        "DMA_SEND_TILE", node=far, peer=near, tensor_role="activation", qbits=8, num_elements=512, peer_bank=1, peer_offset=0,
+        **place, deps_before=[load],
+    )  # fmt: skip
+    program.append("LAUNCH", node="sip0.cube0.m_cpu", deps_before=[sent])
+    program.append("HOST_COPY_TILE", qbits=8, dram_addr=1 << 20, num_elements=1 << 16, direction="to_device")
+    program.append(
+        "TE_GEMM_TILE", node=near, m=8, n=8, k=8, qbits_weight=4, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+        wgt_offset=0, ofm_bank=3, ofm_offset=0,
+    )  # fmt: skip
     return program
 
 
@@ -88,7 +107,7 @@ def test_a_file_runs_as_its_program(tmp_path: Path) -> None:
     compiled = load_compiled(tmp_path / "small.kbp", NPU)
     assert compiled == program and compiled.lowered is not None
     assert simulate(compiled, NPU).to_json() == simulate(small(), NPU).to_json()
-    assert plan_npu(compiled, NPU).program is compiled.lowered.tables
+    assert plan_program(compiled, NPU) is compiled.lowered.plan
 
 
 def test_another_machine_reads_the_entries_with_every_check(tmp_path: Path) -> None:
@@ -112,7 +131,7 @@ def test_a_program_that_grows_is_lowered_again(tmp_path: Path) -> None:
     save_compiled(program, NPU, tmp_path / "x.kbp")
     compiled = load_compiled(tmp_path / "x.kbp", NPU)
     compiled.append("NOP")
-    assert len(plan_npu(compiled, NPU).program["op"]) == 2
+    assert len(plan_program(compiled, NPU).program["op"]) == 2
 
 
 def test_equal_programs_are_equal_bytes_under_any_hash_seed() -> None:
@@ -179,12 +198,13 @@ def test_every_cut_and_flip_is_noticed() -> None:
 )  # fmt: skip
 def test_tables_that_would_lead_the_core_astray_are_refused(table: str, row: int, value: int) -> None:
     """Files are sealed by whoever makes them, so a right checksum is no promise that tables are right."""
+    plan = plan_npu(small(), NPU)
     tables = lower_program(small(), NPU)
-    assert broken_rule(tables, 6, NPU) is None
+    assert broken_rule(tables, 6, plan) is None
     section, _, name = table.rpartition(".")
     (tables[section] if section else tables)[name][row] = value
-    assert broken_rule(tables, 6, NPU) is not None
-    assert broken_rule({**lower_program(small(), NPU), "more": tables["op"]}, 6, NPU) == "tables"
+    assert broken_rule(tables, 6, plan) is not None
+    assert broken_rule({**lower_program(small(), NPU), "more": tables["op"]}, 6, plan) == "tables"
 
 
 def test_the_cache_is_filled_and_used(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,15 +298,48 @@ def test_small_files_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "cache").exists()
 
 
-def test_systems_keep_the_entries(home: Path, tmp_path: Path) -> None:
+def test_systems_keep_entries_and_tables(home: Path, tmp_path: Path) -> None:
     system = load_config("single_cube")
-    program = Program("loads")
-    program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=4096, spm_bank=0, spm_offset=0)
+    program = on_a_system()
     program.save(tmp_path / "loads.json")
-    said = [simulate(load_cached(str(tmp_path / "loads.json"), system), system).to_json() for _ in range(2)]
+    programs = [load_cached(str(tmp_path / "loads.json"), system) for _ in range(2)]
+    said = [simulate(one, system).to_json() for one in programs]
     assert said[0] == said[1] == simulate(load_program(tmp_path / "loads.json"), system).to_json()
     save_compiled(program, system, tmp_path / "loads.kbp")
-    assert simulate(load_compiled(tmp_path / "loads.kbp", system), system).to_json() == said[0].replace("json", "kbp")
+    compiled = load_compiled(tmp_path / "loads.kbp", system)
+    assert all(one.lowered is not None for one in (*programs, compiled))
+    assert plan_program(compiled, system) is compiled.lowered.plan  # type: ignore[union-attr]
+    assert simulate(compiled, system).to_json() == said[0].replace("json", "kbp")
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "value", "rule"),
+    [
+        ("dma.engine", 0, 9, "do not fit the machine: dma.engine[0] = 9, and it must be from 0 to 2"),
+        ("dma.peer", 1, 7, "do not fit the machine: dma.peer[1] = 7, and it must be from -1 to 1"),
+        ("dma.route", 0, 1, "are not those of its entries: dma.route[0] = 1 instead of 0"),
+        ("compute.init", 0, 1, "are not those of its entries: compute.init[0] = 1 instead of "),
+    ],
+)
+def test_tables_of_a_system_are_compared_with_its_entries(tmp_path: Path, table: str, row: int, value: int, rule: str) -> None:
+    system, program = load_config("single_cube"), on_a_system()
+    plan = plan_program(program, system)
+    assert broken_rule(plan.program, len(program), plan) is None
+    section, _, name = table.rpartition(".")
+    plan.program[section][name][row] = value
+    (tmp_path / "x.kbp").write_bytes(pack(program.name, program.entries, system.digest(), plan.program))
+    with pytest.raises(InputError) as refused:
+        load_compiled(tmp_path / "x.kbp", system)
+    assert f"its tables {rule}" in str(refused.value)
+
+
+def test_a_program_of_another_system_is_read_with_every_check(tmp_path: Path) -> None:
+    save_compiled(on_a_system(), load_config("single_cube"), tmp_path / "x.kbp")
+    other = load_config("two_sips")
+    compiled = load_compiled(tmp_path / "x.kbp", other)
+    assert compiled.lowered is None and simulate(compiled, other).status == "done"
+    with pytest.raises(InputError, match="is one NPU, and only a machine of kernbench/system/1"):
+        simulate(load_compiled(tmp_path / "x.kbp", NPU), NPU)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kernbench.cmdq import compiled as cache_module
 from kernbench.cmdq.compiled import load_cached, pack, unpack
+from kernbench.cmdq.plan import plan_program
 from kernbench.cmdq.table_rules import broken_rule
 from tests.unit.test_compiled_programs import NPU, kept, small
 
@@ -42,7 +43,7 @@ def test_tables_of_other_entries_in_the_cache_are_made_anew(home: Path, tmp_path
     found = unpack(good)
     assert found.tables is not None
     found.tables["compute"]["body"][0] += 1
-    assert broken_rule(found.tables, 6, NPU) is None
+    assert broken_rule(found.tables, 6, plan_program(small(), NPU)) is None
     place.write_bytes(pack(found.name, found.entries, found.machine, found.tables))
     assert load_cached(path, NPU) == small()
     assert place.read_bytes() == good

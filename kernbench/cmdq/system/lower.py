@@ -26,10 +26,16 @@ WITHOUT_BANKS = {
 }  # fmt: skip
 
 
-def lower_system(program: Program, config: SystemConfig, *, whole: bool = False) -> Plan:
-    """The plan of a program on a system; InputError where it is not valid there. `whole`: with every node of the system."""
+def lower_system(program: Program, config: SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
+    """The plan of a program on a system; InputError where it is not valid there. `whole`: with every node of the system.
+
+    `regular`: InternalError where an entry is none that reading makes.
+    """
     places = Places(config)
-    return _Lowering(columns_on_system(program, places), places, whole).plan()
+    columns = columns_on_system(program, places)
+    if regular:
+        columns.check_regular(program.source)
+    return _Lowering(columns, places, whole).plan()
 
 
 class _Lowering:

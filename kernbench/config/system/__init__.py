@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from kernbench.common import naming
 from kernbench.config.fields import Frequency
 from kernbench.config.machine import MachineConfig
 from kernbench.config.rules import BrokenRule
@@ -22,8 +24,8 @@ from kernbench.config.schema import (
     EnergyModel,
     KvLayout,
 )
-from kernbench.config.system.parts import Components, Cube, Io, Package, Pe, Sip, Wires
-from kernbench.config.system.rules import system_rules
+from kernbench.config.system.parts import Components, Cube, Hbm, Io, Package, Pe, Sip, Wires
+from kernbench.config.system.rules import most_flow_weight, system_rules
 
 
 class SystemConfig(MachineConfig):
@@ -46,11 +48,47 @@ class SystemConfig(MachineConfig):
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
 
-    #: What stands before the paths of a PE's keys.
+    #: What stands before the paths of a PE's keys, and before those of its memory.
     pe_path: ClassVar[str] = "pe."
+    memory_path: ClassVar[str] = "cube.hbm."
 
     def broken_rules(self) -> list[BrokenRule]:
         return system_rules(self)
+
+    def channel_weight(self) -> int:
+        """The largest sum of weights on a DRAM channel: that of all flows at a time, which may meet at one place."""
+        return most_flow_weight(self)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """SIPs, cubes of a SIP, PEs of a cube."""
+        return self.system.sips, self.cubes, self.cube.pes
+
+    @property
+    def pe_names(self) -> tuple[str, ...]:
+        """Every PE, SIP by SIP, cube by cube: `sip0.cube1.pe2`."""
+        places = product(*map(range, self.shape))
+        return tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
+
+    @property
+    def memory(self) -> Hbm:
+        """What a PE's loads and stores are of."""
+        return self.cube.hbm
+
+    @property
+    def sram_bytes(self) -> int:
+        """[B] of a cube's SRAM."""
+        return self.cube.sram.bytes
+
+    @property
+    def tcm_bytes(self) -> int:
+        """[B] of a PE's scratchpad in the map of addresses."""
+        return self.pe.spm.size_bytes
+
+    @property
+    def comm_transfers(self) -> int:
+        """Transfers at a time on a PE's channel of queues between PEs."""
+        return self.pe.ipcq.max_concurrent
 
     @property
     def sip_cols(self) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
-from kernbench.config import SystemConfig
+from kernbench.config import NpuConfig, SystemConfig
 from kernbench.topology.graph import Topology
 
 
@@ -35,7 +35,9 @@ class Region:
 
     @classmethod
     def after(cls, end: int, kind: str, nbytes: int, count: int) -> Region:
-        """The region at the first place at or above `end` at which its windows are aligned."""
+        """The region at the first place at or above `end` at which its windows are aligned; without bytes it has no place."""
+        if not nbytes:
+            return cls(kind, 0, 0, 0)
         window = _window(nbytes)
         return cls(kind, ceil_div(end, window) * window, nbytes, count)
 
@@ -65,7 +67,7 @@ def _window(nbytes: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class AddressMap:
-    """Where every memory of a system is, from how many there are and how large each is."""
+    """Where every memory of a machine is, from how many there are and how large each is; an NPU has its DRAM alone."""
 
     sips: int
     cubes: int  #: of a SIP
@@ -107,16 +109,17 @@ class AddressMap:
         return None
 
 
-def address_map(config: SystemConfig) -> AddressMap:
-    """Where every memory of a system is."""
+def address_map(config: NpuConfig | SystemConfig) -> AddressMap:
+    """Where every memory of a machine is."""
+    sips, cubes, pes = config.shape
     return AddressMap(
-        sips=config.system.sips,
-        cubes=config.cubes,
-        pes=config.cube.pes,
+        sips=sips,
+        cubes=cubes,
+        pes=pes,
         slices=config.slices,
-        hbm_bytes=config.cube.hbm.capacity_bytes,
-        sram_bytes=config.cube.sram.bytes,
-        tcm_bytes=config.pe.spm.size_bytes,
+        hbm_bytes=config.memory.capacity_bytes,
+        sram_bytes=config.sram_bytes,
+        tcm_bytes=config.tcm_bytes,
     )
 
 

@@ -15,7 +15,8 @@ from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
-from kernbench.config import MachineConfig, SystemConfig
+from kernbench.config import MachineConfig
+from kernbench.config.kinds import a_system
 from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest
@@ -66,12 +67,11 @@ class CclTarget:
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and this is a {group.kind_name}"
             raise InputError(Problem(self.label, rule, "topo", given["topo"]))
-        assert isinstance(config, SystemConfig)  # a group is on a system
         slot_bytes = None if given["slot_bytes"] is None else parse_size(given["slot_bytes"])
         queues = queues_of(self._registry, entry, given["slots"], slot_bytes, given["tier"])
         what, itemsize = COLLECTIVES[self.collective], dtype_of(given["dtype"]).bits // 8
         count = what.count_of(parse_size(given["size"]), group.size, itemsize) if what.moves else 1
-        return Asked(config, group, entry, given["dtype"], queues, self.verify), count
+        return Asked(a_system(self.label, config), group, entry, given["dtype"], queues, self.verify), count
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
         asked, count = self._asked(config, params)

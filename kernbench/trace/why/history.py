@@ -205,7 +205,7 @@ def read_history(trace: Trace) -> History:
         cycles=cycles,
         freq_ghz=machine.freq_ghz,
         dma=machine.pe.dma,
-        comm=0 if isinstance(machine, NpuConfig) else machine.pe.ipcq.max_concurrent,
+        comm=machine.comm_transfers,
         allocation=machine.allocation,
         capacity=_capacities(trace),
         component={str(unit.get("unit")): str(unit.get("component")) for unit in trace.meta.units},

@@ -1,12 +1,13 @@
-"""Which kind of machine something needs: the refusal of the other kind, with the machines that fit."""
+"""One NPU or a system: the refusal of the other kind with the machines that fit, and a PE of a system as one NPU."""
 
 from __future__ import annotations
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
+from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.load import preset_names
 from kernbench.config.machine import MachineConfig
-from kernbench.config.schema import NpuConfig
+from kernbench.config.schema import NpuConfig, NpuDram
 from kernbench.config.system import SystemConfig
 
 
@@ -26,3 +27,15 @@ def a_system(who: str, config: MachineConfig, why: str = "it needs more than one
     fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
     rule = f"{why}, and {config.source} is one NPU"
     raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))
+
+
+def pe_as_npu(config: SystemConfig) -> NpuConfig:
+    """One PE. Its DRAM has no end: what memory an address is in is checked apart."""
+    pe = config.pe
+    dram = NpuDram(capacity_bytes=WIDE_LIMIT - 1)
+    npu = NpuConfig.model_validate(
+        {"dma": pe.dma, "te": pe.te, "ve": pe.ve, "spm": pe.spm, "dram": dram}
+        | {name: getattr(config, name) for name in ("freq_ghz", "kv_layouts", "energy")}
+    )
+    npu._source = config.source
+    return npu

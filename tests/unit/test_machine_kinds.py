@@ -1,4 +1,4 @@
-"""An NPU is a system of one PE: what asks for its parts asks both kinds of machine alike, and what works on one works on both."""
+"""An NPU is a system of one PE: both kinds of machine answer the same questions, and what works on one works on both."""
 
 from __future__ import annotations
 

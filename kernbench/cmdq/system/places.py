@@ -13,7 +13,7 @@ from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common import naming
 from kernbench.components.parts import Parts
 from kernbench.config import NpuConfig, SystemConfig
-from kernbench.config.one_pe import pe_as_npu
+from kernbench.config.kinds import pe_as_npu
 from kernbench.policy.routing.resolver import Region
 from kernbench.policy.routing.router import topology_and_router
 

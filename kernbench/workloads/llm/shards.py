@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.one_pe import pe_as_npu
+from kernbench.config.kinds import pe_as_npu
 from kernbench.config.schema import Dram, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.policy.routing import PathRouter

@@ -17,7 +17,11 @@ MOVED = {
     "ccl": set[str](),
     "components": {"kernbench.sim_engine.tracing"},
     "kernels": set[str](),
+    "memory_store": set[str](),
+    "op_log": set[str](),
     "python": set[str](),
+    "queues": {"kernbench.sim_engine.deadlock"},
+    "result": set[str](),
 }
 
 

@@ -40,7 +40,7 @@ def test_json_and_unchecked_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["rows"][0]["size"] == 1024 and found["rows"][0]["count"] == 256 and found["rows"][0]["wrong"] is None
 
 
-def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_each_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = kbsim(capsys, "list", "--json")
     names = [(one["collective"], one["name"]) for one in json.loads(out)["algorithms"]]
     assert code == 0 and len(names) == 12 and names[0] == ("all_reduce", "ring")

@@ -132,7 +132,7 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
         (("run", "llama2-7b-decode", "--verify"), "kbsim: --verify is for benches, and llama2-7b-decode is none; leave it out"),
     ],
 )  # fmt: skip
-def test_refusals(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
+def test_a_wrong_bench_or_parameter_is_refused(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:
     said = kbsim(*arguments)
     assert (said.code, said.err) == (2, f"error: {message}\n")
 

@@ -107,7 +107,7 @@ def test_a_file_that_breaks_off_is_shown_and_said(kbsim: Kbsim) -> None:
         (["-o", "no/a.html"], "error: no/a.html: it cannot be written: there is no directory"),
     ],
 )
-def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
+def test_a_report_that_cannot_be_made_is_refused(kbsim: Kbsim, arguments: list[str], message: str) -> None:
     said = kbsim("trace", "report", "a.jsonl.gz", *arguments)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(message), said.err

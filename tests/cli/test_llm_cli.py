@@ -121,7 +121,7 @@ def test_rows_of_the_embedding_are_no_tokens_of_their_own(kbsim: Kbsim) -> None:
     ])  # fmt: skip
 
 
-def test_pictures(kbsim: Kbsim) -> None:
+def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     pytest.importorskip("matplotlib")
     once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")
     for name in ("a.svg", "b.svg"):

@@ -87,7 +87,7 @@ def test_as_json(kbsim: Kbsim) -> None:
         ),
     ],
 )
-def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_replay_is_refused(kbsim: Kbsim, arguments: tuple[str, ...], message: str) -> None:
     said = kbsim("noc", "replay", *arguments)
     assert (said.code, said.out, said.err) == (2, "", message)
 

@@ -61,7 +61,7 @@ def test_json_agrees_with_the_program_that_is_emitted(kbsim: Kbsim) -> None:
     assert sum(found["energy_pj"].values()) == pytest.approx(run["metrics"]["energy_pj"]["total"])
 
 
-def test_files(kbsim: Kbsim) -> None:
+def test_a_trace_and_a_live_map_are_written(kbsim: Kbsim) -> None:
     assert kbsim(*BLOCK, "--trace", "t.jsonl", "--live-map", "map.svg", "-q").code == 0
     assert kbsim("trace", "validate", "t.jsonl").code == 0
     text = Path("map.svg").read_text(encoding="utf-8")

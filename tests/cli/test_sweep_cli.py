@@ -134,7 +134,7 @@ def test_the_table_is_what_runs_say(kbsim: Kbsim) -> None:
         assert int(row["jobs"]) == len(ran["entries"]) == 22 and len(row["jobs_hash"]) == HASH
 
 
-def test_report(kbsim: Kbsim) -> None:
+def test_a_report_ranks_points_and_says_why(kbsim: Kbsim) -> None:
     run(kbsim)
     said = kbsim("sweep", "report", "s.sqlite", "--top", "2", "--why", "1", "--goal", "energy_pj")
     assert (said.code, said.err) == (0, "")
@@ -156,7 +156,7 @@ def test_report_as_parquet(kbsim: Kbsim) -> None:
     assert isinstance(table[0]["te_busy"], float) and isinstance(table[0]["dram.t_setup_cycles"], int)
 
 
-def test_compare(kbsim: Kbsim) -> None:
+def test_sweeps_are_compared_point_by_point(kbsim: Kbsim) -> None:
     run(kbsim)
     Path("s.yaml").write_text(SPEC + "set: {ve.lanes: 16}\n", encoding="utf-8")
     run(kbsim, "--store", "new.sqlite")
@@ -214,7 +214,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), BAD)
-def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_option_of_a_sweep_is_refused(kbsim: Kbsim, arguments: tuple[str, ...], said: str) -> None:
     assert kbsim("sweep", *arguments) == (2, "", f"error: {said}\n")
 
 

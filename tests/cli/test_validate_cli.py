@@ -74,7 +74,7 @@ def test_the_list(kbsim: Kbsim) -> None:
         (["scalesim", "--scalesim", "nowhere"], "nowhere: --scalesim: it cannot be run: No such file or directory"),
     ],
 )
-def test_refusals(kbsim: Kbsim, arguments: list[str], message: str) -> None:
+def test_a_wrong_suite_or_folder_is_refused(kbsim: Kbsim, arguments: list[str], message: str) -> None:
     said = kbsim("validate", *arguments)
     assert said.code == 2 and said.err.startswith(f"error: {message}"), said.err
 

@@ -50,5 +50,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "line"), REFUSALS)
-def test_refusals(tmp_path: Path, text: str, line: str) -> None:
+def test_a_wrong_controller_is_refused_with_its_line(tmp_path: Path, text: str, line: str) -> None:
     assert refused_text(tmp_path, text) == line

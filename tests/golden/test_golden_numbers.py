@@ -73,7 +73,7 @@ TABLE = [
 
 @pytest.mark.parametrize("skip", [False, True], ids=["step", "skip"])
 @pytest.mark.parametrize(("machine", "program", "cycles"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_golden(machine: dict[str, Any], program: Program, cycles: int, skip: bool) -> None:
+def test_an_entry_ends_in_its_golden_cycle(machine: dict[str, Any], program: Program, cycles: int, skip: bool) -> None:
     run = Machine(load_config(machine), program)
     run.step(cycles - 1, skip=skip)
     assert run.status == "running"

@@ -23,7 +23,7 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("skip", [False, True], ids=["step", "skip"])
 @pytest.mark.parametrize("case", cases())
-def test_case(case: dict[str, Any], skip: bool) -> None:
+def test_a_published_case_takes_its_cycles_or_is_refused(case: dict[str, Any], skip: bool) -> None:
     want = case["expected"]
     if want["status"] == "refused":
         with pytest.raises(InputError):

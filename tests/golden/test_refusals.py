@@ -157,7 +157,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("entry", "line"), FIELDS)
-def test_fields(entry: dict[str, Any], line: str) -> None:
+def test_a_wrong_field_is_refused_at_its_column(entry: dict[str, Any], line: str) -> None:
     assert refusal(entry) == line
     named = re.match(r"prog\.json:2:(\d+): cmdq\S+ \(.*?\): ([\w.]+) = ", line)
     value: Any = entry
@@ -201,7 +201,7 @@ STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
 
 
 @pytest.mark.parametrize(("entries", "lines"), STRUCTURE)
-def test_structure(entries: list[dict[str, Any]], lines: str) -> None:
+def test_wrong_ids_and_dependencies_are_refused(entries: list[dict[str, Any]], lines: str) -> None:
     assert refusal(*entries) == lines
 
 

@@ -40,7 +40,7 @@ def said_of(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "said"), cases(), ids=[text for text, _ in cases()])
-def test_refusals(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_spec_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     assert said_of(tmp_path, text) == said
 
 

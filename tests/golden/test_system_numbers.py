@@ -117,7 +117,7 @@ ALONE = [
 
 
 @pytest.mark.parametrize(("entry", "end"), ALONE)
-def test_alone(entry: Entry, end: int) -> None:
+def test_an_entry_alone_ends_in_its_golden_cycle(entry: Entry, end: int) -> None:
     check_ends([entry], [end])
 
 

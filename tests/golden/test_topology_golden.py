@@ -44,7 +44,7 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("preset", "nodes", "edges"), COUNTS)
-def test_counts(preset: tuple[str, ...], nodes: int, edges: int) -> None:
+def test_presets_have_so_many_nodes_and_edges(preset: tuple[str, ...], nodes: int, edges: int) -> None:
     topology = built(*preset)
     assert (len(topology.nodes), len(topology.edges)) == (nodes, edges)
 
@@ -91,7 +91,7 @@ def ids_in_order(sips: int, cubes: int, chiplets: int, ports: int) -> list[str]:
     ("name", "shape"),
     [("single_cube", (1, 1, 1, 1)), ("sip_4x4", (1, 16, 2, 2)), ("two_sips", (2, 4, 2, 2)), ("pod_8sip", (8, 16, 2, 2))],
 )
-def test_ids(name: str, shape: tuple[int, int, int, int]) -> None:
+def test_nodes_stand_in_the_order_of_their_ids(name: str, shape: tuple[int, int, int, int]) -> None:
     assert [node.id for node in built(name).nodes] == ids_in_order(*shape)
 
 

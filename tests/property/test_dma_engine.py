@@ -241,7 +241,7 @@ def test_a_completed_job_cannot_be_submitted_again() -> None:
         ),
     ],
 )
-def test_refusals(changes: dict[str, Any], message: str) -> None:
+def test_a_wrong_job_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         DmaEngine().submit(one_job(**changes))
     assert str(error.value) == message

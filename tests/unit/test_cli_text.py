@@ -28,7 +28,7 @@ from kernbench.common.json_shapes import counted
         (1234.5, "1,234"),
     ],
 )
-def test_counts(number: float, text: str) -> None:
+def test_a_count_is_shortened_with_a_prefix(number: float, text: str) -> None:
     assert short(number) == text
 
 

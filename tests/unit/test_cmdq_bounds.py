@@ -122,7 +122,7 @@ def test_an_empty_program() -> None:
     assert (bounds.cycles, bounds.path, bounds.depth, bounds.limit) == (0, (), 0, "critical path")
 
 
-def test_summary() -> None:
+def test_a_summary_counts_entries_bytes_and_work() -> None:
     program = Program("sum")
     program.dma_load(**TILE, dram_addr=10, num_elements=300)
     program.dma_store(**TILE, dram_addr=256, num_elements=64, dma_id=1)

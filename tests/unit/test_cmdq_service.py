@@ -116,7 +116,7 @@ def test_log2_is_rounded_up(length: int, log: int) -> None:
     assert service_cycles(vector("sum", length), config).body == 1 + 7 + log
 
 
-def test_work() -> None:
+def test_work_is_macs_or_elements() -> None:
     assert work_of(gemm(2, 3, 5)) == 30
     assert work_of(vector("exp", 7, batch=3)) == 21
     for wrong in (work_of, lambda e: service_cycles(e, load_config({}))):

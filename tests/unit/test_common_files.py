@@ -80,7 +80,7 @@ def test_special_files_are_read_up_to_the_limit_of_streams(tmp_path: Path, monke
     assert read_bounded("/dev/null", 10) == b""
 
 
-def test_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_is_read_while_somebody_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer is waited for a little, one that is there as long as it takes; one that never ends is cut off."""
     monkeypatch.setattr(files_module, "WRITER_SECONDS", 0.2)
     path = tmp_path / "pipe"

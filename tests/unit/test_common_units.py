@@ -94,7 +94,7 @@ def test_what_is_no_rational_is_refused(value: object) -> None:
         (4096, 4096),
     ],
 )
-def test_sizes(text: object, value: int) -> None:
+def test_a_size_is_read_with_its_unit(text: object, value: int) -> None:
     assert parse_size(text) == value
 
 
@@ -141,7 +141,7 @@ def test_ceil_div_by_several_divides_by_their_product(numerator: int, factors: l
     assert ceil_div(numerator, *factors) == ceil_div(numerator, prod(factors, start=Fraction(1)))
 
 
-def test_names() -> None:
+def test_engines_channels_and_links_are_named_by_number() -> None:
     assert [naming.engine("dma", 0), naming.engine("te", 1), naming.dram_channel(3)] == ["dma0", "te1", "dram.ch3"]
     assert naming.mesh_link((1, 0), (0, 0)) == "noc.r1c0-r0c0"
 
@@ -178,7 +178,7 @@ def test_an_error_line_is_one_line_whatever_the_value() -> None:
         (ABSENT, "ABSENT"),
     ],
 )
-def test_shown(value: object, text: str) -> None:
+def test_a_value_is_shown_short(value: object, text: str) -> None:
     assert shown(value) == text
 
 

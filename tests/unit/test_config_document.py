@@ -142,7 +142,7 @@ PLACED = [
 
 
 @pytest.mark.parametrize(("text", "suffix"), PLACED)
-def test_places(text: str, suffix: str) -> None:
+def test_each_key_and_value_has_its_line_and_column(text: str, suffix: str) -> None:
     document = text_document(text, "f", suffix)
     paths = [("a",), ("b", 1, "c"), ("b", 1, "c", KEY), ("b", 1, "d"), ("e",), ("e", KEY), ("b", 1, "zz"), ("b", 9), ("zz",)]
     json_places = [(1, 7), (2, 17), (2, 12), (2, 25), (3, 7), (3, 2), (2, 11), (2, 7), (1, 1)]

@@ -226,7 +226,7 @@ def test_a_machine_from_a_dict_has_no_lines() -> None:
     assert refused([1]) == "machine: it must be a mapping of keys, but is of type list"
 
 
-def test_overrides(tmp_path: Path) -> None:
+def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:
     file = write(tmp_path, "dram: {channels: 2}\nte: {f_w: {8: 1}}\n")
     config = load_config(
         file, ["dram.channels=4", "te.f_w.4=2.5", "te.f_a.8=3", "kv_layouts[0].t_max=7", "noc={}", "noc.rows=3", "dram.channels=1"]

@@ -86,7 +86,7 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     jsonschema.validate(yaml.safe_load(json.dumps(yaml.safe_load(text))), system_json_schema())
 
 
-def test_presets() -> None:
+def test_presets_of_systems_have_their_sizes() -> None:
     assert preset_names(SystemConfig) == PRESETS
     sizes = {name: (c.system.sips, c.cubes, c.pes) for name in PRESETS if (c := load_config(name, kind=SystemConfig))}
     assert sizes == {"single_cube": (1, 1, 8), "sip_4x4": (1, 16, 128), "two_sips": (2, 4, 64), "pod_8sip": (8, 16, 1024)}
@@ -114,7 +114,7 @@ def test_a_pod_takes_other_shapes_by_overrides(kind: str, rows: int, cols: int) 
     assert config == load_config("pod_8sip", {"system.kind": kind, "system.rows": rows, "system.cols": None})
 
 
-def test_slices() -> None:
+def test_a_stack_has_as_many_slices_as_its_cube_has_pes() -> None:
     config = load_config("single_cube", kind=SystemConfig)
     assert (config.slices, config.slice_bytes, config.slice_channels) == (8, 2 * 2**30, 2)
     assert [config.slice_pe(k) for k in range(8)] == list(range(8))
@@ -248,7 +248,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "line"), REFUSALS)
-def test_refusals(tmp_path: Path, text: str, line: str) -> None:
+def test_a_wrong_system_is_refused_with_its_line(tmp_path: Path, text: str, line: str) -> None:
     assert refused_text(tmp_path, text) == line
 
 

@@ -188,7 +188,7 @@ def test_operands_are_broadcast_and_of_types_of_their_own() -> None:
         computed("add", row, column, shape=(3,))
 
 
-def test_reductions() -> None:
+def test_reductions_are_those_of_numpy_on_each_axis() -> None:
     x = np.array([[3, -1, 2], [0, 5, -4]], np.float32)
     for op in ("sum", "prod", "mean", "max", "min", "argmax", "argmin"):
         for axis in (0, 1):
@@ -203,7 +203,7 @@ def test_reductions() -> None:
     assert computed("all", truth, axis=0, shape=(3,), out="bool").tolist() == [False, False, False]
 
 
-def test_scans() -> None:
+def test_scans_and_softmax_go_along_an_axis() -> None:
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     assert computed("cumsum", x).tolist() == [[1, 3, 6], [4, 9, 15]]
     assert computed("cumsum", x, axis=0).tolist() == [[1, 2, 3], [5, 7, 9]]

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[list[Any], list[Any], Any]] = {
 
 
 @pytest.mark.parametrize("op", MOVES)
-def test_moves(op: str) -> None:
+def test_an_op_that_moves_elements_keeps_them(op: str) -> None:
     inputs, numbers, wanted = CASES[op]
     names = {"float16": "f16", "int32": "i32", "int16": "i16"}
     scalars = dict(enumerate(numbers, len(inputs)))

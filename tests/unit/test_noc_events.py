@@ -92,7 +92,7 @@ def test_a_multicast_reaches_workers_whatever_the_order_of_its_corners() -> None
     )
 
 
-def test_refusals() -> None:
+def test_wrong_events_are_refused() -> None:
     assert refused() == "t.json: it must be an array of events, at least one"
     assert refused(3) == "t.json: event 0: it must be a mapping of keys"
     assert refused(kernel(1, 1, read(1, 2, 1, 8))[1]) == "t.json: no event has the zone_phase begin, from which time is counted"
@@ -113,7 +113,7 @@ def test_refusals() -> None:
     )
 
 
-def test_files(tmp_path: Path) -> None:
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     for text, why in (("{", "it is no JSON: Expecting property name"), ("[]", "it must be an array of events")):
         path = tmp_path / "t.json"
         path.write_text(text, encoding="utf-8")
@@ -139,7 +139,7 @@ def test_ways_follow_their_directions_round_the_torus() -> None:
     assert len(names) == len(set(names)) == len(torus.capacities()) == 2 + 4 * 12 + 2 * 12
 
 
-def test_devices(tmp_path: Path) -> None:
+def test_devices_have_their_grid_and_kinds_of_nodes(tmp_path: Path) -> None:
     wormhole = load_device("wormhole")
     assert (wormhole.columns, wormhole.rows, wormhole.kind_of((5, 11)), wormhole.kind_of((1, 6))) == (
         10,

@@ -261,7 +261,7 @@ def one(op: str, *shape: int, opset: int = 18, more: tuple[Any, ...] = (), **att
         (one("MaxPool", 1, 2, 4, 4, 4, kernel_shape=[2, 2, 2]), "it is over 3 dimensions, not one or two"),
     ],
 )
-def test_reasons(builder: Builder, reason: str) -> None:
+def test_a_graph_that_cannot_be_lowered_says_why(builder: Builder, reason: str) -> None:
     with pytest.raises(InputError) as error:
         GraphProgram(graph_of(builder), load_config("npu_server"), 8)
     assert str(error.value).endswith(f": {reason}")

@@ -80,7 +80,7 @@ def test_a_shard_selects_itself_from_the_tensor() -> None:
         ),
     ],
 )
-def test_refusals(make: object, text: str) -> None:
+def test_a_wrong_policy_is_refused(make: object, text: str) -> None:
     with pytest.raises(InputError) as error:
         make()  # type: ignore[operator]
     assert str(error.value) == text

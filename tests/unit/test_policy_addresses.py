@@ -122,7 +122,7 @@ def test_a_map_past_63_bits_is_refused() -> None:
 # Virtual addresses ------------------------------------------------------------------------------------------------
 
 
-def test_translation() -> None:
+def test_virtual_addresses_are_translated_within_one_range() -> None:
     space = VirtualMap([VirtualRange(0x5000, 0x100, 0x40, "kv"), VirtualRange(0x1000, 0x9000, 0x1000, "weights")])
     assert [item.name for item in space] == ["weights", "kv"]
     assert space.translate(0x1000) == 0x9000

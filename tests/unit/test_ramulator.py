@@ -26,7 +26,7 @@ def test_there_are_rows() -> None:
 
 
 @pytest.mark.parametrize(("config", "mapping", "scheduler", "refresh"), MACHINES)
-def test_rows(config: str, mapping: str, scheduler: str, refresh: str) -> None:
+def test_bandwidth_latency_and_row_hits_are_near_ramulator(config: str, mapping: str, scheduler: str, refresh: str) -> None:
     """Bandwidth within 3 % (5 % with refresh), p50 of reads within 5 %, row hits within 2 points."""
     preset, bandwidth = PRESETS[config], 0.03 if refresh == "none" else 0.05
     table = controller_table(controller_of(preset, mapping, scheduler, refresh != "none"))

@@ -204,7 +204,7 @@ def test_by_pcie_the_endpoint_of_the_sip_copies_each_slice() -> None:
         ),
     ],
 )
-def test_refusals(call: Any, text: str) -> None:
+def test_a_wrong_call_of_the_context_is_refused(call: Any, text: str) -> None:
     with pytest.raises(InputError) as error:
         call(context())
     assert str(error.value) == text

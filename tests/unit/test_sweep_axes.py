@@ -26,7 +26,7 @@ from kernbench.sweep.conditions import RULE, Condition
         (Span(0, 64, multiple_of=16), [0, 16, 32, 48, 64]),
     ],
 )
-def test_ranges(span: Span, levels: list[float]) -> None:
+def test_a_range_has_its_levels(span: Span, levels: list[float]) -> None:
     assert span.levels() == levels
 
 
@@ -112,7 +112,7 @@ def test_samples_are_those_of_their_seed() -> None:
         ("-te.engines < 0", True),
     ],
 )
-def test_conditions(text: str, holds: bool) -> None:
+def test_a_condition_holds_for_values(text: str, holds: bool) -> None:
     values = {"dram.channels": 4, "te.engines": 2, "kv_layouts[0].bits": 4, "target": "gemm", "rate": "1/3"}
     assert Condition(text).holds(values) is holds
 

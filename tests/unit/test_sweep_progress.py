@@ -52,11 +52,11 @@ def test_lines_are_printed_and_no_bar_without_a_terminal(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (185, "3:05"), (7800, "2:10:00")])
-def test_times(seconds: float, text: str) -> None:
+def test_the_time_left_is_told_as_seconds_or_a_clock(seconds: float, text: str) -> None:
     assert left_text(seconds) == text
 
 
-def test_names() -> None:
+def test_paths_are_cut_to_what_tells_them_apart() -> None:
     assert short_names(("dram.channels", "te.engines")) == {"dram.channels": "channels", "te.engines": "engines"}
     assert short_names(("ve.engines", "te.engines")) == {"ve.engines": "ve.engines", "te.engines": "te.engines"}
     assert broken("max_concurrent_transfers") == "max_\nconcurrent_\ntransfers"

@@ -90,7 +90,7 @@ def test_sections_seen_before_make_the_same_machine(tmp_path: Path) -> None:
         assert again == direct and again.digest() == digest and again.te.rate(4, 8) == direct.te.rate(4, 8)
 
 
-def test_samples(tmp_path: Path) -> None:
+def test_a_sample_draws_each_axis_within_its_range(tmp_path: Path) -> None:
     text = (
         "axes: {te.macs_per_cycle: {from: 64, to: 1024, multiple_of: 64}, freq_ghz: {from: 1.0, to: 2.0}, te.engines: [2, 4]}\n"
     )

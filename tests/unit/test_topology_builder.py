@@ -229,7 +229,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "lines"), REFUSALS)
-def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: str) -> None:
+def test_a_wrong_topology_is_refused_with_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: str) -> None:
     (tmp_path / "raises_at_import.py").write_text("raise RuntimeError('not today')\n")
     (tmp_path / "own_parts.py").write_text("import json\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/CONFIG")

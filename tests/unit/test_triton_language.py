@@ -72,7 +72,7 @@ SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_floats(name: str) -> None:
+def test_a_function_of_floats_is_that_of_numpy(name: str) -> None:
     ours, theirs = SAME[name]
     np.testing.assert_allclose(computed(ours, X), theirs(X), rtol=2e-5, atol=1e-5)
 
@@ -100,7 +100,7 @@ EXACT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_integers(name: str) -> None:
+def test_a_function_of_integers_is_exact(name: str) -> None:
     ours, theirs = EXACT[name]
     np.testing.assert_array_equal(computed(ours, I, dtype=np.int32), theirs(I))
 

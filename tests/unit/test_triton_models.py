@@ -273,7 +273,7 @@ def fused_moe(
     tl.store(c_ptr + token_ids[:, None] * N + cols[None, :], acc, mask=token_mask[:, None] & (cols[None, :] < N))
 
 
-def test_experts() -> None:
+def test_each_token_goes_through_its_experts() -> None:
     tokens, top, experts, n, k, bm = 10, 2, 3, 24, 40, 16
     a, b = normal(tokens, k), normal(experts, n, k)
     chosen, weights = RNG.integers(0, experts, (tokens, top)), np.abs(normal(tokens, top))

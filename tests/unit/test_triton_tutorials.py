@@ -306,7 +306,7 @@ def asin_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + offsets, libdevice.asin(x), mask=offsets < n)
 
 
-def test_libdevice() -> None:
+def test_libdevice_computes_asin() -> None:
     x, y = RNG.random(98).astype(np.float32), np.empty(98, np.float32)
     asin_kernel[(1,)](x, y, 98, BLOCK=128)
     np.testing.assert_allclose(y, np.arcsin(x), rtol=1e-6)

@@ -95,7 +95,7 @@ def test_the_plan_knows_the_traffic(name: str, phase: Phase) -> None:
 
 
 @each
-def test_macs(name: str, phase: Phase) -> None:
+def test_a_layer_has_the_macs_of_its_products(name: str, phase: Phase) -> None:
     macs: Counter[str] = Counter()
     for entry in llama(name, phase).entries:
         if entry.engine == "te":
@@ -159,7 +159,7 @@ def test_the_same_program_every_time(phase: Phase) -> None:
 
 
 @each
-def test_metadata(name: str, phase: Phase) -> None:
+def test_entries_say_layer_model_precision_and_phase(name: str, phase: Phase) -> None:
     phases = set()
     for entry in llama(name, phase).entries:
         assert entry.meta["layer_id"] == 0

@@ -37,8 +37,7 @@ from kernbench.cmdq.footprint import (
 from kernbench.cmdq.opcodes import OPCODES, VE_BINARY_OPS, VE_REDUCTIONS
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InternalError
-from kernbench.components.mma import Tiling
-from kernbench.components.service import ServiceTime, te_service, ve_service
+from kernbench.components.service import ServiceTime, Tiling, te_service, ve_service
 from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench_core.numbers import Opkind

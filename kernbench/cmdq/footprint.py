@@ -16,8 +16,7 @@ from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
 from kernbench.cmdq.opcodes import VE_REDUCTIONS
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
-from kernbench.components.mma import Tiling
-from kernbench.components.service import ServiceTime, te_service, ve_service
+from kernbench.components.service import ServiceTime, Tiling, te_service, ve_service
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig, Spm
 from kernbench_core.numbers import Channel

@@ -7,8 +7,7 @@ from typing import Any
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
-from kernbench.components.mma import Tiling, mma_waves
-from kernbench.components.systolic import systolic_body
+from kernbench.config.mma import Mma, MmaShape
 from kernbench.config.schema import Te, Ve
 
 # fmt: off
@@ -97,3 +96,102 @@ def named(kind: str, job: Any) -> dict[str, int]:
     """The parameters of a job of an engine `dma`, `te`, `ve` or `cpu`, by name."""
     names = PARAMETERS[kind]
     return dict(zip(names, job.params, strict=False))
+
+
+# A product on a systolic array: folds, their fill and drain, and operand stalls.
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """A product `(m, k) @ (k, n)` as folds of an array; all count as the largest does."""
+
+    count: int
+    steps: int  #: [cycle] the stream of a fold at full rate
+    load: int  #: [cycle] the stationary operand enters the array; 0 for `os`
+    stream_bits: int  #: [bit] that stream into the array
+    held_bits: int  #: [bit] of the stationary operand
+
+
+def folds(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> Folds:
+    """The folds of a product on the array of `te`."""
+    if te.rows is None or te.cols is None:
+        raise InternalError("a systolic te without rows and cols")
+    rows, cols = te.rows, te.cols
+    tall, wide = min(k, rows), min(n, cols)
+    if te.dataflow == "os":
+        stream = k * (min(m, rows) * qbits_activation + wide * qbits_weight)
+        return Folds(ceil_div(m, rows) * ceil_div(n, cols), k, 0, stream, 0)
+    if te.dataflow == "ws":
+        count = ceil_div(k, rows) * ceil_div(n, cols)
+        return Folds(count, m, rows, m * tall * qbits_activation, tall * wide * qbits_weight)
+    if te.dataflow == "is":
+        count = ceil_div(k, rows) * ceil_div(m, cols)
+        return Folds(count, n, rows, n * tall * qbits_weight, tall * min(m, cols) * qbits_activation)
+    raise InternalError(f"te.dataflow {te.dataflow} has no formula")
+
+
+def systolic_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int) -> int:
+    """[cycle] of the array of `te` for the body of a product `(m, k) @ (k, n)`, at the clock of the machine."""
+    fold = folds(te, m, n, k, qbits_weight, qbits_activation)
+    drain = (te.rows or 0) + (te.cols or 0) - 2
+    load, last = max(fold.load, _feed(te, fold.held_bits)), max(fold.steps, _feed(te, fold.stream_bits)) + drain
+    if te.fill == "exposed":
+        return fold.count * (load + last) - 1
+    between = max(fold.steps, te.rows or 0, _feed(te, fold.stream_bits + fold.held_bits))
+    return load + (fold.count - 1) * between + last - 1
+
+
+def _feed(te: Te, bits: int) -> int:
+    """[cycle] in which so many bits of operands enter the array, by `operand_bytes_per_cycle`; 0 without it."""
+    return 0 if te.operand_bytes_per_cycle is None else ceil_div(bits, 8, te.operand_bytes_per_cycle)
+
+
+# A product on an engine that executes matrix instructions (`timing: mma`): blocks and waves.
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """How a product is cut into blocks; the planner's or the op's choice."""
+
+    tile_m: int
+    tile_n: int
+    split_k: int = 1  #: parts of `k`, whose partial results a vector job adds up
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """A product on the cores of an engine."""
+
+    tiling: Tiling
+    blocks: int
+    full: int  #: waves with `blocks_per_core` blocks on every core
+    last: int  #: blocks on the fullest core of the last wave; 0 where all waves are full
+    main: int  #: [cycle] the matrix instructions of one block
+    cycles: int  #: [cycle] of the body, at the clock of the machine
+
+    @property
+    def count(self) -> int:
+        """Waves."""
+        return self.full + bool(self.last)
+
+
+def mma_waves(
+    mma: Mma, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None
+) -> Waves:
+    """A product `(m, k) @ (k, n)` cut so; without `tiling` by the candidate of the machine that takes least."""
+    instruction = mma.instruction(qbits_weight, qbits_activation)
+    if tiling is not None:
+        return _waves(mma, instruction, m, n, k, tiling)
+    return min((_waves(mma, instruction, m, n, k, Tiling(*tile)) for tile in mma.tiles), key=lambda waves: waves.cycles)
+
+
+def _waves(mma: Mma, instruction: MmaShape, m: int, n: int, k: int, tiling: Tiling) -> Waves:
+    tile_m, tile_n, split = tiling.tile_m, tiling.tile_n, tiling.split_k
+    blocks = ceil_div(m, tile_m) * ceil_div(n, tile_n) * split
+    steps = ceil_div(ceil_div(k, split), instruction.k)
+    main = ceil_div(ceil_div(tile_m, instruction.m) * ceil_div(tile_n, instruction.n) * steps * instruction.cycles)
+    full, rest = divmod(blocks, mma.cores * mma.blocks_per_core)
+    last = ceil_div(rest, mma.cores)
+    around = mma.prologue_cycles + mma.epilogue_cycles
+    cycles = full * (around + mma.blocks_per_core * main) + (around + last * main if last else 0)
+    return Waves(tiling, blocks, full, last, main, cycles)

@@ -371,3 +371,30 @@ def test_fields_stand_in_the_order_of_the_form() -> None:
     fields = [(kind.__name__, kind.__struct_fields__) for kind in compiled.CLASSES]
     assert hashlib.sha256(repr(fields).encode()).hexdigest()[:16] == "01c7e576e03ef297"
     assert packed(small()).startswith(MAGIC)
+
+
+def test_a_pipe_or_a_device_in_the_cache_is_left_alone(home: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "small.json")
+    small().save(path)
+    load_cached(path, NPU)
+    (place,) = kept(home)
+    for make in (lambda: os.mkfifo(place), lambda: place.symlink_to("/dev/zero"), place.mkdir):
+        place.rmdir() if place.is_dir() else place.unlink()
+        make()
+        assert load_cached(path, NPU) == small()
+
+
+def test_tables_of_other_entries_in_the_cache_are_made_anew(home: Path, tmp_path: Path) -> None:
+    """Sealed, of this machine, and such that the core could run them."""
+    path = str(tmp_path / "small.json")
+    small().save(path)
+    load_cached(path, NPU)
+    (place,) = kept(home)
+    good = place.read_bytes()
+    found = unpack(good)
+    assert found.tables is not None
+    found.tables["compute"]["body"][0] += 1
+    assert broken_rule(found.tables, 6, plan_program(small(), NPU)) is None
+    place.write_bytes(pack(found.name, found.entries, found.machine, found.tables))
+    assert load_cached(path, NPU) == small()
+    assert place.read_bytes() == good

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernbench.cmdq.entries import TeEntry
-from kernbench.components.systolic import systolic_body
+from kernbench.components.service import systolic_body
 from kernbench.config import load_config
 from kernbench.workloads.graphs.graph import Product
 from kernbench.workloads.graphs.planner import product_cycles

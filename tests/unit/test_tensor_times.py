@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_program
 from kernbench.common.errors import InputError
-from kernbench.components.mma import Tiling, mma_waves
-from kernbench.components.service import te_body, ve_service
+from kernbench.components.service import Tiling, mma_waves, te_body, ve_service
 from kernbench.config import load_config
 from tests.machine_strategies import drawn_mma
 from tests.oracles.ref_engines import te_body as slow_body

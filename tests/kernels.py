@@ -10,7 +10,7 @@ from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.triton_emu.install import KernelSystem, kernel_system
+from kernbench.triton_emu.kernel_system import KernelSystem, kernel_system
 from kernbench.triton_emu.launch import Launch, PeWork
 
 #: Numbers that are easy to work with: 64 B a cycle from memory, no latency, engines without init, no bank conflicts.

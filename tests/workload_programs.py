@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import regions_of, transfer_of
 from kernbench.config import NpuConfig, load_config

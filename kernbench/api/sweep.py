@@ -14,7 +14,7 @@ from kernbench.api.answer import Answer, Row, html_block, html_table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.config.allowed_code import AllowCode
-from kernbench.sweep.executors.choose import executor_for
+from kernbench.sweep.executors.choice import executor_for
 from kernbench.sweep.points import points_of
 from kernbench.sweep.report.analysis import Influence, influences, pareto, ranked
 from kernbench.sweep.report.page import page_bytes

@@ -1,5 +1,5 @@
 """What can be said of a program before it runs, and laws that hold when it has: lower bounds, energy, conservation."""
 
-from kernbench.bounds.analyse import Bounds, ProgramSummary, lower_bounds, summarise
+from kernbench.bounds.summary import Bounds, ProgramSummary, lower_bounds, summarise
 
 __all__ = ["Bounds", "ProgramSummary", "lower_bounds", "summarise"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.bounds import ProgramSummary
-    from kernbench.cmdq.depend import Graph
+    from kernbench.cmdq.dependencies import Graph
 
 
 app = Section("Check, show and compile programs, and write workloads as programs.")
@@ -76,7 +76,7 @@ def show(
     """Show a program's dependency graph, its work and its lower bounds in cycles, without running it."""
     from kernbench.bounds import summarise
     from kernbench.cli.target import load_target
-    from kernbench.cmdq.depend import dependency_graph, dot_text, mermaid_text
+    from kernbench.cmdq.dependencies import dependency_graph, dot_text, mermaid_text
 
     machine = load_machine(config, overrides, allow_code=allow_code or ())
     program = load_target(target, machine)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernbench.cmdq.depend import edges_of, structure_problems
+from kernbench.cmdq.dependencies import edges_of, structure_problems
 from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import (
     ABSENT,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernbench.cmdq.depend import structure_problems
+from kernbench.cmdq.dependencies import structure_problems
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.program import VERSION, Program
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id

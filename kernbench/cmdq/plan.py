@@ -86,7 +86,7 @@ class Plan:
 
     @cached_property
     def predecessors(self) -> list[tuple[int, ...]]:
-        """Per entry, the positions of those that it waits for: what `depend.predecessors` says of the entries."""
+        """Per entry, the positions of those that it waits for: what `dependencies.predecessors` says of the entries."""
         waits: list[list[int]] = [[] for _ in self.program["op"]]
         after = self.program["after"]
         who = np.repeat(np.arange(len(waits)), np.diff(after)).tolist()

@@ -18,7 +18,7 @@ from kernbench.common.files import SOURCE_BYTES, read_bounded
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.sim_engine.engine import LaunchTimes, PeTimes, Session
-from kernbench.triton_emu.install import kernel_system
+from kernbench.triton_emu.kernel_system import kernel_system
 
 if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench import JOB, NEVER, Component, Machine, Program
-from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.entries import KvEntry
 from kernbench.cmdq.plan import Plan, parameters_of
 from kernbench_core import EngineType

@@ -16,7 +16,7 @@ from kernbench.bounds import lower_bounds, summarise
 from kernbench.cli.program import program_summary
 from kernbench.cli.step import machine_state
 from kernbench.cli.summary import run_summary
-from kernbench.cmdq.depend import dependency_graph, dot_text, mermaid_text
+from kernbench.cmdq.dependencies import dependency_graph, dot_text, mermaid_text
 from kernbench.sim_engine.json_schema import result_json_schema
 from kernbench.sim_engine.summary import result_html, summarise_run
 from tests.strategies import systems

@@ -15,7 +15,7 @@ from kernbench.config import SystemConfig, load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
-from kernbench.triton_emu.install import kernel_system
+from kernbench.triton_emu.kernel_system import kernel_system
 from kernbench.triton_emu.launch import PeWork
 from tests.speed.sample import Sample
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernbench.bounds import lower_bounds, summarise
 from kernbench.cmdq import Entry, Program, load_program
-from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.config import load_config
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "data" / "model_cases.jsonl"

@@ -14,7 +14,7 @@ from kernbench.common.handles import PendingDataError
 from kernbench.components.base import Clock
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.triton_emu import install
+from kernbench.triton_emu import kernel_system as assembly
 from tests.kernels import Run, at, easy
 
 A = np.arange(256, dtype=np.float32).reshape(16, 16)  # 1024 B: 16 cycles at 64 B a cycle
@@ -82,7 +82,7 @@ class Deaf(PeDma):
 
 def run_with(kind: type[PeDma], monkeypatch: pytest.MonkeyPatch, **how: Any) -> Run:
     """The product on a machine whose DMA engines are of this class."""
-    monkeypatch.setattr(install, "PeDma", kind)
+    monkeypatch.setattr(assembly, "PeDma", kind)
     return Run(product, 0, 1024, 2048, memory={0: A, 1024: B}, **how).run()
 
 

@@ -13,7 +13,7 @@ from kernbench.components.base import Clock
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_dma import PeDma
 from kernbench.components.builtin.transfers import OneMemory
-from kernbench.triton_emu import install
+from kernbench.triton_emu import kernel_system as assembly
 from tests.kernels import Run
 
 
@@ -52,6 +52,6 @@ def test_a_class_with_orders_of_its_own_is_asked_for_them(monkeypatch: pytest.Mo
 
     ends = []
     for kind in (PeDma, OwnOrders):
-        monkeypatch.setattr(install, "PeDma", kind)
+        monkeypatch.setattr(assembly, "PeDma", kind)
         ends.append(Run(kernel, memory={0: np.zeros(256, np.float32)}).run().launch.end)
     assert ends == [17, 9]

@@ -16,7 +16,7 @@ from kernbench.components.builtin.pe_scheduler import PeScheduler
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.data_executor import DataExecutor
-from kernbench.triton_emu import install
+from kernbench.triton_emu import kernel_system as assembly
 from kernbench.triton_emu.errors import KernelError
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, at
@@ -250,7 +250,7 @@ def test_math_as_numbers_is_math_as_lists(monkeypatch: pytest.MonkeyPatch) -> No
 
     as_numbers = run()
     LISTED.clear()
-    monkeypatch.setattr(install, "PeMath", ListedMath)
+    monkeypatch.setattr(assembly, "PeMath", ListedMath)
     assert run() == as_numbers
     assert LISTED == ["exp", "gt", "mul", "where", "add", "sum", "add"]
 

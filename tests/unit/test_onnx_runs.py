@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kernbench.cmdq import check_program, load_program
-from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.entries import VeEntry
 from kernbench.common.errors import InputError
 from kernbench.config import load_config

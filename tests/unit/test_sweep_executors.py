@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.sweep.executors.choose import executor_for
+from kernbench.sweep.executors.choice import executor_for
 from kernbench.sweep.executors.pool import Pool
 from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import in_shard

@@ -96,7 +96,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run every point of a sweep that has no result yet. Finished points are kept and not run again."""
-    from kernbench.sweep.executors.choose import executor_for, processors
+    from kernbench.sweep.executors.choice import executor_for, processors
     from kernbench.sweep.runner import in_shard, missing, run_missing
     from kernbench.sweep.spec.load import load_spec
     from kernbench.sweep.store import Store

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from kernbench.cmdq import Entry, Program
-from kernbench.cmdq.depend import predecessors
+from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.result import EntryTimes, Result
 from kernbench.sim_engine.run.state import EngineState, MachineState

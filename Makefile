@@ -51,6 +51,7 @@ types: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/meta/stubtest.txt --ignore-unused-allowlist \
 		--ignore-disjoint-bases kernbench_core.core kernbench_core.types kernbench_core.trace.events kernbench_core.trace.format kernbench_core.trace.samples
+	cd tests/consumer && $(abspath $(BIN))/mypy --strict --config-file= --follow-imports=silent .
 
 $(VENV)/.check: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,check]'
@@ -63,8 +64,8 @@ checked: $(STAMP)
 sanitize: $(STAMP)
 	sh tests/builds.sh sanitize $(PYTHON)
 
-# sdist and wheel, built and installed where nothing else is.
-package: $(STAMP)
+# Wheel and sdist, each installed where nothing else is; README, tutorials and the types of a consumer in that environment.
+package: $(VENV)/.check
 	sh tests/package.sh $(PYTHON)
 
 # The wheel of this Python and platform in dist/, repaired by auditwheel and tried like those of `package`.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs each package into an empty environment and runs it from an empty directory; without a package, sdist and wheel are built
-# first. `make wheel` and .github/workflows/wheels.yml name theirs.
+# Installs each package into an empty environment, without extras, and runs it from an empty directory; without a package, wheel and
+# sdist are built first. `make wheel` names its own. Then README and tutorials are run in the environment of the last one, at 80 and
+# at 160 columns, and the consumer of tests/consumer is checked against its types.
 # usage: tests/package.sh PYTHON [PACKAGE...]
 set -eu
 python=$1
@@ -44,3 +45,9 @@ print("package works:", kernbench.__version__, kernbench_core.STATE)
 CHECK
     )
 done
+rm -rf "$work/pages"
+mkdir -p "$work/pages/tests/docs"
+cp -r README.md docs "$work/pages"
+cp tests/docs/examples.py "$work/pages/tests/docs"
+(cd "$work/empty" && "$work/env/bin/python" "$work/pages/tests/docs/examples.py" --plain)
+(cd tests/consumer && ../../.venv/bin/python -m mypy --strict --config-file= --python-executable "$work/env/bin/python" .)

@@ -1,16 +1,19 @@
 """Runs the examples of a page and says what they print; with `--write`, puts what they print into the pages.
 
     python -m tests.docs.examples --write [PAGE...]
-    python tests/docs/examples.py [--wide] [PAGE...]    # also where this file and the pages were copied to
+    python tests/docs/examples.py [--plain] [PAGE...]    # also where this file and the pages were copied to
 
-With `--wide` commands run at 160 columns, where their output is not compared: their exit codes are, and lines are no longer.
+With `--plain` the commands of `sh` blocks run too, and all commands run at 80 and at 160 columns. At 160 columns their output
+is not compared, but exit codes and the lengths of lines are.
 
 What is an example:
 
 - a `json` or `yaml` block under `<!-- file: NAME -->` is written to that file;
 - a `python` block is run; all of a page share one namespace; under `<!-- save: NAME -->` it is written to that file instead;
 - a `text` block under `<!-- output -->` is what the last python block printed;
-- in a `console` block each line `$ kbsim ...` is run by the shell; the lines below it are what it prints on stdout and stderr.
+- in a `console` block each line `$ kbsim ...` is run by the shell; the lines below it are what it prints on stdout and stderr;
+- in an `sh` block each line is a command of the reader: `kbsim`, `pytest` or `pip install`. A `text` block directly below it is
+  what the last command prints; without one the exit code must be 0.
 
 A page's examples run in order in one empty directory.
 An output line `...` stands for any number of lines, `[...]` for any text in its line.
@@ -27,16 +30,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<kind>json|yaml|python|text|console)\n(?P<body>.*?)^```$",
+    r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<kind>json|yaml|python|text|console|sh)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 ANYTHING = "..."
+NOT_RUN = ("make ", "kbsim validate")  #: what needs the source tree, and what takes minutes and has tests of its own
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,12 @@ class Shown:
     span: tuple[int, int]  #: of `said` in the page's text
     code: int = 0  #: exit code of a command
     command: bool = False  #: it is one, so its output depends on the width
+    compared: bool = True  #: whether the page shows its output
 
     def agrees(self) -> bool:
         """Whether the page is right; a line `...` stands for any number of lines, `[...]` for any text in its line."""
+        if not self.compared:
+            return self.code == 0
         parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", self.said, flags=re.MULTILINE)]
         parts = [part.replace(re.escape("[...]"), ".*") for part in parts]
         return re.fullmatch(r"(?:.*\n)*?".join(parts), self.printed) is not None
@@ -74,6 +81,7 @@ class Place:
 
     columns: int = 80
     hidden: Sequence[str] = ()  #: modules that cannot be imported
+    shell: bool = False  #: whether commands of `sh` blocks run
 
 
 def run_page(page: Path, place: Place = Place()) -> list[Shown]:
@@ -110,7 +118,8 @@ def _plain_name(distribution: str) -> str:
 
 @contextlib.contextmanager
 def _without(modules: Sequence[str]) -> Iterator[None]:
-    """Python blocks cannot import these."""
+    """Python blocks cannot import these. `_pytest` stays: under pytest it imports the modules of kernbench."""
+    modules = [name for name in modules if name != "_pytest"]
     before = {name: sys.modules[name] for name in modules if name in sys.modules}
     sys.modules.update(dict.fromkeys(modules))  # type: ignore[arg-type]
     try:
@@ -136,7 +145,8 @@ def _forgetting(folder: str) -> Iterator[None]:
 
 def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
     printed = ""
-    for block in BLOCK.finditer(text):
+    blocks = list(BLOCK.finditer(text))
+    for block, below in zip(blocks, [*blocks[1:], None], strict=True):
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
         if kind in ("json", "yaml", "python") and mark.startswith("file: "):
             Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
@@ -146,6 +156,9 @@ def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
             printed = _python(body, names)
         elif kind == "text" and mark == "output":
             yield _shown(text, block.start("body"), body, printed)
+        elif kind == "sh" and place.shell:
+            shown = below if below and below["kind"] == "text" and text[block.end() : below.start()] == "\n" else None
+            yield from _commands(text, block, shown, place)
         elif kind == "console":
             yield from _console(text, block.start("body"), body, place)
 
@@ -170,6 +183,17 @@ def _console(text: str, start: int, body: str, place: Place) -> Iterator[Shown]:
         yield _shown(text, start + command.end(), said, *_shell(command[1], place), command=True)
 
 
+def _commands(text: str, block: re.Match[str], below: re.Match[str] | None, place: Place) -> Iterator[Shown]:
+    """The commands of an `sh` block; what the last one prints is in the block below, where there is one."""
+    lines = [line for line in block["body"].splitlines() if line.strip() and not line.startswith(("#", *NOT_RUN))]
+    for line in lines:
+        if not line.startswith(("kbsim ", "pytest ", "pip install ")):
+            raise AssertionError(f"an sh block runs kbsim, pytest and pip install only, and not: {line}")
+        start, said = (below.start("body"), below["body"]) if below and line == lines[-1] else (block.start("body"), "")
+        made = _shown(text, start, said, *_shell(line, place), command=True)
+        yield made if said else replace(made, compared=False)
+
+
 def _shell(command: str, place: Place) -> tuple[str, int]:
     """What a command prints, and its exit code."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -185,16 +209,16 @@ def _shell(command: str, place: Place) -> tuple[str, int]:
     return done.stdout.decode("utf-8"), done.returncode
 
 
-def wrong_at(page: Path, wide: int) -> list[str]:
-    """What is wrong of a page's examples at so many columns, beside what they are at 80: exit codes, and lines too long."""
+def wrong_at(page: Path, wide: int, *, shell: bool = False) -> list[str]:
+    """The differences of a page's examples at 80 columns from the page, and at `wide` columns in exit codes and long lines."""
     found = []
-    for narrow, shown in zip(run_page(page), run_page(page, Place(wide)), strict=True):
+    for narrow, shown in zip(run_page(page, Place(shell=shell)), run_page(page, Place(wide, shell=shell)), strict=True):
         if shown.code != narrow.code:
             found.append(f"line {shown.line}: exit code {shown.code} at {wide} columns, and {narrow.code} at 80")
         if shown.command and (long := _longest(shown.printed)) > max(wide, _longest(narrow.printed)):
             found.append(f"line {shown.line}: a line of {long} characters at {wide} columns")
         if not narrow.agrees() or not (shown.command or shown.agrees()):
-            found.append(f"line {shown.line}: it prints other than the page says")
+            found.append(f"line {shown.line}: differs from the page, exit code {narrow.code}: {narrow.printed[-600:]}")
     return found
 
 
@@ -224,15 +248,16 @@ def _shortened(shown: Shown) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Look at pages, or rewrite them; 1 where one is wrong."""
-    wanted = [Path(name).resolve() for name in arguments if not name.startswith("--")] or pages()
+    named = [Path(name).resolve() for name in arguments if not name.startswith("--")]
+    wanted = named or (first_pages() if "--plain" in arguments else pages())
     code = 0
     for one in wanted:
         name = one.relative_to(ROOT)
         if "--write" in arguments:
             print(f"{name}: {'rewritten' if rewrite(one) else 'as it was'}")
             continue
-        if "--wide" in arguments:
-            said = "; ".join(wrong_at(one, 160))
+        if "--plain" in arguments:
+            said = "; ".join(wrong_at(one, 160, shell=True))
         else:
             lines = [shown.line for shown in run_page(one) if not shown.agrees()]
             said = f"differs at lines {lines}" if lines else ""

@@ -113,7 +113,7 @@ def rows_over(pes: int, ctx: Context) -> DPPolicy:
         "n": Param(1024, "columns of b and c", least=1),
         "k": Param(1024, "columns of a, rows of b", least=1),
         "block_m": Param(128, "rows of a block of c", least=1),
-        "block_n": Param(128, "columns of a block of c", least=1),
+        "block_n": Param(128, "columns of a block of c, at most: pinned takes the largest divisor of n up to it", least=1),
         "block_k": Param(256, "of the streamed modes: columns of a tile of a, rows of one of b", least=1),
         "mode": Param("pinned", "operands loaded by the kernel, or one or both streamed by it", choices=tuple(KERNELS)),
         "pes": Param(0, "how many PEs take part: some of the first cube, or whole cubes; 0: all", least=0),
@@ -127,13 +127,12 @@ def run(ctx: Context) -> None:
     """One launch: rows of `a` and `c` by placement, and `b` beside each."""
     params = ctx.params
     m, n, k, dtype, seed = (params[name] for name in ("m", "n", "k", "dtype", "seed"))
-    if n % params["block_n"]:
-        raise InputError(Problem("bench gemm", f"it must divide n, {n}", "block_n", params["block_n"]))
     rows = rows_over(params["pes"], ctx)
     replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
     a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
     pinned_mode = params["mode"] == "pinned"
-    shape = (n // params["block_n"], k, params["block_n"]) if pinned_mode else (k, n)
+    block_n = next(width for width in range(min(params["block_n"], n), 0, -1) if n % width == 0)
+    shape = (n // block_n, k, block_n) if pinned_mode else (k, n)
     b = ctx.from_numpy(normal(seed + 1, *shape), name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)
     tile = params["block_m"], params["block_n"], params["block_k"]

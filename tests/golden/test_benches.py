@@ -147,3 +147,10 @@ def test_a_sharded_gemm_follows_its_roofline(machine: str, pes: int, m: int) -> 
 def test_a_sharded_gemm_is_right(machine: str, pes: int) -> None:
     found = ran("gemm", machine, pes=pes, m=130, n=64, k=32, block_n=32)
     assert found.verification is not None and len(found.verification.checked) == pes and found.verification.ok
+
+
+@pytest.mark.parametrize("mode", ["pinned", "b_streamed", "streamed"])
+@pytest.mark.parametrize("n", [7, 100, 257])
+def test_a_gemm_takes_any_number_of_columns(mode: str, n: int) -> None:
+    found = ran("gemm", mode=mode, m=20, n=n, k=64)
+    assert found.verification is not None and found.verification.ok, str(found.verification)

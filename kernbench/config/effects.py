@@ -51,11 +51,17 @@ class Told:
 
 
 def told_unused(config: MachineConfig) -> list[Told]:
-    """Of the values without effect those that the user set: in a file or dict of theirs, or by an override.
+    """The values without effect that the user chose: in a file or dict, or by an override.
 
-    Values of presets are not the user's, and defaults are nobody's.
+    Values of presets and defaults are not chosen. Neither is a value of a file that is equal to the default, because
+    `kbsim config init` writes every key.
     """
-    given = {path: (value, origin) for path, value, origin in config.effective() if _of_user(config, origin)}
+    default = {path: value for path, value, _ in type(config)().effective()}
+    given = {
+        path: (value, origin)
+        for path, value, origin in config.effective()
+        if _of_user(config, origin) and (origin == "override" or value != default.get(path))
+    }
     found = []
     for one in unused_values(config):
         paths = [path for path in given if path == one.path or path.startswith(f"{one.path}.")]

@@ -26,6 +26,13 @@ def test_init_writes_a_machine_that_is_valid_and_fits_its_schema(kind: str, kbsi
     jsonschema.validate(plain, json.loads(schema.read_text()))
 
 
+@pytest.mark.parametrize("kind", ["npu", "system"])
+def test_a_machine_of_init_has_no_warnings_until_it_is_edited(kind: str, kbsim: Kbsim) -> None:
+    assert kbsim("config", "init", "mine.yaml", "--kind", kind).code == 0
+    said = kbsim("config", "check", "mine.yaml")
+    assert said.code == 0 and said.err == ""
+
+
 def test_init_from_a_preset_is_that_preset(kbsim: Kbsim) -> None:
     said = kbsim("config", "init", "mine.yaml", "--from", "npu_server", "--json")
     assert json.loads(said.out) == {"status": "done", "file": "mine.yaml", "schema": "kernbench-npu-1.schema.json"}
